@@ -13,14 +13,12 @@ from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.live.evaluations import fastest_line, folded_result, results_footnotes, results_tables
+from fib_rmsnorm.reports.live.evaluations import fastest_line, folded_result, results_footnotes, results_table
 from fib_rmsnorm.reports.text.console import stderr, stdout
+from fib_rmsnorm.reports.text.document import plain_table
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import EvaluationStatus, Trace, Workload
-
-_PIPED_WIDTH = 100
-"""The width of a table in a pipe: people read those, too."""
 
 
 class BenchPrinter:
@@ -124,8 +122,7 @@ class BenchPrinter:
                 title += f": median latency ±, speedup; timer {timers}"
             stdout().print()
             stdout().print(Folded(title), style="italic")  # as the table's own title it would wrap at the table's width
-            for table in results_tables(mine, stdout().width if stdout().is_terminal else _PIPED_WIDTH):
-                stdout().print(table)
+            stdout().print(results_table(mine))
             if fastest := fastest_line(mine):
                 stdout().print(fastest)
             for footnote in results_footnotes(mine):

@@ -48,7 +48,7 @@ def command(
     elif kind:
         _print_kind(kind, rows[kind], catalogue, registry, root, each=each)
     else:
-        _print_overview(registry.root, catalogue, rows)
+        _print_overview(registry.root, rows)
 
 
 def _check(kind: str | None, *, each: bool, by_solution: bool) -> None:
@@ -104,14 +104,14 @@ def _print_kind(
     stdout().print(table_of("each trace" if each else kind, rows))
 
 
-def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[Any]]) -> None:
+def _print_overview(root: Path, rows: dict[str, list[Any]]) -> None:
     from fib_rmsnorm.reports.records import listing
     from fib_rmsnorm.reports.text.console import stdout
 
     console = stdout()
     console.print(f"Registry: {root}")
     console.print()
-    console.print(listing.overview_table(catalogue))
+    console.print(listing.table_of("definitions", rows["definitions"]))
     console.print()
     console.print(listing.here_line(rows["solutions"]))
     console.print(f"More: fib-rmsnorm list {'|'.join(_KINDS)}, fib-rmsnorm show NAME")

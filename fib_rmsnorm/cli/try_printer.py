@@ -9,7 +9,7 @@ from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
 from fib_rmsnorm.evaluation.try_kernel import TryPlan, has_timed_out
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.live.evaluations import first_line, folded_check, folded_result
+from fib_rmsnorm.reports.live.evaluations import first_line, folded_result
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_prints, describe_speed
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
@@ -66,9 +66,8 @@ class TryPrinter:
     def _fold(self, told: Trace | Check) -> Folded:
         """A line; in a column of its own, what names the Workload."""
         title = f"{self._titles[told.workload.uuid]:<{max(map(len, self._titles.values()))}}"
-        if isinstance(told, Check):
-            return folded_check(told, self._width, self._repeated(told), title)
-        return folded_result(told, self._width, self._repeated(Check.of(told)), title)
+        check = told if isinstance(told, Check) else Check.of(told)
+        return folded_result(told, self._width, self._repeated(check), title)
 
     def _tell(self, check: Check) -> None:
         """Tell a verdict whose time follows; a Trace tells a failure."""

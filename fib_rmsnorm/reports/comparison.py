@@ -11,8 +11,7 @@ from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionCompa
 from fib_rmsnorm.analysis.comparing.difference import session_deviation
 from fib_rmsnorm.analysis.estimate import RunLatency
 from fib_rmsnorm.reports.text.data import pick
-from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
-from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes, format_latency
 
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "faster", "tie")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 
 from fib_rmsnorm.profiling.ncu import KernelCounters
-from fib_rmsnorm.reports.records.record import fields, heading, joined
-from fib_rmsnorm.reports.text.tables import plain_table
+from fib_rmsnorm.reports.records.record import fields, heading, joined, told
+from fib_rmsnorm.reports.text.document import plain_table
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
 
 _REASONS = {
@@ -18,20 +18,13 @@ _REASONS = {
     "wait": "a fixed latency of the previous instruction",
     "lg_throttle": "the queue of global and local accesses",
     "mio_throttle": "the queue of shared memory and special functions",
-    "tex_throttle": "the queue of the texture unit",
     "math_pipe_throttle": "a busy arithmetic unit",
     "drain": "stores to be written before it ends",
     "not_selected": "nothing: another warp was chosen",
     "branch_resolving": "where a branch goes",
-    "dispatch_stall": "the dispatcher",
-    "imc_miss": "a constant",
-    "membar": "a memory barrier",
     "no_instruction": "its next instructions",
-    "sleeping": "the end of a sleep",
-    "misc": "something else",
-    "gmma": "the tensor cores",
 }
-"""What a warp waits for, by ncu's name of the reason."""
+"""What a warp of a norm waits for, by ncu's name of the reason."""
 
 
 def describe_profile(kernels: Sequence[KernelCounters], rows: int) -> Iterator[RenderableType]:
@@ -54,34 +47,30 @@ def describe_profile(kernels: Sequence[KernelCounters], rows: int) -> Iterator[R
 def _counters(kernel: KernelCounters, rows: int) -> dict[str, str]:
     return {
         "Launch": f"grid {_size(kernel.grid)}, block {_size(kernel.block)}",
-        "Duration": _told(
+        "Duration": told(
             kernel.duration_us, lambda us: f"{format_latency(us / 1e3)} under ncu, with cold, clean caches"
         ),
         "Bandwidth": joined(
-            _told(kernel.bandwidth_gb_per_s, format_bandwidth),
-            _told(kernel.dram_percent_of_peak, lambda p: f"{format_percent(p)} of the memory's peak"),
+            told(kernel.bandwidth_gb_per_s, format_bandwidth),
+            told(kernel.dram_percent_of_peak, lambda p: f"{format_percent(p)} of the memory's peak"),
         ),
         "Memory": joined(
-            _told(kernel.dram_bytes_read, lambda b: f"{format_bytes(b)} read"),
-            _told(kernel.dram_bytes_written, lambda b: f"{format_bytes(b)} written"),
+            told(kernel.dram_bytes_read, lambda b: f"{format_bytes(b)} read"),
+            told(kernel.dram_bytes_written, lambda b: f"{format_bytes(b)} written"),
         ),
         "Hits": joined(
-            _told(kernel.l1_hit_percent, lambda p: f"L1 {format_percent(p)}"),
-            _told(kernel.l2_hit_percent, lambda p: f"L2 {format_percent(p)}"),
+            told(kernel.l1_hit_percent, lambda p: f"L1 {format_percent(p)}"),
+            told(kernel.l2_hit_percent, lambda p: f"L2 {format_percent(p)}"),
         ),
         "Occupancy": joined(
-            _told(kernel.achieved_occupancy_percent, lambda p: f"{format_percent(p)} achieved"),
-            _told(kernel.theoretical_occupancy_percent, lambda p: f"{format_percent(p)} theoretical"),
-            _told(kernel.waves, lambda w: f"{w:.2f} waves"),
-            _told(kernel.registers, lambda r: f"{r:.0f} registers"),
+            told(kernel.achieved_occupancy_percent, lambda p: f"{format_percent(p)} achieved"),
+            told(kernel.theoretical_occupancy_percent, lambda p: f"{format_percent(p)} theoretical"),
+            told(kernel.waves, lambda w: f"{w:.2f} waves"),
+            told(kernel.registers, lambda r: f"{r:.0f} registers"),
         ),
         "Loads": _transactions(kernel.load_requests, kernel.load_sectors, rows),
         "Stores": _transactions(kernel.store_requests, kernel.store_sectors, rows),
     }
-
-
-def _told(value: float | None, tell: Callable[[float], str]) -> str:
-    return "" if value is None else tell(value)
 
 
 def _size(sizes: Sequence[int]) -> str:
@@ -90,6 +79,6 @@ def _size(sizes: Sequence[int]) -> str:
 
 def _transactions(requests: float | None, sectors: float | None, rows: int) -> str:
     return joined(
-        _told(requests, lambda n: f"{n / rows:.4g} requests/row"),
-        _told(sectors, lambda n: f"{n / rows:.4g} sectors/row"),
+        told(requests, lambda n: f"{n / rows:.4g} requests/row"),
+        told(sectors, lambda n: f"{n / rows:.4g} sectors/row"),
     )

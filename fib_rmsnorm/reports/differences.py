@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fib_rmsnorm.analysis.comparing.outputs import OutputDifference
 from fib_rmsnorm.registry.workload_titles import show_name, title_by_definition
 from fib_rmsnorm.reports.text.data import pick
-from fib_rmsnorm.reports.text.document import Heading, Part
-from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.document import Grid, Heading, Part
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.trace_record import TraceRecord

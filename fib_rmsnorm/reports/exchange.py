@@ -28,12 +28,8 @@ _NOUNS = {
 
 def count_records(catalogue: Catalogue) -> dict[str, int]:
     """How many records of each kind there are."""
-    return {
-        "definitions": len(catalogue.definitions),
-        "solutions": len(catalogue.solutions),
-        "workloads": len(catalogue.workloads),
-        "traces": len(catalogue.traces),
-    }
+    records = pick(catalogue, "definitions", "solutions", "workloads", "traces")
+    return {kind: len(mine) for kind, mine in records.items()}
 
 
 def counts_text(counts: Mapping[str, int]) -> str:

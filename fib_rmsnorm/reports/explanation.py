@@ -20,7 +20,7 @@ from fib_rmsnorm.inspection.facts import (
 )
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.records.record import heading
-from fib_rmsnorm.reports.text.tables import plain_table
+from fib_rmsnorm.reports.text.document import Grid, plain_table
 from fib_rmsnorm.reports.text.units import assignments, count, format_percent
 
 # Kinds of instructions in the order in which a row passes through them.
@@ -41,7 +41,6 @@ _ORDER = (
     "barriers",
     "branches",
 )
-
 
 _LAUNCH_COLUMNS = ("axes", ">#", ">grid", ">block", ">occupancy", ">blocks/SM", "limited by", ">waves")
 TRAFFIC_COLUMNS = (">load requests/row", ">load sectors/row", ">store sectors/row")
@@ -175,23 +174,18 @@ def _functions_table(functions: Sequence[HostFunction]) -> Table:
 
 
 def _work_table(work: Sequence[Work]) -> Table:
-    by_row = [f"{each.least_sectors_per_row:.4g}" for each in work if each.least_sectors_per_row is not None]
-    return plain_table(
+    columns = (">floating-point operations", ">bytes (each once)", ">FLOP per byte", ">sectors/row (each once)")
+    rows = [
         (
-            *("axes", ">floating-point operations", ">bytes (each once)", ">FLOP per byte"),
-            *([">sectors/row (each once)"] if by_row else []),
-        ),
-        (
-            (
-                assignments(each.axes),
-                _number(each.flops),
-                str(each.bytes_moved),
-                "?" if each.flops_per_byte is None else f"{each.flops_per_byte:.3f}",
-                *([by_row[number]] if by_row else []),
-            )
-            for number, each in enumerate(work)
-        ),
-    )
+            assignments(each.axes),
+            _number(each.flops),
+            str(each.bytes_moved),
+            "?" if each.flops_per_byte is None else f"{each.flops_per_byte:.3f}",
+            "" if each.least_sectors_per_row is None else f"{each.least_sectors_per_row:.4g}",
+        )
+        for each in work
+    ]
+    return Grid(("axes", *columns), rows).as_table()
 
 
 def _launches_table(launches: Sequence[ExplainedLaunch], *, by_row: bool) -> Table:

@@ -14,8 +14,7 @@ from fib_rmsnorm.machine.gpu_models import GpuModel
 from fib_rmsnorm.reports.ranking import contest_record, describe_left_out
 from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_copy
 from fib_rmsnorm.reports.text.data import pick
-from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
-from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
 
 # As fast a share of a copy as only the memory's speed explains.

@@ -11,8 +11,7 @@ from fib_rmsnorm.analysis.comparing.history import Histories, Run, SolutionHisto
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.results import latency_cell
 from fib_rmsnorm.reports.text.data import pick
-from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
-from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes
 
 _MARKS = "* marks new sources. In the bars, x failed, ? was not timed, and - was measured under other conditions."

@@ -14,8 +14,7 @@ from rich.console import RenderableType
 from fib_rmsnorm.building.cache_contents import CachedBuilds
 from fib_rmsnorm.languages import ABILITIES
 from fib_rmsnorm.machine.capabilities import DeviceReport, FoundTool, MachineReport
-from fib_rmsnorm.reports.text.document import Heading, Part
-from fib_rmsnorm.reports.text.tables import Grid, plain_table
+from fib_rmsnorm.reports.text.document import Grid, Heading, Part, plain_table
 from fib_rmsnorm.reports.text.units import count, format_bytes
 
 

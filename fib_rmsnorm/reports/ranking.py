@@ -12,12 +12,11 @@ from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.results import baseline_column, latency_cell, section_title, share_of_copy
 from fib_rmsnorm.reports.text.data import pick
-from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
-from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_percent, format_ratio
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.deployment.winner_table import MeasuredShape, WinnerTable
+    from fib_rmsnorm.deployment.winner_table import WinnerTable
 
 _CONTEST_COLUMNS = ("workload", "winner", ">latency", ">of copy", ">speedup")
 _SUMMARY_COLUMNS = ("definition", "workload", "fastest", "language", ">latency", ">of copy")
@@ -44,11 +43,6 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
                 for place, each in enumerate(ranking.standings, start=1)
             ],
             title="Leaderboard",
-        )
-        yield (
-            "Tied: the 95% interval of the ratio to the winner, with what medians drift from run to run, holds 1;"
-            " apart: by how much they could still differ. Behind: latency over the winner's, as the geometric mean"
-            " over the Workloads that have a winner; only who was timed on all of them has a place."
         )
     yield POINTER
 
@@ -214,10 +208,7 @@ def describe_winners(table: WinnerTable) -> Iterator[str]:
         kinds = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in winners.unmeasured.items())
         yield f"{operator}, where nothing was measured: {kinds or 'torch'}"
         for device, shapes in winners.measured.items():
-            yield from (f"  {device}, {each.shape}: {_shape_text(each)}" for each in shapes)
-
-
-def _shape_text(measured: MeasuredShape) -> str:
-    first = measured.candidates[0]
-    faster = f" (faster, by another author: {measured.faster_elsewhere})" if measured.faster_elsewhere else ""
-    return f"{first.solution} {first.latency_us:.3g} us{faster}"
+            for each in shapes:
+                first, rival = each.candidates[0], each.faster_elsewhere
+                faster = f" (faster, by another author: {rival})" if rival else ""
+                yield f"  {device}, {each.shape}: {first.solution} {first.latency_us:.3g} us{faster}"

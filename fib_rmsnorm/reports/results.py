@@ -14,8 +14,7 @@ from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.data import pick
-from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
-from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import (
     count,
     format_bandwidth,

@@ -8,8 +8,7 @@ from typing import Any
 from fib_rmsnorm.analysis.side_by_side import Pairing, SideBySide
 from fib_rmsnorm.reports.results import section_title, share_of_copy
 from fib_rmsnorm.reports.text.data import pick
-from fib_rmsnorm.reports.text.document import Heading, Part
-from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.document import Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import format_latency, format_ratio
 
 

@@ -45,12 +45,7 @@ def test_the_overview_tells_what_there_is_of_everything(fib, full_registry):
     outcome = fib("list")
     assert outcome.code == 0
     assert outcome.lines[0] == f"Registry: {full_registry.root}"
-    assert columns(outcome.row(DEFINITION)) == [
-        DEFINITION,
-        "2: 1 cuda, 1 python",
-        "2: batch=1 to batch=8",
-        "4: 1 INCORRECT_NUMERICAL, 3 PASSED",
-    ]
+    assert columns(outcome.row(DEFINITION)) == [DEFINITION, "norm", "batch, hidden=128", "2", "2", "4"]
     assert "Solutions on this machine: 1 run, 1 compiles only" in outcome.lines
 
 
@@ -104,13 +99,6 @@ def test_workloads(fib, full_registry):
     ]
 
 
-def test_workloads_are_told_apart(fib, full_registry):
-    workloads = full_registry.workloads(DEFINITION)
-    alike = [workload.model_copy(update={"uuid": f"00000000-{n}"}) for n, workload in enumerate(workloads)]
-    full_registry.write_workloads(full_registry.definition(DEFINITION), alike)
-    assert names(fib("list", "workloads")) == ["00000000-0", "00000000-1"]
-
-
 def test_traces_are_counted_by_definition_solution_and_hardware(fib, full_registry):
     outcome = fib("list", "traces")
     assert [columns(line) for line in outcome.lines[1:]] == [
@@ -148,8 +136,6 @@ def test_traces_of_earlier_contents_are_told_apart(fib, rewritten):
     assert columns(outcome.row(CUDA))[4:7] == ["2", "1", "0"]
     row = columns(fib("list", "traces").row(PYTHON))
     assert row[3:] == ["1", "1", "2026-02-03", "1 INCORRECT_NUMERICAL (and 2 of earlier contents)"]
-    overview = columns(fib("list").row(DEFINITION))
-    assert overview[-1] == "3: 2 INCORRECT_NUMERICAL, 1 PASSED (and 2 of earlier contents)"
 
 
 def test_traces_without_a_digest_count_as_of_today(fib, full_registry):

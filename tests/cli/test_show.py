@@ -152,7 +152,7 @@ def test_a_trace_with_everything_in_its_record(fib, full_registry, workloads, by
         f"Hardware:           {HARDWARE}",
         "Evaluated:          2026-01-02T03:04:05.678+00:00",
         "Libraries:          torch 2.99",
-        "Settings:           rtol 0.5, atol of the dtype; 10 warm-up runs, 4 trials of 50 calls; L2 cold",
+        "Settings:           rtol=0.5, warmup_runs=10, iterations=50, num_trials=4, l2=cold, context=isolated",
         f"Solution SHA-256:   {trace.evaluation.solution_sha256}",
         f"Definition SHA-256: {trace.evaluation.definition_sha256}",
         "Latency:     12.5 us (median)",

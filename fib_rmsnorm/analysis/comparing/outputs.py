@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from typing import Any
 
+import msgspec
 from pydantic import TypeAdapter, ValidationError
 
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.analysis.ulp_histogram import read_extras
+from fib_rmsnorm.analysis.trace_sources import read_items
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.selection import bench_command, name_others
 from fib_rmsnorm.schema import AGAINST, CaseKind, Difference, JudgedCase, Peer, UlpStatistics
@@ -81,11 +84,23 @@ def find_failures(records: Iterable[TraceRecord], found: Sequence[OutputDifferen
 
 def _read(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, Peer, list[JudgedCase]]]:
     """The Traces that were compared with a peer; what other tools write there is skipped."""
-    for record, extra in read_extras(records):
+    for record, extra in _read_extras(records):
         with suppress(KeyError, ValidationError):
             peer, cases = _PEER.validate_python(extra[AGAINST]), _CASES.validate_python(extra.get("cases", []))
             if any(case.against for case in cases):
                 yield record, peer, cases
+
+
+def _read_extras(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, dict[str, Any]]]:
+    """What `Correctness.extra` of these Traces holds; missing files, and Traces without it, are skipped."""
+    with suppress(InputError, msgspec.DecodeError, UnicodeDecodeError):
+        for record, data in read_items(records):
+            try:
+                extra = json.loads(data)["evaluation"]["correctness"]["extra"]
+            except (ValueError, LookupError, TypeError):
+                continue
+            if isinstance(extra, dict):
+                yield record, extra
 
 
 def _sum_up(record: TraceRecord, peer: Peer, cases: Sequence[JudgedCase]) -> Iterator[OutputDifference]:

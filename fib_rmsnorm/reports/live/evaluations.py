@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import ceil
+from collections.abc import Iterable, Sequence
 from statistics import geometric_mean
-from textwrap import shorten
 
 from rich.text import Text
 
 from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup
 from fib_rmsnorm.analysis.estimate import RunLatency
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
+from fib_rmsnorm.reports.text.document import WordTable, plain_table
 from fib_rmsnorm.reports.text.folding import Folded
-from fib_rmsnorm.reports.text.tables import WordTable, plain_table
 from fib_rmsnorm.reports.text.units import (
     count,
     format_apart,
@@ -23,64 +21,47 @@ from fib_rmsnorm.reports.text.units import (
     format_percent,
     format_ratio,
 )
-from fib_rmsnorm.schema import REFERENCE, Chain, Check, Evaluation, EvaluationStatus, Performance, Trace, list_cases
+from fib_rmsnorm.schema import REFERENCE, Chain, Check, EvaluationStatus, Performance, Trace, list_cases
 
 _AXES_WIDTH = 11
-_LINE_WIDTH = 120
 _REASON_WIDTH = 160  # of a failure
-_WHOLE = 9.95  # a factor of ten or more has no decimals
-_SHORTEST_REASON = 16  # less of a reason is a riddle
 
 
-def result_line(trace: Trace, name_width: int, *, title: str = "", is_cut: bool = True, failure: str = "") -> Text:
-    """One evaluation in one line; `is_cut` shortens its reason to what a terminal has room for.
-
-    `title` tells the Workload from others with the same axes. `failure` replaces the reason for a failure, such as one
-    that was told before.
-    """
-    evaluation = trace.evaluation
-    if evaluation is None:
-        raise ValueError("a Workload has no evaluation")
-    line = _begin_line(trace, evaluation.status, name_width, title)
-    line.append(f"  {failure or _details(evaluation, _REASON_WIDTH if is_cut else None)}")
-    if reasons := marks(trace):
-        _append_mark(line, reasons[0], _LINE_WIDTH if is_cut else None)
-    return line
-
-
-def _begin_line(record: Trace | Check, status: EvaluationStatus, name_width: int, title: str = "") -> Text:
-    title = title or NamedWorkload.of(record.workload).title()
-    line = Text(f"{title:<{_AXES_WIDTH}}  {record.solution or '':<{name_width}}  ")
-    return line.append(f"{status.value:<6}", style="green" if status is EvaluationStatus.PASSED else "bold red")
-
-
-def folded_check(check: Check, name_width: int, failure: str = "", title: str = "") -> Folded:
-    """One verdict without a time in one line: the number of judged cases, or the fault, whole in a pipe.
-
-    `title` and `failure` are as in `result_line`.
-    """
-    line, whole = (_begin_line(check, check.status, name_width, title) for _ in range(2))
-    judged = f"{count(len(list_cases(check.correctness)), 'case')} judged" if check.passed else failure
-    line.append(f"  {judged or first_line(check.log, _REASON_WIDTH)}")
-    whole.append(f"  {judged or first_line(check.log)}")
-    return Folded(line, _AXES_WIDTH + 2, piped=whole)
-
-
-def folded_result(trace: Trace, name_width: int, failure: str = "", title: str = "") -> Folded:
+def folded_result(told: Trace | Check, name_width: int, failure: str = "", title: str = "") -> Folded:
     """`result_line` for a terminal, whose width it respects: what has no room goes on below the Solution's name.
 
     A pipe gets the reason whole.
     """
-    line, whole = (
-        result_line(trace, name_width, title=title, is_cut=is_cut, failure=failure) for is_cut in (True, False)
-    )
+    line, whole = (result_line(told, name_width, failure, title, is_cut=is_cut) for is_cut in (True, False))
     return Folded(line, _AXES_WIDTH + 2, piped=whole)
 
 
-def _details(evaluation: Evaluation, most: int | None) -> str:
-    performance = evaluation.performance
-    if performance is None:
-        return first_line(evaluation.log, most)
+def result_line(
+    told: Trace | Check, name_width: int, failure: str = "", title: str = "", *, is_cut: bool = True
+) -> Text:
+    """One evaluation, or one verdict without a time, in one line; `is_cut` shortens the reason for a failure.
+
+    `failure` replaces the reason for a failure, such as one that was told before. `title` tells the Workload from
+    others with the same axes.
+    """
+    check = told if isinstance(told, Check) else Check.of(told)
+    most = _REASON_WIDTH if is_cut else None
+    title = title or NamedWorkload.of(told.workload).title()
+    line = Text(f"{title:<{_AXES_WIDTH}}  {told.solution or '':<{name_width}}  ")
+    line.append(f"{check.status.value:<6}", style="green" if check.passed else "bold red")
+    performance = told.evaluation.performance if isinstance(told, Trace) and told.evaluation else None
+    if performance:
+        line.append(f"  {_describe_time(performance)}")
+    elif check.passed:
+        line.append(f"  {count(len(list_cases(check.correctness)), 'case')} judged")
+    else:
+        line.append(f"  {failure or first_line(check.log, most)}")
+    if performance and performance.noisy and not performance.interpreted:
+        line.append("  noisy", style="yellow")
+    return line
+
+
+def _describe_time(performance: Performance) -> str:
     if performance.interpreted:
         return "correct; interpreted, so not timed"
     bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
@@ -140,32 +121,16 @@ def describe_load(traces: Iterable[Trace]) -> str:
     return f"other processes took {low if low == high else f'{low} to {high}'} of the cores"
 
 
-def _append_mark(line: Text, reason: str, width: int | None) -> None:
-    """Mark a line, with as much of the reason as fits `width`; `show` and the verdict of `try` have all of them."""
-    line.append("  noisy", style="yellow")
-    room = len(reason) if width is None else width - len(line) - 1
-    if width is None or room >= _SHORTEST_REASON:
-        line.append(f" {shorten(reason, room, placeholder=' …')}")
-
-
-def results_tables(traces: Sequence[Trace], width: int) -> Iterator[WordTable]:
-    """Median latencies of passed evaluations, Solutions by Workload, with the factor over the reference.
-
-    One table, or as few as there is room for, with about as many Workloads each.
-    """
-    titles = _title_workloads(traces)
+def results_table(traces: Sequence[Trace]) -> WordTable:
+    """Median latencies of passed evaluations, Solutions by Workload, with the factor over the reference."""
+    titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
     cells = {("reference", workload): _reference_cell(traces, workload) for workload in titles}
     rows = ["reference"] if any(latency for latency, _, _ in cells.values()) else []
     rows += dict.fromkeys(trace.solution or "" for trace in traces)
     cells |= {(trace.solution or "", trace.workload.uuid): _cell(trace) for trace in traces}
-    columns = {
-        title: [f"{title:>{_LATENCY_WIDTH}}", *_align([cells.get((row, workload), _NO_CELL) for row in rows])]
-        for workload, title in titles.items()
-    }
-    widths = {title: max(map(len, texts)) + 2 for title, texts in columns.items()}
-    for some in _split_columns(widths, width - max(map(len, rows))):
-        bodies = zip(rows, *(columns[title][1:] for title in some), strict=True)
-        yield plain_table(("", *(columns[title][0] for title in some)), list(bodies))
+    columns = [_align([cells.get((row, workload), _NO_CELL) for row in rows]) for workload in titles]
+    names = [f"{title:>{_LATENCY_WIDTH}}" for title in titles.values()]
+    return plain_table(("", *names), zip(rows, *columns, strict=True))
 
 
 _LATENCY_WIDTH = len("17.6 us")
@@ -180,21 +145,6 @@ def _align(cells: Sequence[tuple[str, str, str]]) -> list[str]:
         f"{one:>{latency}}{f' {two}'.ljust(interval + 1) if interval else ''}  {three:>{factor}}".rstrip()
         for one, two, three in cells
     ]
-
-
-def _split_columns(widths: Mapping[str, int], room: int) -> list[list[str]]:
-    """The columns of each table: of as few tables as have room for theirs."""
-    titles = list(widths)
-    for tables in range(1, len(titles)):
-        size = ceil(len(titles) / tables)
-        parts = [titles[start : start + size] for start in range(0, len(titles), size)]
-        if all(sum(map(widths.__getitem__, part)) <= room for part in parts):
-            return parts
-    return [[title] for title in titles]
-
-
-def _title_workloads(traces: Sequence[Trace]) -> dict[str, str]:
-    return title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
 
 
 def _reference_cell(traces: Sequence[Trace], workload: str) -> tuple[str, str, str]:
@@ -236,7 +186,11 @@ def fastest_line(traces: Sequence[Trace]) -> str:
                 unknown.add(trace.workload.uuid)
     timed = {name: {uuid: mine[uuid] for uuid in mine.keys() - unknown} for name, mine in timed.items()}
     most = max(map(len, timed.values()), default=0)
-    runs = {name: _latencies(mine) for name, mine in timed.items() if len(mine) == most}
+    runs = {
+        name: [latency for uuid in sorted(mine) if (latency := RunLatency.of(mine[uuid]))]
+        for name, mine in timed.items()
+        if len(mine) == most
+    }
     if not most:
         return ""
     first = min(runs, key=lambda name: geometric_mean(run.ms for run in runs[name]))
@@ -251,19 +205,15 @@ def fastest_line(traces: Sequence[Trace]) -> str:
     factors = [each.value for name in (first, *ties) for each in map(find_speedup, timed[name].values()) if each]
     if not factors:
         return told
-    low, high = (f"{factor:.0f}x" if factor >= _WHOLE else f"{factor:.2g}x" for factor in (min(factors), max(factors)))
+    low, high = format_ratio(min(factors)), format_ratio(max(factors))
     return f"{told}, {low if low == high else f'{low} to {high}'} as fast as the reference"
-
-
-def _latencies(timed: Mapping[str, Performance]) -> list[RunLatency]:
-    return [latency for uuid in sorted(timed) if (latency := RunLatency.of(timed[uuid]))]
 
 
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:
     """What the table's `*` stands for, where to read what failed, what was judged weakly, and the machine's load."""
     noisy = [trace for trace in traces if marks(trace)]
     failed = [trace for trace in traces if trace.evaluation and trace.evaluation.status is not EvaluationStatus.PASSED]
-    titles = _title_workloads(traces)
+    titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
 
     def show(trace: Trace) -> str:
         return f"fib-rmsnorm show {show_name(trace.solution or '', titles[trace.workload.uuid])}"

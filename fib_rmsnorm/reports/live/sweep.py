@@ -9,9 +9,9 @@ from rich.text import Text
 
 from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
-from fib_rmsnorm.reports.text.tables import plain_table
+from fib_rmsnorm.reports.text.document import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_latency, format_percent
-from fib_rmsnorm.schema import EvaluationStatus, Trace
+from fib_rmsnorm.schema import EvaluationStatus, Performance, Trace
 from fib_rmsnorm.tuning.figures import CompiledCombination
 
 
@@ -75,8 +75,7 @@ class SweepResults:
     @property
     def noisy(self) -> int:
         """Evaluations that are noisy."""
-        performances = [trace.evaluation.performance for trace in self._traces.values() if trace.evaluation]
-        return sum(bool(performance and performance.noisy) for performance in performances)
+        return sum(bool(each and each.noisy) for each in map(_performance, self._traces.values()))
 
 
 def trial_line(trace: Trace) -> Text:
@@ -131,14 +130,18 @@ def _parameters_of(trace: Trace) -> tuple[tuple[str, int], ...]:
     return tuple((found or {}).items())
 
 
+def _performance(trace: Trace) -> Performance | None:
+    return trace.evaluation.performance if trace.evaluation else None
+
+
 def _latency_ms(trace: Trace) -> float | None:
     """The median latency of a Trace that passed."""
-    performance = trace.evaluation.performance if trace.evaluation else None
+    performance = _performance(trace)
     return performance.latency_ms if performance else None
 
 
 def _is_interpreted(trace: Trace) -> bool:
-    performance = trace.evaluation.performance if trace.evaluation else None
+    performance = _performance(trace)
     return performance is not None and performance.interpreted
 
 

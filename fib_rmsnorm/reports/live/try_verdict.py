@@ -117,14 +117,11 @@ def describe_judged(checks: Sequence[Check]) -> str:
     if not any(counts.values()):
         alone = ": judged by the reference alone" if checks[0].judged_by == REFERENCE else ""
         return f"{total}, without hard inputs or awkward sizes{alone}"
-    found = [f"{'each ' * (len(checks) > 1)}with {' and '.join(what)}"] if (what := _with(counts, len(checks))) else []
+    everywhere = " and ".join(what for what, number in counts.items() if number == len(checks))
+    found = [f"{'each ' * (len(checks) > 1)}with {everywhere}"] if everywhere else []
     found += [f"{what} for {number}" for what, number in counts.items() if 0 < number < len(checks)]
     found += [f"no {what.removeprefix('an ')}" for what, number in counts.items() if not number]
     return ", ".join([total, *found])
-
-
-def _with(counts: Mapping[str, int], number: int) -> list[str]:
-    return [what for what, found in counts.items() if found == number]
 
 
 def _speed(drafts: Sequence[Trace], rivals: Sequence[Trace], titles: Mapping[str, str]) -> str:
@@ -133,7 +130,7 @@ def _speed(drafts: Sequence[Trace], rivals: Sequence[Trace], titles: Mapping[str
     if any(found and found.interpreted for found in performances):
         return "; interpreted, so not timed"
     timed = [(trace, found) for trace in drafts if (found := performance_of(trace))]
-    trace, mine = max(timed, key=lambda each: _size(each[0]))
+    trace, mine = max(timed, key=lambda each: each[1].bytes_moved or 0)
     beside = [rival for rival in rivals if rival.workload.uuid == trace.workload.uuid]
     compared = ((rival.solution, _find_speed(trace, rival)) for rival in beside)
     parts = [f"{_describe_speed(ratio)} the speed of {who}" for who, ratio in compared if ratio]
@@ -156,11 +153,6 @@ def _describe_speed(ratio: Estimate) -> str:
     return f"{format_ratio(ratio.value)}{tie}"
 
 
-def _size(trace: Trace) -> int:
-    performance = trace.evaluation.performance if trace.evaluation else None
-    return (performance.bytes_moved if performance else None) or 0
-
-
 def describe_prints(checks: Iterable[Check], titles: Mapping[str, str]) -> str:
     """What the kernel printed on the first Workload on which it passed and printed; empty if there is none.
 
@@ -171,14 +163,11 @@ def describe_prints(checks: Iterable[Check], titles: Mapping[str, str]) -> str:
     if not talkative:
         return ""
     first, *others = talkative
-    lines = [_describe_line(line, len(list(same))) for line, same in groupby(first.log.strip("\n").splitlines())]
+    repeated = [(line, len(list(same))) for line, same in groupby(first.log.strip("\n").splitlines())]
+    lines = [line if times == 1 else f"{line}  ({times} times)" for line, times in repeated]
     more = len(lines) - _MOST_LINES
     left = [f"[... {count(more, 'line')} more with --json]"] if more > 0 else []
     elsewhere = f", and at {count(len(others), 'more workload')} (with --json)" if others else ""
     return "\n".join(
         [f"printed at {titles[first.workload.uuid]}{elsewhere}:", marked("\n".join(lines[:_MOST_LINES])), *left]
     )
-
-
-def _describe_line(line: str, times: int) -> str:
-    return line if times == 1 else f"{line}  ({times} times)"

@@ -9,7 +9,7 @@ from rich.text import Text
 from fib_rmsnorm.analysis.estimate import recorded
 from fib_rmsnorm.reports.live.evaluations import first_line
 from fib_rmsnorm.reports.text.control_characters import marked
-from fib_rmsnorm.reports.text.tables import WordTable, plain_table
+from fib_rmsnorm.reports.text.document import WordTable, plain_table
 from fib_rmsnorm.reports.text.units import count, format_either_side, format_latency, format_percent, format_ratio
 from fib_rmsnorm.sessions.version import Rival, Version, VersionTiming
 

@@ -19,9 +19,7 @@ from fib_rmsnorm.reports.findings import describe_section
 from fib_rmsnorm.reports.ranking import describe_left_out, summarize_ranking, winners_grid
 from fib_rmsnorm.reports.results import Column, result_columns, section_title
 from fib_rmsnorm.reports.side_by_side import describe_side_by_side
-from fib_rmsnorm.reports.text.document import Doubt, Part
-from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import count, format_half_width, format_share
+from fib_rmsnorm.reports.text.units import count, format_share
 
 _LIGHT, _DARK = "default", "github-dark"
 _ALIASES = {".cuh": ".cu", ".h": ".cpp", ".inc": ".cpp"}
@@ -29,7 +27,7 @@ _ALIASES = {".cuh": ".cu", ".h": ".cpp", ".inc": ".cpp"}
 
 @dataclass(frozen=True)
 class PageSection:
-    """What the page shows of a section; the template reads its properties."""
+    """What the page shows of a section."""
 
     findings: SectionFindings
     charts: Sequence[Chart]
@@ -54,26 +52,6 @@ class PageSection:
         """Who wins where."""
         return rank(self.results)
 
-    @property
-    def answer(self) -> str:
-        """Who wins most, and how far the winners are from the copy."""
-        return summarize_ranking(self.ranking)
-
-    @property
-    def winners(self) -> Grid:
-        """The winner of each Workload."""
-        return winners_grid(self.ranking)
-
-    @property
-    def left_out(self) -> list[Doubt]:
-        """Who cannot win, and why."""
-        return list(describe_left_out(self.ranking.contests))
-
-    @property
-    def parts(self) -> list[Part]:
-        """What the results say."""
-        return list(describe_section(self.findings))
-
 
 def make_page(sections: Sequence[PageSection], solutions: dict[str, SolutionFacts], superseded: int) -> str:
     """Fill in the template. It escapes every value but those marked `safe`, which no Trace can write."""
@@ -81,11 +59,8 @@ def make_page(sections: Sequence[PageSection], solutions: dict[str, SolutionFact
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    environment.globals |= {
-        "describe_conditions": describe_conditions,
-        "highlight": _highlight,
-        "title_of": title_of,
-    }
+    written = (describe_conditions, describe_left_out, describe_section, summarize_ranking, title_of, winners_grid)
+    environment.globals |= {"highlight": _highlight, **{each.__name__: each for each in written}}
     shown = {result.record.solution for each in sections for result in each.results.results}
     return environment.from_string(_read_asset("page.html")).render(
         style=_read_asset("page.css") + _highlighting_css(),
@@ -123,12 +98,12 @@ def describe_conditions(record: TraceRecord) -> str:
         return " · ".join(("interpreted, so not timed", when, record.place))
     calls = count(record.samples, "call") if record.samples else ""
     trials = f" in {count(record.trials, 'trial')}" if record.trials else ""
-    interval, difference = format_half_width(record.interval_ms), record.a_a_difference
+    interval, difference = record.interval_ms, record.a_a_difference
     told = [
         *(f"noisy: {reason}" for reason in record.noisy),
         record.timer or "timer not recorded",
         f"{calls}{trials}",
-        f"±{interval}" if interval else "no interval recorded",
+        f"±{format_share(interval.half_width)}" if interval else "no interval recorded",
         f"earlier and later trials {format_share(difference)} apart" if difference is not None else "",
         f"{record.during_mhz:.0f} MHz" if record.during_mhz is not None else "clock not recorded",
         {True: "cold L2", False: "warm L2", None: ""}[record.cold_l2],

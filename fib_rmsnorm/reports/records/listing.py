@@ -12,8 +12,7 @@ from fib_rmsnorm.languages import ABILITIES
 from fib_rmsnorm.machine.capabilities import Readiness
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.workload_titles import axes_name
-from fib_rmsnorm.reports.text.tables import plain_table
+from fib_rmsnorm.reports.text.document import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_bytes, format_latency
 from fib_rmsnorm.schema import ScalarInput, Trace, trace_id
 
@@ -176,7 +175,7 @@ _TABLES: dict[str, dict[str, str | Callable[[Row], str]]] = {
         "here": lambda row: here_text(row["here"]),
     },
     "workloads": {
-        "workload": "uuid",
+        "workload": lambda row: row["uuid"][:_SHORT_UUID],
         "definition": "definition",
         "axes": _axes_text,
         "scalars": lambda row: assignments(row["scalars"]),
@@ -205,49 +204,10 @@ _TABLES: dict[str, dict[str, str | Callable[[Row], str]]] = {
 def table_of(kind: str, rows: Sequence[Row]) -> Table:
     """Rows of one kind as a table, or `each trace` for Traces one by one. The start of a uuid names a Workload."""
     columns = dict(_TABLES[kind])
-    if kind == "workloads":
-        length = _unique_length([row["uuid"] for row in rows])
-        columns["workload"] = lambda row: row["uuid"][:length]
     if kind == "solutions" and not any(row["earlier"] for row in rows):
         del columns[">earlier"]  # few registries have any, and the table is wide without
     cells = ([what(row) if callable(what) else str(row[what]) for what in columns.values()] for row in rows)
     return plain_table(tuple(columns), cells)
-
-
-def _unique_length(names: list[str]) -> int:
-    """The shortest length, from that of a uuid's first group, at which the starts of `names` differ."""
-    length = _SHORT_UUID
-    longest = max(map(len, names), default=length)
-    while length < longest and len({name[:length] for name in names}) < len(set(names)):
-        length += 1
-    return length
-
-
-def overview_table(catalogue: Catalogue) -> Table:
-    """A line for each Definition with the number of its records."""
-    return plain_table(
-        ("definition", "solutions", "workloads", "traces"),
-        (_overview_row(catalogue, name) for name in catalogue.definitions),
-    )
-
-
-def _overview_row(catalogue: Catalogue, name: str) -> tuple[str, str, str, str]:
-    mine = [solution for solution in catalogue.solutions.values() if solution.definition == name]
-    languages = Counter(solution.spec.language.value for solution in mine)
-    workloads = [record for record in catalogue.workloads if record.definition == name]
-    traces = [trace for trace in catalogue.traces if trace.definition == name]
-    statuses = Counter(_status(trace) for trace in traces if not catalogue.is_earlier(trace))
-    return (
-        name,
-        _total(languages),
-        str(len(workloads)) + (f": {axes_name(workloads[0])} to {axes_name(workloads[-1])}" if workloads else ""),
-        with_earlier(_total(statuses), len(traces) - statuses.total()),
-    )
-
-
-def _total(parts: Counter[str]) -> str:
-    told = ", ".join(f"{number} {what}" for what, number in sorted(parts.items()))
-    return f"{parts.total()}: {told}" if told else "0"
 
 
 def with_earlier(told: str, earlier: int) -> str:

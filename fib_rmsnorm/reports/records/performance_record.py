@@ -16,7 +16,6 @@ from fib_rmsnorm.reports.text.units import (
     count,
     format_bandwidth,
     format_bytes,
-    format_half_width,
     format_latency,
     format_percent,
     format_ratio,
@@ -68,7 +67,7 @@ def _latency_fields(performance: Performance) -> dict[str, str]:
     median = f"{format_latency(performance.latency_ms)}{' (median)' if samples else ''}"
     busy_ms, pieces = performance.busy_ms, performance.pieces or 0
     return {
-        "Latency": f"{median}; {_interval(interval)}, ±{format_half_width(interval)}" if interval else median,
+        "Latency": f"{median}; {_interval(interval)}, ±{format_share(interval.half_width)}" if interval else median,
         "Spread": f"5% to 95%: {_span(p5_ms, p95_ms)}" if p5_ms is not None and p95_ms is not None else "",
         "Samples": count(samples, "call") + (f" in {count(trials, 'trial')}" if trials else "") if samples else "",
         "A/A": told(performance.a_a_difference, _describe_drift),
@@ -111,7 +110,7 @@ def _cost(latency_ms: float | None, low_ms: float | None, high_ms: float | None)
     if latency_ms is None or low_ms is None or high_ms is None:
         return ""
     interval = recorded(latency_ms, low_ms, high_ms) if latency_ms > 0 else None
-    either_side = f", ±{format_half_width(interval)}" if interval else ""
+    either_side = f", ±{format_share(interval.half_width)}" if interval else ""
     return f"{format_latency(latency_ms)} a call{either_side}"
 
 
@@ -136,19 +135,13 @@ def _speed_fields(performance: Performance) -> dict[str, str]:
     peak = ceiling.peak_bandwidth_gb_per_s if ceiling else None
     reference, speedup = RunLatency.of_reference(performance), find_speedup(performance)
     interval = reference.interval_ms if reference else None
+    reference_text = format_latency(performance.reference_latency_ms)
+    speedup_text = f"; {_speedup_text(performance, speedup)}" if speedup else ""
     of_peak = ""
     if bandwidth is not None and peak:
         of_peak = f"{format_percent(100 * bandwidth / peak)} of the datasheet's {format_bandwidth(peak)}"
     return {
-        "Reference": "; ".join(
-            filter(
-                None,
-                (
-                    joined(format_latency(performance.reference_latency_ms), told(interval, _interval)),
-                    _speedup_text(performance, speedup) if speedup else "",
-                ),
-            )
-        ),
+        "Reference": f"{joined(reference_text, told(interval, _interval))}{speedup_text}",
         "Bandwidth": joined(
             told(bandwidth, format_bandwidth),
             told(performance.percent_of_copy, lambda percent: f"{format_percent(percent)} of copy"),

@@ -25,8 +25,8 @@ from fib_rmsnorm.reports.records.listing import (
     with_earlier,
 )
 from fib_rmsnorm.reports.text.control_characters import harmless
+from fib_rmsnorm.reports.text.document import plain_table
 from fib_rmsnorm.reports.text.folding import Folded
-from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
 from fib_rmsnorm.schema import AxisConst, Definition, RandomInput, SafetensorsInput, Solution, TensorSpec, Trace
 
@@ -178,18 +178,13 @@ def _describe(description: str) -> Iterator[RenderableType]:
 
 def _source_text(path: str, content: str, console: Console) -> Text:
     """A source file, to be printed as it is: no line is cut, padded or numbered, so it can be copied."""
-    content = content.rstrip("\n")
-    if not console.is_terminal:
-        return Text(content)
-    content = harmless(content)
-    if console.no_color or console.color_system is None:
+    content = harmless(content.rstrip("\n")) if console.is_terminal else content.rstrip("\n")
+    if not console.is_terminal or console.no_color or console.color_system is None:
         return Text(content)
     from rich.syntax import ANSISyntaxTheme, Syntax
 
-    lexer = Syntax.guess_lexer(path, content)
-    highlighted = Syntax(content, lexer, theme=ANSISyntaxTheme(_make_styles()), background_color="default").highlight(
-        content
-    )
+    lexer, theme = Syntax.guess_lexer(path, content), ANSISyntaxTheme(_make_styles())
+    highlighted = Syntax(content, lexer, theme=theme, background_color="default").highlight(content)
     highlighted.rstrip()
     return highlighted
 

@@ -17,10 +17,10 @@ from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.differences import difference_cells, difference_columns, largest_text, list_buckets
 from fib_rmsnorm.reports.records.listing import each_trace_rows, table_of, timestamp_of
 from fib_rmsnorm.reports.records.performance_record import describe_performance
-from fib_rmsnorm.reports.records.record import Told, fields, heading, inputs_text
+from fib_rmsnorm.reports.records.record import Told, fields, heading, inputs_text, told
 from fib_rmsnorm.reports.text.control_characters import marked
-from fib_rmsnorm.reports.text.tables import plain_table
-from fib_rmsnorm.reports.text.units import count
+from fib_rmsnorm.reports.text.document import plain_table
+from fib_rmsnorm.reports.text.units import assignments
 from fib_rmsnorm.schema import (
     AGAINST,
     REFERENCE,
@@ -30,7 +30,6 @@ from fib_rmsnorm.schema import (
     EvaluationStatus,
     JudgedCase,
     Peer,
-    Settings,
     Tolerance,
     Trace,
     UlpStatistics,
@@ -58,7 +57,7 @@ def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableTyp
             "Evaluated": evaluation.timestamp,
             "Libraries": ", ".join(f"{name} {version}" for name, version in evaluation.environment.libs.items()),
             "Judged by": _judge_text(evaluation.judged_by),
-            "Settings": _settings_text(evaluation.settings) if evaluation.settings else "",
+            "Settings": told(evaluation.settings, lambda each: assignments(each.model_dump(exclude_none=True))),
             "Compiler flags": " ".join(evaluation.build_flags or []),
             "Solution SHA-256": evaluation.solution_sha256 or "",
             "Definition SHA-256": evaluation.definition_sha256 or "",
@@ -104,17 +103,6 @@ def _judge_text(judged_by: str | None) -> str:
     if judged_by in (None, REFERENCE):
         return "the Definition's reference alone, on the Workload's inputs" if judged_by else ""
     return f"the operator {judged_by}, on hard inputs too"
-
-
-def _settings_text(settings: Settings) -> str:
-    tolerances = [
-        f"{name} {'of the dtype' if value is None else f'{value:g}'}"
-        for name, value in (("rtol", settings.rtol), ("atol", settings.atol))
-    ]
-    runs = f"{count(settings.warmup_runs, 'warm-up run')}, {count(settings.num_trials, 'trial')}"
-    calls = count(settings.iterations, "call") if settings.iterations else "as many calls as the median needs"
-    graph = "; also in a CUDA graph" if settings.context == "graph" else ""
-    return f"{', '.join(tolerances)}; {runs} of {calls}; L2 {settings.l2}{graph}"
 
 
 def _describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator[RenderableType]:
@@ -168,12 +156,7 @@ def _cases_table(groups: dict[str, list[JudgedCase]]) -> Table:
     return plain_table(
         ("judged on", ">times", ">largest absolute error", ">wrong elements"),
         (
-            (
-                name,
-                str(len(cases)),
-                _largest_error(cases),
-                str(sum(case.mismatched for case in cases)),
-            )
+            (name, str(len(cases)), _largest_error(cases), str(sum(case.mismatched for case in cases)))
             for name, cases in groups.items()
         ),
     )

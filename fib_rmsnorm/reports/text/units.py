@@ -25,14 +25,6 @@ def _three_digits(value: float) -> str:
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
-def format_half_width(estimate: Estimate | None) -> str:
-    """Half an interval's width relative to the value in it: `0.8%`; `232x` if it is larger than the value."""
-    if estimate is None:
-        return ""
-    share = estimate.half_width
-    return format_share(share) if share >= 1 else f"{share:.1%}"
-
-
 def format_either_side(estimate: Estimate | None) -> str:
     """What a cell says beside its number: `±9%`; nothing up to 2%; `or less` where only an upper bound is known."""
     if estimate is None or estimate.half_width <= _SMALL:

@@ -1,11 +1,11 @@
-"""`show`: sources on a terminal, piped, and where they would command it."""
+"""`show`: sources on a terminal and piped."""
 
 from __future__ import annotations
 
 import re
 
 from support.command_line import run_on_terminal
-from support.full_registry import PYTHON, PYTHON_SOURCE, add_sources, pack_all
+from support.full_registry import PYTHON, PYTHON_SOURCE
 
 
 def test_piped_sources_are_plain_and_whole(fib, full_registry, monkeypatch):
@@ -24,16 +24,6 @@ def test_no_color_is_respected_where_colour_is_forced(fib, full_registry, monkey
     plain = fib("show", PYTHON).out
     assert f"\n{PYTHON_SOURCE}" in plain
     assert "\x1b[3" not in plain and "\x1b[9" not in plain
-
-
-def test_a_source_commands_no_terminal(fib, full_registry, monkeypatch):
-    add_sources(full_registry, "ann", "rmsnorm_python_evil_v1", "python", {"kernel.py": "# \x1b]0;title\x07\x1b[2J\n"})
-    pack_all(full_registry)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    out = fib("show", "rmsnorm_python_evil_v1").out
-    assert "title" in out
-    assert "\x1b]" not in out and "\x1b[2J" not in out and "\x07" not in out
 
 
 def test_sources_are_highlighted_on_a_terminal(full_registry):

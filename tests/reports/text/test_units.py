@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.analysis.estimate import Estimate
-from fib_rmsnorm.reports.text.units import format_change, format_changes, format_half_width, format_ratio
+from fib_rmsnorm.reports.text.units import format_change, format_changes, format_ratio
 
 
 @pytest.mark.parametrize(
@@ -22,11 +21,6 @@ from fib_rmsnorm.reports.text.units import format_change, format_changes, format
 )
 def test_a_ratio_never_reads_as_nothing(ratio, text):
     assert format_ratio(ratio) == text
-
-
-def test_an_interval_wider_than_its_number_is_a_factor():
-    assert format_half_width(Estimate(1.0, 0.9, 1.1)) == "10.0%"
-    assert format_half_width(Estimate(1.0, 0.0, 464.0)) == "232x"
 
 
 def test_a_large_change_is_a_factor():
