@@ -6,13 +6,16 @@ but its own.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder, making_folders, plain_path
 from fib_rmsnorm.building.source_files import content_key
+from fib_rmsnorm.file_trees import file_sizes, remove_tree
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.schema import Solution
 
+_MOST_BYTES_AFTER_FAILURE = 1 << 30
 _VARIABLES = {
     "XDG_CACHE_HOME": "cache",
     "CCACHE_DIR": "ccache",
@@ -44,6 +47,16 @@ def is_in_cache(solution: Solution) -> bool:
 
 def _builds() -> Path:
     return cache_folder().absolute() / "solutions"
+
+
+def drop_failed_build(folder: Path) -> None:
+    """Remove a Solution's builds after one that failed or timed out, if they take more than 1 GiB.
+
+    Below that they stay: a compiler goes on from what it had finished.
+    """
+    if sum(file_sizes(folder)) > _MOST_BYTES_AFTER_FAILURE:
+        with suppress(OSError):  # another run may be building the same sources
+            remove_tree(folder)
 
 
 def cache_variables(folder: Path) -> dict[str, str]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Root, split_names
+from fib_rmsnorm.cli.options import Json, Root, split_names, there
+from fib_rmsnorm.cli.printing import note, print_json
 from fib_rmsnorm.cli.reading import Traces, read_traces
 from fib_rmsnorm.errors import InputError
 
@@ -35,7 +36,7 @@ def command(
     if build and traces:
         raise InputError("--build takes no Traces: it builds what winners.json names")
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.reports.text.console import echo, stderr
+    from fib_rmsnorm.reports.text.console import echo
 
     registry = Registry.find(root)
     if build:
@@ -74,9 +75,9 @@ def command(
     _pack(registry)
     write_atomic(path, text, registry.root)
     shapes = sum(len(each) for winners in table.operators.values() for each in winners.measured.values())
-    stderr().print(f"Wrote {path}: {count(shapes, 'measured shape')}")
+    note(f"Wrote {path}: {count(shapes, 'measured shape')}")
     if not shapes:
-        stderr().print(_why_none_decides({record.author for record in found.records}, split_names(authors)))
+        note(_why_none_decides({record.author for record in found.records}, split_names(authors)))
 
 
 def _pack(registry: Registry) -> None:
@@ -106,26 +107,23 @@ def _no_published(registry: Registry, deployable: Deployable, authors: str, root
     from fib_rmsnorm.registry.files.regular_files import find_files
     from fib_rmsnorm.registry.selection import bench_command
 
-    there = ["--root", str(root)] if root else []
     chosen = ["--authors", authors] if authors != _AUTHOR else []
-    by_own = join(["fib-rmsnorm", "deploy", str(registry.layout.traces), *chosen, *there])
+    by_own = join(["fib-rmsnorm", "deploy", str(registry.layout.traces), *chosen, *there(root)])
     if find_files(registry.layout.traces, "*.jsonl"):
         return InputError(f"no published Traces in {registry.root}; to choose by your own, run: {by_own}")
     served = {solution.definition for solution in deployable.solutions.values()}
-    bench = bench_command(served, *there, main=registry.main_definition)
+    bench = bench_command(served, *there(root), main=registry.main_definition)
     return InputError(f"no Traces in {registry.root}; create them with: {bench}; then run: {by_own}")
 
 
 def _build(registry: Registry, *, as_json: bool) -> None:
     """Build every Solution that the table names for a device here. Exits with 1 if one cannot be built."""
-    from json import dumps
-
     from fib_rmsnorm.deployment.choice import build_all
     from fib_rmsnorm.reports.text.console import echo
 
     outcomes = list(build_all(registry.root))
     if as_json:
-        echo(dumps([each._asdict() for each in outcomes], indent=2))
+        print_json([each._asdict() for each in outcomes])
     else:
         for each in outcomes:
             echo(f"{each.device}  {each.solution}: {each.error or f'built in {each.seconds:.1f} s'}")

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import require_room
-from fib_rmsnorm.building.cache_contents import drop_failed_build
 from fib_rmsnorm.building.native import is_native_unbuilt
-from fib_rmsnorm.building.solution_cache import cache_variables, solution_cache
+from fib_rmsnorm.building.solution_cache import cache_variables, drop_failed_build, solution_cache
 from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import EARLY_BUILDER, WORKER

@@ -49,7 +49,6 @@ def test_new_traces_of_a_file_are_added_once(fib, full_registry, benched, suffix
 
 def test_a_torn_last_line_of_a_file_is_left_out(fib, full_registry, benched):
     benched.write_text(benched.read_text() + '{"definition": "rmsn')
-    assert fib("merge", full_registry.root, benched, "--dry-run").lines[0].startswith("Would add to")
     assert fib("merge", full_registry.root, benched).code == 0
 
 

@@ -20,7 +20,7 @@ from fib_rmsnorm.schema import BuildSpec, Definition, Solution
 
 
 def register_solution(
-    registry: Registry, draft: Solution, definition: Definition, *, name: str, author: str, description: str | None
+    registry: Registry, draft: Solution, definition: Definition, *, name: str, author: str
 ) -> tuple[Solution, Path]:
     """Write the sources of a draft and a solution.toml into the registry, pack them, and return Solution and folder.
 
@@ -45,7 +45,7 @@ def register_solution(
             for source in draft.sources:
                 (staging / source.path).parent.mkdir(parents=True, exist_ok=True)
                 (staging / source.path).write_text(source.content, encoding="utf-8")
-            (staging / MANIFEST).write_text(_manifest(name, description, draft.spec), encoding="utf-8")
+            (staging / MANIFEST).write_text(_manifest(name, draft.spec), encoding="utf-8")
             staging.rename(folder)
             (solution,) = pack_folder(registry, folder, {definition.name: definition})
             registry.write_solution(solution, definition.op_type)
@@ -82,9 +82,8 @@ def _all_or_nothing(root: Path, folder: Path) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _manifest(name: str, description: str | None, spec: BuildSpec) -> str:
+def _manifest(name: str, spec: BuildSpec) -> str:
     lines = [f"name = {_toml(name)}"]
-    lines += [f"description = {_toml(description)}"] if description else []
     lines += ['# definitions = ["rmsnorm_d*"]  # for sources that serve other Definitions too', "", "[spec]"]
     lines += [f"{key} = {_toml(value)}" for key, value in spec.model_dump(mode="json").items() if value is not None]
     return "\n".join([*lines, ""])
