@@ -30,8 +30,8 @@ def command(
     from shlex import join
 
     from fib_rmsnorm.exercises.course import find_exercise
+    from fib_rmsnorm.exercises.exercise import default_folder, is_free, is_set_up, set_up
     from fib_rmsnorm.exercises.grading import grade
-    from fib_rmsnorm.exercises.workspace import default_folder, is_free, is_set_up, set_up
     from fib_rmsnorm.registry.shipped import shipped_registry
     from fib_rmsnorm.reports.text.folding import Folded
 
