@@ -94,7 +94,7 @@ def _adapt(
                 written.append({**known, "solutions": adapted})
             else:
                 among = " (of those chosen)" if is_choice else ""
-                unfit.append(f"{definition.name}: {describe_none(registry, kernels, definition, found)}{among}")
+                unfit.append(f"{definition.name}: {describe_none(kernels, definition, found)}{among}")
     return written, unfit
 
 

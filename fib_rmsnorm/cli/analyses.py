@@ -43,12 +43,12 @@ def analyze(
     """Explain results: arithmetic intensity, bottleneck, distance from the peak, scaling."""
     from fib_rmsnorm.analysis import findings
     from fib_rmsnorm.analysis.traffic import read_definitions
-    from fib_rmsnorm.reports.findings import describe_findings, findings_json
+    from fib_rmsnorm.reports.findings import describe_findings, finding_records
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=True, versions=Versions.ONE)
     results = _find_results(found)
     known = read_definitions({section.definition for section in results}, found.roots)
-    print_report(findings.analyze(results, known), findings_json, describe_findings, as_json=json)
+    print_report(findings.analyze(results, known), finding_records, describe_findings, as_json=json)
 
 
 def best(
@@ -60,25 +60,25 @@ def best(
     json: Json = False,
 ) -> None:
     """Show the fastest Solution per Workload and device, with ties, and a leaderboard."""
-    from fib_rmsnorm.analysis.false_traces import find_false
+    from fib_rmsnorm.analysis.loading import find_false
     from fib_rmsnorm.analysis.ranking import rank
     from fib_rmsnorm.analysis.sections import split
-    from fib_rmsnorm.reports.ranking import describe_rankings, rankings_json
+    from fib_rmsnorm.reports.ranking import describe_rankings, ranking_records
 
-    with choose_traces(traces, root, definitions, solutions, batch_sizes) as chosen:
-        found = complete(chosen.read_newest())
-        shown = (record for section in split(found.records, found.unread).sections for record in section.records)
-        # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
-        if find_false(shown):
-            found = complete(chosen.read())
-            _leave_out_false(found)
+    chosen = choose_traces(traces, root, definitions, solutions, batch_sizes)
+    found = complete(chosen.read_newest())
+    shown = (record for section in split(found.records, found.unread).sections for record in section.records)
+    # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
+    if find_false(shown):
+        found = complete(chosen.read())
+        _leave_out_false(found)
     rankings = [rank(section) for section in _find_results(find_todays(found))]
-    print_report(rankings, rankings_json, describe_rankings, as_json=json)
+    print_report(rankings, ranking_records, describe_rankings, as_json=json)
 
 
 def _leave_out_false(found: TraceSet) -> None:
     """Leave out Traces not to believe, each of which is told on stderr. Raises InputError if none is left."""
-    from fib_rmsnorm.analysis.false_traces import find_false
+    from fib_rmsnorm.analysis.loading import find_false
     from fib_rmsnorm.registry.selection import bench_command
 
     measured = {record.definition for record in found.records}
@@ -108,7 +108,7 @@ def history(
 ) -> None:
     """Show a Solution's latency over time, and which runs certainly changed it."""
     from fib_rmsnorm.analysis.comparing.history import find_histories
-    from fib_rmsnorm.reports.history import describe_histories, histories_json
+    from fib_rmsnorm.reports.history import describe_histories, histories_record
 
     found = read_traces(traces, root, definitions, name, batch_sizes, versions=Versions.ALL)
-    print_report(find_histories(found.records), histories_json, describe_histories, as_json=json)
+    print_report(find_histories(found.records), histories_record, describe_histories, as_json=json)

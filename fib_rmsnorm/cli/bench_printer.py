@@ -14,10 +14,10 @@ from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.live.cluster_devices import devices_table
 from fib_rmsnorm.reports.live.evaluations import fastest_line, folded_result, results_footnotes, results_tables
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
+from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import EvaluationStatus, Trace, Workload
 
@@ -51,7 +51,8 @@ class BenchPrinter:
         elif isinstance(event, Told):
             self._bar.print(stderr(), Folded(event.text, 2))
         elif isinstance(event, Progress):
-            self._bar.show_below(devices_table(event.devices))
+            rows = [(device.device, str(device.finished), device.doing) for device in event.devices]
+            self._bar.show_below(plain_table(("device", ">finished", "doing"), rows))
         elif isinstance(event, Building):
             self._bar.tell(f"building {count(event.solutions, 'solution')}")
         elif isinstance(event, Judged):

@@ -22,7 +22,7 @@ from fib_rmsnorm.cli.options import (
     split_sizes,
 )
 from fib_rmsnorm.cli.printing import note, print_report
-from fib_rmsnorm.cli.reading import Versions, choose_traces, complete
+from fib_rmsnorm.cli.reading import Versions, read_traces
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,10 +92,8 @@ def command(
     json: Json = False,
 ) -> int:
     """Compare results: faster, slower or a tie. Exit code 1 if anything became slower or fails now."""
-    from fib_rmsnorm.analysis.comparing.comparison import compare
-    from fib_rmsnorm.analysis.comparing.conditions import ASPECTS
-    from fib_rmsnorm.analysis.comparing.gate import MISSING, find_unjudged
-    from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
+    from fib_rmsnorm.analysis.comparing.comparison import ASPECTS, MISSING, compare
+    from fib_rmsnorm.reports.comparison import comparisons_record, describe_comparisons
 
     allowed, known = split_names(allow), (*ASPECTS, MISSING)
     if unknown := set(allowed) - set(known):
@@ -117,15 +115,14 @@ def command(
         sides = []
         for side, other in ((old, new), (new, old)):
             path = _find_traces(side, other)
-            with choose_traces([path], root, definitions, solutions, batch_sizes, versions=Versions.ALL) as chosen:
-                sides.append(complete(chosen.read_newest_contents()))
+            sides.append(read_traces([path], root, definitions, solutions, batch_sizes, versions=Versions.ALL))
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)
     found = compare(before, after, allowed, in_turn=measure)
-    unjudged = [] if max_slowdown is None else find_unjudged(found, max_slowdown)
+    unjudged = [] if max_slowdown is None else found.unjudged(max_slowdown)
     print_report(
         found,
-        lambda found: comparisons_json(found, max_slowdown, unjudged),
+        lambda found: comparisons_record(found, max_slowdown, unjudged),
         lambda found: describe_comparisons(found, max_slowdown, unjudged),
         as_json=json,
     )

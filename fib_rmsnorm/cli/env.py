@@ -11,7 +11,7 @@ from fib_rmsnorm.cli.printing import print_json, say
 def command(json: Json = False) -> None:
     """Show devices, tools and versions. Says what each language can do here and what to install."""
     from fib_rmsnorm.evaluation.machine_report import report_machine
-    from fib_rmsnorm.reports.machine_report import describe_machine
+    from fib_rmsnorm.reports.machine import describe_machine
 
     machine = report_machine()
     if json:

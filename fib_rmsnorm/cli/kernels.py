@@ -71,8 +71,7 @@ def register(
 
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-    from fib_rmsnorm.registry.sources.draft import draft_solution
-    from fib_rmsnorm.registry.sources.registration import register_solution
+    from fib_rmsnorm.registry.sources.draft import draft_solution, register_solution
 
     if kernel.is_dir():
         raise InputError(

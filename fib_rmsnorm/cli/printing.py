@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fib_rmsnorm.errors import InputError
 
@@ -47,23 +47,22 @@ def warn(line: str) -> None:
 
 
 def print_json(record: object) -> None:
-    """Print a record of strings, numbers, lists and dicts as JSON."""
-    from json import dumps
-
+    """Print a record of strings, numbers, paths, lists, dicts and dataclasses as JSON."""
     from fib_rmsnorm.reports.text.console import echo
+    from fib_rmsnorm.reports.text.data import json_text
 
-    echo(dumps(record, indent=2))
+    echo(json_text(record), end="")
 
 
 def print_report(
-    found: Found, to_json: Callable[[Found], str], to_parts: Callable[[Found], Iterable[Part]], *, as_json: bool
+    found: Found, to_record: Callable[[Found], object], to_parts: Callable[[Found], Iterable[Part]], *, as_json: bool
 ) -> None:
     """Print what was found as JSON or as a text."""
-    from fib_rmsnorm.reports.text.console import echo, stdout
+    from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.document import print_parts
 
     if as_json:
-        echo(to_json(found), end="")
+        print_json(to_record(found))
     else:
         print_parts(to_parts(found), stdout())
 
@@ -110,25 +109,26 @@ def choose_format(format_: Format | None, output: Path | None, *, is_json: bool)
 def write_report(
     chosen: Format,
     output: Path | None,
-    *,
-    to_parts: Callable[[], Iterable[Part]],
-    to_json: Callable[[], str],
-    to_csv: Callable[[], str],
+    parts: Callable[[], Iterable[Part]],
+    rows: list[dict[str, Any]],
+    record: object,
 ) -> None:
-    """Write a report, but for HTML, to a file, or print it; a table has the terminal's width."""
+    """Write a report, but for HTML, to a file, or print it: as parts, rows of CSV or a record of JSON.
+
+    A table has the terminal's width.
+    """
     from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.data import csv_text, json_text
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
-    if chosen is Format.TABLE and output is None:
-        print_parts(to_parts(), stdout())
-        return
-    forms: dict[Format, Callable[[], str]] = {
-        Format.TABLE: lambda: as_text(to_parts()),
-        Format.MARKDOWN: lambda: as_markdown(to_parts()),
-        Format.CSV: to_csv,
-        Format.JSON: to_json,
-    }
-    write_or_print(forms[chosen](), output)
+    if chosen is Format.CSV:
+        write_or_print(csv_text(rows), output)
+    elif chosen is Format.JSON:
+        write_or_print(json_text(record), output)
+    elif chosen is Format.TABLE and output is None:
+        print_parts(parts(), stdout())
+    else:
+        write_or_print((as_markdown if chosen is Format.MARKDOWN else as_text)(parts()), output)
 
 
 def write_or_print(text: str, output: Path | None) -> None:

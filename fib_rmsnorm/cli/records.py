@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +15,6 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.schema import Definition, Solution, Trace
@@ -55,20 +53,13 @@ def list_(
         for sources in catalogue.faulty:
             note_folded(f"Left out {sources.name}: {sources.error}")
     if json:
-        plain = {name: [asdict(row) for row in mine] for name, mine in rows.items()}
-        print_json(plain[kind] if kind else {"root": str(registry.root), **plain})
+        print_json(rows[kind] if kind else {"root": registry.root, **rows})
     elif kind is None:
         say(f"Registry: {registry.root}", "", listing.overview_table(catalogue), "")
         say(listing.here_line(rows["solutions"]))
         say(f"More: fib-rmsnorm list {'|'.join(_KINDS)}, fib-rmsnorm show NAME")
     elif rows[kind]:
-        tables: dict[str, Callable[[list[Any]], Table]] = {
-            "definitions": listing.definitions_table,
-            "solutions": listing.solutions_table,
-            "workloads": listing.workloads_table,
-            "traces": listing.each_trace_table if each else listing.traces_table,
-        }
-        say(tables[kind](rows[kind]))
+        say(listing.table_of("each trace" if each else kind, rows[kind]))
     else:
         following = creating_command(kind, catalogue.definitions, *there(root), main=registry.main_definition)
         note(f"No {kind}; create them with: {following}")
@@ -78,20 +69,20 @@ def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[st
     """Return the rows of one kind, or of all kinds."""
     from fib_rmsnorm.machine.capabilities import find_readiness
     from fib_rmsnorm.machine.devices import all_devices
-    from fib_rmsnorm.reports.records import rows as make
+    from fib_rmsnorm.reports.records import listing
 
     rows: dict[str, list[Any]] = {}
     if kind in (None, "definitions"):
-        rows["definitions"] = make.definition_rows(catalogue)
+        rows["definitions"] = listing.definition_rows(catalogue)
     if kind in (None, "solutions"):
         devices = all_devices()
         here = {name: find_readiness(solution, devices) for name, solution in catalogue.solutions.items()}
-        rows["solutions"] = make.solution_rows(catalogue, here)
+        rows["solutions"] = listing.solution_rows(catalogue, here)
     if kind in (None, "workloads"):
-        rows["workloads"] = make.workload_rows(catalogue)
+        rows["workloads"] = listing.workload_rows(catalogue)
     if kind in (None, "traces"):
         traces = catalogue.traces
-        rows["traces"] = make.each_trace_rows(traces) if each else make.trace_rows(traces, catalogue)
+        rows["traces"] = listing.each_trace_rows(traces) if each else listing.trace_rows(traces, catalogue)
     return rows
 
 
@@ -112,8 +103,7 @@ def show(
 
     with ProgressBar(doing="reading"):
         from fib_rmsnorm.registry import Registry
-        from fib_rmsnorm.registry.catalogue import Catalogue
-        from fib_rmsnorm.registry.lookup import find_record
+        from fib_rmsnorm.registry.catalogue import Catalogue, find_record
         from fib_rmsnorm.reports.text.console import echo
 
         catalogue = Catalogue.read(Registry.find(root))

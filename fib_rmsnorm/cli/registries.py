@@ -104,8 +104,7 @@ def merge(
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.files.locking import locked
         from fib_rmsnorm.registry.merge import Merger
-        from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line, unknown_line
-        from fib_rmsnorm.reports.text.console import echo
+        from fib_rmsnorm.reports.exchange import conflict_line, merge_line, merge_record
 
         first, *others = folders
         ours = Registry.find(first)
@@ -121,17 +120,13 @@ def merge(
             for registry in registries:
                 merger.add(registry)
             merger.add_files(each for each in others if each.is_file())  # last: their Traces may be of any registry
-            is_resolved = not merger.unknown and (keep is not None or not merger.conflicts)
+            is_resolved = keep is not None or not merger.conflicts
             if is_resolved:
                 merger.write(into)
     if json:
-        echo(merge_json(merger, into, written=is_resolved))
+        print_json(merge_record(merger, into, written=is_resolved))
     else:
-        say(*map(conflict_line, merger.conflicts), *map(unknown_line, merger.unknown))
-        if not merger.unknown:
-            say(merge_line(merger, folders, into))
-    if merger.unknown:
-        raise InputError(f"nothing written: Traces refer to records that {merger.ours.root} lacks")
+        say(*map(conflict_line, merger.conflicts), merge_line(merger, folders, into))
     return 0 if is_resolved else 1
 
 
@@ -153,14 +148,14 @@ def validate(
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar(doing="checking"):
-        from fib_rmsnorm.registry import find_root
         from fib_rmsnorm.registry import validation as checks
-        from fib_rmsnorm.reports.text.console import echo
-        from fib_rmsnorm.reports.validation import finding_line, validation_json, verdict_line
+        from fib_rmsnorm.registry.layout import find_root
+        from fib_rmsnorm.reports.exchange import finding_line, verdict_line
+        from fib_rmsnorm.reports.text.data import pick
 
         found = checks.validate(folder or find_root(root), published_only=published)
     if json:
-        echo(validation_json(found))
+        print_json({**pick(found, "root", "counts", "findings"), "valid": found.is_valid})
     else:
         say(*map(finding_line, found.findings), verdict_line(found))
     return 0 if found.is_valid else 1

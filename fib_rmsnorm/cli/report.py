@@ -105,56 +105,35 @@ EPILOG = "\n\n".join(["Words and columns:", *(f"{word}: {meaning}" for word, mea
 
 def _report_results(results: list[SectionResults], superseded: int, chosen: Format, output: Path | None) -> None:
     from fib_rmsnorm.analysis.side_by_side import find_side_by_side
-    from fib_rmsnorm.reports.results import as_csv, as_json, describe_results
+    from fib_rmsnorm.reports.results import describe_results, result_rows
     from fib_rmsnorm.reports.side_by_side import describe_side_by_side, side_by_side_records
 
-    devices = find_side_by_side(results)
-    write_report(
-        chosen,
-        output,
-        to_parts=lambda: [*describe_side_by_side(devices), *describe_results(results, superseded)],
-        to_json=lambda: as_json(results, superseded, side_by_side_records(devices)),
-        to_csv=lambda: as_csv(results),
-    )
+    devices, rows = find_side_by_side(results), result_rows(results)
+    record = {"superseded": superseded, "results": rows, "side_by_side": side_by_side_records(devices)}
+    beside = [part for each in devices for part in describe_side_by_side(each)]
+    write_report(chosen, output, lambda: [*beside, *describe_results(results, superseded)], rows, record)
 
 
 def _report_summary(results: list[SectionResults], chosen: Format, output: Path | None) -> None:
     from fib_rmsnorm.analysis.summary import summarize
-    from fib_rmsnorm.reports.results import flat_row
-    from fib_rmsnorm.reports.summary import describe_summaries, summaries_json, summary_rows
-    from fib_rmsnorm.reports.text.csv_text import csv_text
+    from fib_rmsnorm.reports.ranking import describe_summaries, summary_records
 
     summaries = summarize(results)
-    write_report(
-        chosen,
-        output,
-        to_parts=lambda: describe_summaries(summaries),
-        to_json=lambda: summaries_json(summaries),
-        to_csv=lambda: csv_text([flat_row(row) for row in summary_rows(summaries)]),
-    )
+    records = summary_records(summaries)
+    write_report(chosen, output, lambda: describe_summaries(summaries), records, records)
 
 
 def _report_differences(found: TraceSet, against: str, chosen: Format, output: Path | None) -> None:
     from fib_rmsnorm.analysis.comparing.outputs import find_failures, find_output_differences
     from fib_rmsnorm.analysis.traffic import read_definitions
-    from fib_rmsnorm.reports.records.differences import (
-        describe_differences,
-        describe_failures,
-        differences_json,
-        flat_differences,
-    )
-    from fib_rmsnorm.reports.text.csv_text import csv_text
+    from fib_rmsnorm.reports.differences import describe_differences, describe_failures, difference_records
 
     differences = find_output_differences(found.records, against, found.solutions)
     failed = describe_failures(find_failures(found.records, differences))
     definitions = read_definitions({each.record.definition for each in differences}, found.roots)
-    write_report(
-        chosen,
-        output,
-        to_parts=lambda: [*describe_differences(differences, definitions), *failed],
-        to_json=lambda: differences_json(differences, definitions),
-        to_csv=lambda: csv_text(flat_differences(differences, definitions)),
-    )
+    records = difference_records(differences, definitions)
+    parts = [*describe_differences(differences, definitions), *failed]
+    write_report(chosen, output, lambda: parts, records, records)
     if chosen in (Format.CSV, Format.JSON):
         for line in failed:
             note(line)
@@ -163,29 +142,20 @@ def _report_differences(found: TraceSet, against: str, chosen: Format, output: P
 def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:
     from fib_rmsnorm.analysis.findings import analyze
     from fib_rmsnorm.analysis.traffic import read_definitions
-    from fib_rmsnorm.analysis.ulp_histogram import read_ulps
     from fib_rmsnorm.reports.charts import make_charts
     from fib_rmsnorm.reports.page import PageSection
 
     definitions = read_definitions({section.definition for section in results}, found.roots)
-    return [
-        PageSection(each, make_charts(each, read_ulps(result.record for result in each.results.results)))
-        for each in analyze(results, definitions)
-    ]
+    return [PageSection(each, make_charts(each)) for each in analyze(results, definitions)]
 
 
 def _draw(sections: list[PageSection], folder: Path) -> None:
     from fib_rmsnorm.reports.charts import number_series
-    from fib_rmsnorm.reports.charts.plots import draw, file_name
-    from fib_rmsnorm.reports.results import section_title
+    from fib_rmsnorm.reports.plots import draw
 
     numbers = number_series(chart for each in sections for chart in each.charts)
     try:
-        paths = [
-            path
-            for each in sections
-            for path in draw(each.charts, folder, file_name(section_title(each.findings.results)), numbers)
-        ]
+        paths = [path for each in sections for path in draw(each.charts, folder, each.title, numbers)]
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
     note(f"Wrote {len(paths)} charts to {folder}")

@@ -99,7 +99,7 @@ def _generate(
     from fib_rmsnorm.evaluation.plan import fits
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import generate_workloads
-    from fib_rmsnorm.registry.validation.workloads import find_broken_constraints
+    from fib_rmsnorm.registry.validation.records import find_broken_constraints
     from fib_rmsnorm.registry.workload_generation import refuse_empty
 
     refuse_empty(definition)

@@ -9,15 +9,14 @@ from pathlib import Path
 
 from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
 from fib_rmsnorm.analysis.loading import load_traces
-from fib_rmsnorm.analysis.peaks import peak_of
+from fib_rmsnorm.analysis.traffic import peak_of
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry, generate_workloads, pack
 from fib_rmsnorm.registry.layout import is_registry
-from fib_rmsnorm.registry.shipped import shipped_registry
+from fib_rmsnorm.registry.shipped import copy_new, shipped_registry, staged_registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.staging import copy_new, staged_registry
 from fib_rmsnorm.schema import Definition, Difference
 
 STARTERS = Path(__file__).parent / "starters"

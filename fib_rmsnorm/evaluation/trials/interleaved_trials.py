@@ -26,11 +26,11 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     PrepareTiming,
     Time,
     Timed,
-    TimingEnded,
     TimingPrepared,
 )
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.registry import bytes_moved
+from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.idle_check import wait_for_quiet
 from fib_rmsnorm.schema import Definition, Settings, Workload
 
@@ -294,4 +294,4 @@ def _count_costs(solution: _Running) -> None:
 
 
 def _end_timing(solution: _Running) -> None:
-    solution.admitted.worker.ask(EndTiming(), TimingEnded, solution.admitted.budget)
+    solution.admitted.worker.ask(EndTiming(), Done, solution.admitted.budget)

@@ -24,12 +24,14 @@ from fib_rmsnorm.evaluation.chain.chain_latency import LINKS, ChainTimes
 from fib_rmsnorm.evaluation.chain.copy_kernel import CopyKernel
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.memory_placement import allocate_at_random_place
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, address_of, find_overrun
-from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
+from fib_rmsnorm.evaluation.tensors.output_buffers import (
+    OutputBuffers,
+    address_of,
+    allocate_at_random_place,
+    find_overrun,
+)
 from fib_rmsnorm.evaluation.timing.timer import repeat
-from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
-from fib_rmsnorm.evaluation.worker.judged_call import check_form
+from fib_rmsnorm.evaluation.worker.caller import SolutionCaller, check_form
 from fib_rmsnorm.evaluation.worker.timed_calls import ChosenCall
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.schema import Definition, Workload
@@ -176,7 +178,7 @@ def find_produced_input(definition: Definition) -> str:
 def _capture(link: Callable[[int], None]) -> CapturedGraph:
     try:
         return CapturedGraph(link, LINKS)
-    except (WrongOutputError, RefusalError):
+    except RefusalError:
         raise
     except Exception as error:
         raise UncapturableError(describe_exception(error).partition("\n")[0]) from None
