@@ -17,7 +17,7 @@ class InputError(FibRmsnormError):
 
 
 class MisfitError(InputError):
-    """A kernel's parameters do not fit its Definition, but others; the CLI adds the command with the first of them."""
+    """A kernel's parameters do not fit its Definition, but others; the CLI names the first of them."""
 
     def __init__(self, message: str, fitting: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The command line: one file per command, which parses, calls and prints."""
+"""The command line: each command parses, calls and prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The typer application: every command by name, in a file of that name."""
+"""The typer application: where each command is."""
 
 from __future__ import annotations
 
@@ -8,37 +8,35 @@ from typing import Annotated
 
 import typer
 
-COMMANDS = (
-    "define",
-    "solve",
-    "workload",
-    "bench",
-    "new",
-    "try",
-    "serve",
-    "register",
-    "adapt",
-    "list",
-    "show",
-    "report",
-    "analyze",
-    "legend",
-    "best",
-    "compare",
-    "history",
-    "explain",
-    "profile",
-    "tune",
-    "export",
-    "deploy",
-    "merge",
-    "validate",
-    "env",
-    "cache",
-    "init",
-    "exercise",
-)
-"""In the order of the help."""
+COMMANDS = {
+    "define": "define:command",
+    "solve": "solve:command",
+    "workload": "workload:command",
+    "bench": "bench:command",
+    "new": "kernels:new",
+    "try": "try_:command",
+    "serve": "serve:command",
+    "register": "kernels:register",
+    "adapt": "adapt:command",
+    "list": "records:list_",
+    "show": "records:show",
+    "report": "report:command",
+    "analyze": "analyses:analyze",
+    "best": "analyses:best",
+    "compare": "compare:command",
+    "history": "analyses:history",
+    "explain": "explain:command",
+    "profile": "profile:command",
+    "tune": "tune:command",
+    "export": "registries:export",
+    "deploy": "deploy:command",
+    "merge": "registries:merge",
+    "validate": "registries:validate",
+    "env": "env:command",
+    "init": "registries:init",
+    "exercise": "exercise:command",
+}
+"""The module and function of each command, in the order of the help."""
 
 
 def make_app(arguments: Sequence[str]) -> typer.Typer:
@@ -57,9 +55,11 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     is_list = bool(arguments) and {*arguments} <= {"-h", "--help", "--version"}
     for name in [name for name in arguments[:1] if name in COMMANDS] or COMMANDS:
-        module = import_module(f"fib_rmsnorm.cli.{'try_' if name == 'try' else name}")
-        command = _without_options if is_list else module.command
-        app.command(name, cls=getattr(module, "Command", None), help=module.command.__doc__)(command)
+        place, _, function = COMMANDS[name].partition(":")
+        module = import_module(f"fib_rmsnorm.cli.{place}")
+        command = getattr(module, function)
+        cls, epilog = getattr(module, "Command", None), getattr(module, "EPILOG", None)
+        app.command(name, cls=cls, help=command.__doc__, epilog=epilog)(_without_options if is_list else command)
     return app
 
 

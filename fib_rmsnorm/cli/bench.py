@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from fib_rmsnorm.cli import completion
-from fib_rmsnorm.cli.interrupts import hinting, importing
 from fib_rmsnorm.cli.options import (
     L2,
     Atol,
@@ -19,27 +18,21 @@ from fib_rmsnorm.cli.options import (
     Context,
     DefinitionNamesOrMain,
     DeviceName,
-    JsonLines,
     Languages,
     Root,
     Rtol,
     SolutionNames,
     TimeLimit,
-    check_output,
+    TraceOutput,
     make_settings,
+    name_option,
     refuse_empty,
-    split_batch_sizes,
     split_definitions,
     split_names,
+    split_sizes,
 )
+from fib_rmsnorm.cli.program import end_interrupted, importing
 from fib_rmsnorm.errors import InputError
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.cluster.connection import ClusterOptions
-    from fib_rmsnorm.evaluation.bench import BenchOptions
-    from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.sandbox.fork_server import ForkServer
 
 
 class Command(TyperCommand):
@@ -51,22 +44,13 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         from fib_rmsnorm.cluster.connection import LOCAL
 
-        following = [*args[1:], "-"]
-        bare = [word == "--ray" and after.startswith("-") for word, after in zip(args, following, strict=True)]
-        whole = [f"--ray={LOCAL}" if alone else word for word, alone in zip(args, bare, strict=True)]
+        pairs = zip(args, [*args[1:], "-"], strict=True)
+        whole = [f"{word}={LOCAL}" if word == "--ray" and after.startswith("-") else word for word, after in pairs]
         return super().parse_args(ctx, whole)
 
 
-_HINT = "; finished evaluations are saved: continue with --resume"
-
-
 def command(
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", callback=check_output, help="Also write this run's Traces to a .json or .jsonl file."
-        ),
-    ] = None,
+    output: TraceOutput = None,
     definitions: DefinitionNamesOrMain = None,
     solutions: SolutionNames = None,
     languages: Languages = None,
@@ -93,12 +77,11 @@ def command(
     ] = False,
     against: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            callback=refuse_empty,
-            autocompletion=completion.solution,
-            help="Also compare all outputs with those of this Solution, or of the one of each Definition that a glob"
-            " names; shown by report --against.",
+        name_option(
+            "--against",
+            "Also compare all outputs with those of this Solution, or of the one of each Definition that a glob names;"
+            " shown by report --against.",
+            completion.solutions,
         ),
     ] = None,
     require_sandbox: Annotated[
@@ -122,7 +105,7 @@ def command(
         ),
     ] = None,
     root: Root = None,
-    json: JsonLines = False,
+    json: Annotated[bool, typer.Option("--json", help="Print each Trace as a line of JSON when it is done.")] = False,
 ) -> int:
     """Evaluate Solutions on Workloads and write Traces. Exit code 1 if an evaluation fails, 2 if none can run."""
     if gpus and ray is None:
@@ -132,19 +115,25 @@ def command(
 
         require_ray()
     elif require_sandbox:
-        _require_sandbox()
+        from fib_rmsnorm.sandbox.confinement import find_gaps
+
+        if gaps := find_gaps():
+            raise InputError(f"--require-sandbox: {'; '.join(gaps)}")
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
     # The fork server starts before our own imports: it loads torch in parallel. On a cluster, each actor has one.
-    with hinting(_HINT), ExitStack() as stack:
+    with ExitStack() as stack:
+        stack.enter_context(_saying_how_to_go_on())
         fork_server = stack.enter_context(ForkServer(ROLES)) if ray is None else None
         from fib_rmsnorm.cli.progress import ProgressBar
 
         bar = stack.enter_context(ProgressBar())
         with importing():
+            from fib_rmsnorm.cli.bench_printer import BenchPrinter
+            from fib_rmsnorm.cluster.cluster_bench import open_cluster
             from fib_rmsnorm.cluster.connection import ClusterOptions
-            from fib_rmsnorm.evaluation.bench import BenchOptions
+            from fib_rmsnorm.evaluation.bench import BenchOptions, bench, open_local_devices
             from fib_rmsnorm.evaluation.plan import Selection
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.packing import check_languages
@@ -156,7 +145,7 @@ def command(
                 solutions=split_names(solutions),
                 languages=tuple(check_languages(split_names(languages))),
                 authors=split_names(authors),
-                batch_sizes=split_batch_sizes(batch_sizes),
+                batch_sizes=split_sizes(batch_sizes),
                 against=against or "",
             ),
             settings=make_settings(
@@ -173,38 +162,21 @@ def command(
             resume=resume,
             output=output,
         )
-        cluster = None
-        if ray is not None:
+        if ray is None:
+            devices = open_local_devices(registry, options, fork_server)
+        else:
             cluster = ClusterOptions(ray, split_names(gpus), require_sandbox=require_sandbox)
-        return _run(fork_server, options, registry, bar, cluster, as_json=json)
+            devices = open_cluster(registry, options, cluster)
+        printer = BenchPrinter(registry.root, bar, as_json=json)
+        with closing(bench(registry, options, devices)) as events:
+            for event in events:
+                printer.show(event)
+        return printer.finish(output)
 
 
-def _require_sandbox() -> None:
-    from fib_rmsnorm.sandbox.confinement import find_gaps
-
-    if gaps := find_gaps():
-        raise InputError(f"--require-sandbox: {'; '.join(gaps)}")
-
-
-def _run(
-    fork_server: ForkServer | None,
-    options: BenchOptions,
-    registry: Registry,
-    bar: ProgressBar,
-    cluster: ClusterOptions | None,
-    *,
-    as_json: bool,
-) -> int:
-    from fib_rmsnorm.cli.bench_printer import BenchPrinter
-    from fib_rmsnorm.cluster.cluster_bench import open_cluster
-    from fib_rmsnorm.evaluation.bench import bench, open_local_devices
-
-    printer = BenchPrinter(registry.root, bar, as_json=as_json)
-    if cluster:
-        running = bench(registry, options, open_cluster(registry, options, cluster))
-    else:
-        running = bench(registry, options, open_local_devices(registry, options, fork_server))
-    with closing(running) as events:
-        for event in events:
-            printer.show(event)
-    return printer.finish(options.output)
+@contextmanager
+def _saying_how_to_go_on() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        end_interrupted("; finished evaluations are saved: continue with --resume")

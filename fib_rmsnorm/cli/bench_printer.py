@@ -15,7 +15,6 @@ from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definit
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.evaluations import fastest_line, folded_result, results_footnotes, results_table
 from fib_rmsnorm.reports.text.console import stderr, stdout
-from fib_rmsnorm.reports.text.document import plain_table
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import EvaluationStatus, Trace, Workload

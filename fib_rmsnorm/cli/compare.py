@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fib_rmsnorm.cli import completion
-from fib_rmsnorm.cli.measuring import measure_in_turn
 from fib_rmsnorm.cli.options import (
     BatchSizes,
     DefinitionNames,
@@ -16,72 +16,74 @@ from fib_rmsnorm.cli.options import (
     Json,
     Root,
     SolutionNames,
+    name_option,
     refuse_empty,
-    split_batch_sizes,
     split_names,
+    split_sizes,
 )
+from fib_rmsnorm.cli.printing import note, print_report
 from fib_rmsnorm.cli.reading import Versions, read_traces
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison
+    from fib_rmsnorm.analysis.trace_record import TraceRecord
 
-Old = Annotated[
-    str,
-    typer.Argument(
-        autocompletion=completion.solution,
-        help="Trace file or folder; with --measure: a Solution or a kernel file.",
-    ),
-]
-New = Annotated[str, typer.Argument(autocompletion=completion.solution, help="Same kind as OLD; compared against it.")]
-MaxSlowdown = Annotated[
-    float | None,
-    typer.Option(
-        min=0,
-        help="Gate: exit with 1 only for slowdowns above this (0.05 is 5%), with 2 if NEW lacks results or no interval"
-        " is narrow enough to judge any; ties that may hide such a slowdown are named.",
-    ),
-]
-Allow = Annotated[
-    str | None,
-    typer.Option(
-        metavar="WHAT,...",
-        callback=refuse_empty,
-        help="What to accept. Conditions that differ: device, timer, clock, cache, definition. For a gate: missing"
-        " (NEW lacks results).",
-    ),
-]
-Measure = Annotated[bool, typer.Option("--measure", help="Measure two Solutions now, in interleaved trials.")]
-Rounds = Annotated[
-    int, typer.Option(min=1, help="With --measure: number of rounds, each in new processes; none after a failure.")
-]
-EntryNames = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        callback=refuse_empty,
-        help="With --measure: function to call in a kernel's file; OLD's,NEW's if they differ; default: run.",
-    ),
-]
-ComputedDefinition = Annotated[
-    str | None,
-    typer.Option(
-        "--definition",
-        autocompletion=completion.definition,
-        help="With --measure: Definition of two kernels' files; default: the one that they name, else the main one.",
-    ),
-]
+_LIMIT_S = 120.0
+"""The time limit of each build and each evaluation."""
 
 
 def command(
-    old: Old,
-    new: New,
-    max_slowdown: MaxSlowdown = None,
-    allow: Allow = None,
-    measure: Measure = False,
-    rounds: Rounds = 3,
-    entry: EntryNames = None,
-    definition: ComputedDefinition = None,
+    old: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completion.solutions,
+            help="Trace file or folder; with --measure: a Solution or a kernel file.",
+        ),
+    ],
+    new: Annotated[
+        str, typer.Argument(autocompletion=completion.solutions, help="Same kind as OLD; compared against it.")
+    ],
+    max_slowdown: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Gate: exit with 1 only for slowdowns above this (0.05 is 5%), with 2 if NEW lacks results or no"
+            " interval is narrow enough to judge any; ties that may hide such a slowdown are named.",
+        ),
+    ] = None,
+    allow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT,...",
+            callback=refuse_empty,
+            help="What to accept. Conditions that differ: device, timer, clock, cache, definition. For a gate: missing"
+            " (NEW lacks results).",
+        ),
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure two Solutions now, in interleaved trials.")
+    ] = False,
+    rounds: Annotated[
+        int,
+        typer.Option(min=1, help="With --measure: number of rounds, each in new processes; none after a failure."),
+    ] = 3,
+    entry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            callback=refuse_empty,
+            help="With --measure: function to call in a kernel's file; OLD's,NEW's if they differ; default: run.",
+        ),
+    ] = None,
+    definition: Annotated[
+        str | None,
+        name_option(
+            "--definition",
+            "With --measure: Definition of two kernels' files; default: the one that they name, else the main one.",
+            completion.definitions,
+        ),
+    ] = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     definitions: DefinitionNames = None,
@@ -90,16 +92,21 @@ def command(
     json: Json = False,
 ) -> int:
     """Compare results: faster, slower or a tie. Exit code 1 if anything became slower or fails now."""
-    from fib_rmsnorm.analysis.comparing.comparison import compare
+    from fib_rmsnorm.analysis.comparing.comparison import ASPECTS, MISSING, compare
+    from fib_rmsnorm.reports.comparison import comparisons_record, describe_comparisons
 
-    allowed = _split_allowed(allow)
+    allowed, known = split_names(allow), (*ASPECTS, MISSING)
+    if unknown := set(allowed) - set(known):
+        raise InputError(f"--allow: unknown {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
     faults: list[str] = []
     if measure:
         if definitions or solutions:
             raise InputError("--measure takes two Solutions as OLD and NEW: leave out --definitions and --solutions")
-        before, after = measure_in_turn(
-            old, new, _split_entries(entry), definition, root, split_batch_sizes(batch_sizes), device, rounds
-        )
+        entries = split_names(entry)
+        if len(entries) > 2:
+            raise InputError(f"--entry {entry}: give one function, or those of OLD and NEW")
+        both = (entries[0], entries[-1]) if entries else (None, None)
+        before, after = _measure_in_turn(old, new, both, definition, root, split_sizes(batch_sizes), device, rounds)
     else:
         if entry:
             raise InputError("--entry chooses a kernel's function, which only --measure calls: add --measure")
@@ -113,78 +120,95 @@ def command(
         faults += (fault for side in sides for fault in side.faults)
     found = compare(before, after, allowed, in_turn=measure)
     unjudged = [] if max_slowdown is None else found.unjudged(max_slowdown)
-    _print(found, max_slowdown, unjudged, as_json=json)
+    print_report(
+        found,
+        lambda found: comparisons_record(found, max_slowdown, unjudged),
+        lambda found: describe_comparisons(found, max_slowdown, unjudged),
+        as_json=json,
+    )
     if found.regressions(max_slowdown or 0.0):
         return 1
     if max_slowdown is not None:
-        _require_judged(found, unjudged, faults, allowed)
+        _require_judged(found, unjudged, faults, accepts_missing=MISSING in allowed)
     return 0
 
 
-def _split_allowed(allow: str | None) -> tuple[str, ...]:
-    from fib_rmsnorm.analysis.comparing.comparison import ASPECTS, MISSING
+def _measure_in_turn(
+    old: str,
+    new: str,
+    entries: tuple[str | None, str | None],
+    definition: str | None,
+    root: Path | None,
+    batch_sizes: tuple[int, ...],
+    device: str,
+    rounds: int,
+) -> tuple[list[TraceRecord], list[TraceRecord]]:
+    """Time OLD and NEW in turn, and print each evaluation on stderr; return the Traces of each.
 
-    allowed, known = split_names(allow), (*ASPECTS, MISSING)
-    if unknown := set(allowed) - set(known):
-        raise InputError(f"--allow: unknown {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
-    return allowed
+    `entries` names the functions to call in files, `definition` what they compute. Raises InputError for what
+    cannot be measured here.
+    """
+    from fib_rmsnorm.cli.progress import ProgressBar
 
+    with ProgressBar() as bar:  # shown before the imports, which take seconds
+        from fib_rmsnorm.analysis.decoding import record_of
+        from fib_rmsnorm.evaluation.head_to_head import plan_head_to_head, run_head_to_head
+        from fib_rmsnorm.evaluation.run_config import RunConfig
+        from fib_rmsnorm.machine.devices import choose_devices
+        from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+        from fib_rmsnorm.reports.live.evaluations import folded_result
+        from fib_rmsnorm.reports.text.console import stderr
+        from fib_rmsnorm.schema import Settings
 
-def _split_entries(entry: str | None) -> tuple[str | None, str | None]:
-    """The functions to call in OLD and NEW; one name serves both."""
-    names = split_names(entry)
-    if len(names) > 2:
-        raise InputError(f"--entry {entry}: give one function, or those of OLD and NEW")
-    return (names[0], names[-1]) if names else (None, None)
-
-
-def _print(
-    found: Comparisons, max_slowdown: float | None, unjudged: list[SolutionComparison], *, as_json: bool
-) -> None:
-    from fib_rmsnorm.reports.comparison import comparisons_record, describe_comparisons
-    from fib_rmsnorm.reports.text.console import echo, stdout
-    from fib_rmsnorm.reports.text.data import json_text
-    from fib_rmsnorm.reports.text.document import print_parts
-
-    if as_json:
-        echo(json_text(comparisons_record(found, max_slowdown, unjudged)), end="")
-    else:
-        print_parts(describe_comparisons(found, max_slowdown, unjudged), stdout())
+        registry = Registry.find_or_shipped(root)
+        match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], entries, definition)
+        width = max(len(match.old.name), len(match.new.name))
+        titles = title_workloads(map(NamedWorkload.of, match.workloads))
+        sides: tuple[list[TraceRecord], list[TraceRecord]] = ([], [])
+        bar.expect(2 * rounds * len(match.workloads))
+        with closing(run_head_to_head(match, RunConfig(Settings(), _LIMIT_S, registry.root), rounds)) as traces:
+            for number, trace in enumerate(traces, start=1):
+                bar.print(stderr(), folded_result(trace, width, title=titles[trace.workload.uuid]))
+                bar.advance("evaluating")
+                record = record_of(trace, number)
+                if record is not None:
+                    # compare() pairs records by the Solution's name, so both sides get one name.
+                    record.solution = f"{match.old.name} -> {match.new.name}"
+                    sides[trace.solution == match.new.name].append(record)
+    note("")  # separates the measurements from the verdict
+    return sides
 
 
 def _find_traces(side: str, other: str) -> Path:
-    """Return the path of OLD or NEW. Raises InputError that says how to compare two Solutions instead."""
-    if not Path(side).exists():
-        raise InputError(
-            f"no such file or folder: {side}; to write it, run: {_bench_as(other, side)}"
-            if Path(side).suffix in {".json", ".jsonl"}
-            else f"no such file or folder: {side}; to measure two Solutions now, add --measure; to compare stored"
-            " results, run: fib-rmsnorm report --solutions A,B --baseline A"
-        )
-    return Path(side)
-
-
-def _bench_as(other: str, output: str) -> str:
-    """The command that benches what the other side holds, if it can be read, and writes it to `output`."""
+    """Return the path of OLD or NEW. Raises InputError that says how to write it, or to compare two Solutions."""
     from fib_rmsnorm.analysis.loading import load_traces
     from fib_rmsnorm.registry.selection import bench_command
 
+    path = Path(side)
+    if path.exists():
+        return path
+    if path.suffix not in {".json", ".jsonl"}:
+        raise InputError(
+            f"no such file or folder: {side}; to measure two Solutions now, add --measure; to compare stored results,"
+            " run: fib-rmsnorm report --solutions A,B --baseline A"
+        )
     records = load_traces([Path(other)], warn=lambda _: None).records if Path(other).exists() else []
-    return bench_command({record.definition for record in records}, "--output", output)
+    bench = bench_command({record.definition for record in records}, "--output", side)
+    raise InputError(f"no such file or folder: {side}; to write it, run: {bench}")
 
 
 def _require_judged(
-    found: Comparisons, unjudged: list[SolutionComparison], faults: list[str], allowed: tuple[str, ...]
+    found: Comparisons, unjudged: list[SolutionComparison], faults: list[str], *, accepts_missing: bool
 ) -> None:
     """Raise InputError if results are missing, or if the gate could judge nothing: neither must look like a pass."""
-    from fib_rmsnorm.analysis.comparing.comparison import MISSING
-
     lacking: list[str] = []
-    if MISSING not in allowed:
-        lacking += [f"NEW lacks {found.missing} of OLD's results, or measured them differently"] * bool(found.missing)
-        lacking += ["a file could not be read completely"] * bool(faults)
-    if lacking:
-        raise InputError(f"the gate failed: {', and '.join(lacking)}; to accept that, add --allow {MISSING}")
+    if found.missing:
+        lacking.append(f"NEW lacks {found.missing} of OLD's results, or measured them differently")
+    if faults:
+        lacking.append("a file could not be read completely")
+    if lacking and not accepts_missing:
+        raise InputError(f"the gate failed: {', and '.join(lacking)}; to accept that, add --allow missing")
     if len(unjudged) == len(found.comparisons):
         raise InputError(
             "the gate judged nothing: every interval is wider than the limit; bench each side more often, or raise"

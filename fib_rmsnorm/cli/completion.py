@@ -4,66 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 
 import typer
 
+from fib_rmsnorm.languages import LANGUAGES
+
 Completer = Callable[["typer.Context", str], list[str]]
-Names = Callable[["typer.Context"], Iterator[str]]
 
 
-def _one(names: Names) -> Completer:
-    """Offer the names that begin like the word; nothing where no registry is found."""
+def _offer(names: Callable[[Path], Iterator[str]]) -> Completer:
+    """Offer to go on with the last name of a comma-separated list; nothing where no registry is found."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
         with suppress(Exception):  # a traceback would land in the middle of the user's line
-            return sorted({name for name in names(context) if name.startswith(incomplete)})
+            found = {name for name in names(_find_registry(context)) if name.startswith(last)}
+            return [f"{before}{comma}{name}" for name in sorted(found.difference(before.split(",")))]
         return []
 
     return complete
 
 
-def _several(names: Names) -> Completer:
-    """Offer to go on with the last name of a comma-separated list, by those that it does not have."""
-    complete_one = _one(names)
-
-    def complete(context: typer.Context, incomplete: str) -> list[str]:
-        before, comma, last = incomplete.rpartition(",")
-        found = complete_one(context, last)
-        return [f"{before}{comma}{name}" for name in found if name not in before.split(",")]
-
-    return complete
+def _definitions(registry: Path) -> Iterator[str]:
+    return (path.stem for path in registry.glob("definitions/*/*.json"))
 
 
-def _languages(_: typer.Context) -> Iterator[str]:
-    from fib_rmsnorm.languages import LANGUAGES
-
-    return iter(LANGUAGES)
-
-
-def _definitions(context: typer.Context) -> Iterator[str]:
-    return (path.stem for path in (_find_registry(context) / "definitions").glob("*/*.json"))
+def _solutions(registry: Path) -> Iterator[str]:
+    yield from (path.stem for path in registry.glob("solutions/*/*/*/*.json"))
+    yield from (path.parent.name for path in registry.glob("solutions/*/*/*/*/solution.toml"))
 
 
-def _solutions(context: typer.Context) -> Iterator[str]:
-    folder = _find_registry(context) / "solutions"
-    yield from (path.stem for path in folder.glob("*/*/*/*.json"))
-    yield from (path.parent.name for path in folder.glob("*/*/*/*/solution.toml"))
+def _records(registry: Path) -> Iterator[str]:
+    yield from _definitions(registry)
+    yield from _solutions(registry)
 
 
-def _authors(context: typer.Context) -> Iterator[str]:
-    return (path.parts[-4] for path in (_find_registry(context) / "solutions").glob("*/*/*/*"))
-
-
-def _records(context: typer.Context) -> Iterator[str]:
-    return chain(_definitions(context), _solutions(context))
-
-
-definition, definitions = _one(_definitions), _several(_definitions)
-solution, solutions = _one(_solutions), _several(_solutions)
-authors, languages = _several(_authors), _several(_languages)
-record = _one(_records)
+definitions, solutions, records = _offer(_definitions), _offer(_solutions), _offer(_records)
+languages = _offer(lambda _: iter(LANGUAGES))
 
 
 def _find_registry(context: typer.Context) -> Path:

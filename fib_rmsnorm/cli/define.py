@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Root
+from fib_rmsnorm.cli.options import Json, Root, there
+from fib_rmsnorm.cli.printing import say
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import Operator, Option, find_operator, list_operators
 
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
 
 _DEFAULT = "rmsnorm"
 _NAMES = [operator.name for operator in list_operators()]
-
-
-def _list_options() -> dict[str, Option]:
-    """The options of all operators by name; operators that share one say the same of it."""
-    return {option.name: option for operator in list_operators() for option in operator.options}
 
 
 def _as_parameter(option: Option) -> inspect.Parameter:
@@ -50,7 +46,9 @@ def _with_options(function: Callable[..., None]) -> Callable[..., None]:
         function(**given)
 
     first, *others = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters)
-    ordered = [first, *map(_as_parameter, _list_options().values()), *others]
+    # By their names: operators that share an option say the same of it.
+    options = {option.name: option for operator in list_operators() for option in operator.options}
+    ordered = [first, *map(_as_parameter, options.values()), *others]
     formulas = (f"{operator.name}: {operator.formula}" for operator in list_operators())
     command.__doc__ = "\n\n".join([function.__doc__ or "", *formulas])
     command.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
@@ -72,7 +70,7 @@ def command(
     """Write a Definition of an operator and print its summary. Without an option, that is rmsnorm_d4096."""
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.reports.records.record import summarize_definition
-    from fib_rmsnorm.reports.text.console import echo, stdout
+    from fib_rmsnorm.reports.text.console import echo
 
     wanted = find_operator(operator)
     given = _check_options(wanted, options)
@@ -82,9 +80,9 @@ def command(
     if json:
         echo(definition.model_dump_json(indent=2))
         return
-    stdout().print(summarize_definition(definition))
-    stdout().print(f"{'Wrote' if is_new else 'Unchanged:'} {path.relative_to(registry.root)}")
-    stdout().print(f"Next:\n  {_next_command(registry, definition, root)}")
+    say(summarize_definition(definition))
+    say(f"{'Wrote' if is_new else 'Unchanged:'} {path.relative_to(registry.root)}")
+    say(f"Next:\n  {_next_command(registry, definition, root)}")
 
 
 def _write(registry: Registry, definition: Definition, *, replace: bool) -> tuple[Path, bool]:
@@ -114,13 +112,13 @@ def _next_command(registry: Registry, definition: Definition, root: Path | None)
     from fib_rmsnorm.registry.selection import creating_command
     from fib_rmsnorm.registry.sources.packing import read_current
 
-    name = definition.name
-    there = ["--root", str(root)] if root else []
-    if not registry.workloads(name):
-        return creating_command("workloads", [name], *there)
-    if any(solution.definition == name for solution in read_current(registry).by_name.values()):
-        return creating_command("traces", [name], *there)
-    return creating_command("solutions", [name], *there)
+    if not registry.workloads(definition.name):
+        lacking = "workloads"
+    else:
+        solutions = read_current(registry).by_name.values()
+        is_served = any(solution.definition == definition.name for solution in solutions)
+        lacking = "traces" if is_served else "solutions"
+    return creating_command(lacking, [definition.name], *there(root))
 
 
 def _check_options(operator: Operator, options: dict[str, Any]) -> dict[str, Any]:

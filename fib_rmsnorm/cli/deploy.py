@@ -6,25 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Root, split_names
+from fib_rmsnorm.cli.options import Json, Root, split_names, there
+from fib_rmsnorm.cli.printing import note, print_json
 from fib_rmsnorm.cli.reading import Traces, read_traces
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from fib_rmsnorm.analysis.winners import Deployable
     from fib_rmsnorm.registry import Registry
-
-_AUTHOR = "fib-rmsnorm"
 
 
 def command(
     traces: Traces = None,
     authors: Annotated[
         str, typer.Option(metavar="NAME,...", help="Authors whose Solutions may run in a model's process.")
-    ] = _AUTHOR,
+    ] = "fib-rmsnorm",
     build: Annotated[
         bool, typer.Option("--build", help="Instead, build the kernels that the table names for the devices here.")
     ] = False,
@@ -35,33 +30,35 @@ def command(
     if build and traces:
         raise InputError("--build takes no Traces: it builds what winners.json names")
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.reports.text.console import echo, stderr
+    from fib_rmsnorm.reports.text.console import echo
 
     registry = Registry.find(root)
     if build:
         _pack(registry)
         _build(registry, as_json=json)
         return
+    from shlex import join
+
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
     from fib_rmsnorm.analysis.winners import find_deployable, make_table
     from fib_rmsnorm.deployment.winner_table import format_table
-    from fib_rmsnorm.registry.sources.packing import read_current
+    from fib_rmsnorm.registry.selection import bench_command
     from fib_rmsnorm.registry.store import write_atomic
     from fib_rmsnorm.reports.ranking import describe_winners
     from fib_rmsnorm.reports.text.units import count
 
     deployable = find_deployable(registry, split_names(authors))
     if not deployable.solutions:
-        others = sorted({each.author for each in read_current(registry).by_name.values()})
-        able = [author for author in others if find_deployable(registry, [author]).solutions]
-        instead = f"; to choose among those of others: --authors {','.join(able)}" if able else ""
         raise InputError(
             f"no Solution by {authors} in {registry.root} for a Definition that is named as `define` names it, such as"
-            f" rmsnorm_d4096{instead}"
+            " rmsnorm_d4096; to choose among those of others, add: --authors"
         )
     if not traces and not registry.layout.published.exists():
-        raise _no_published(registry, deployable, authors, root)
+        own = join(["fib-rmsnorm", "deploy", str(registry.layout.traces), "--authors", authors, *there(root)])
+        served = {solution.definition for solution in deployable.solutions.values()}
+        bench = bench_command(served, *there(root), main=registry.main_definition)
+        raise InputError(f"no published Traces in {registry.root}; to choose by your own: {bench}; then run: {own}")
     found = read_traces(traces or [registry.layout.published], registry.root, newest=True)
     table = make_table(
         find_results(split(found.records, found.unread), found.solutions, digests=found.digests), deployable
@@ -74,9 +71,9 @@ def command(
     _pack(registry)
     write_atomic(path, text, registry.root)
     shapes = sum(len(each) for winners in table.operators.values() for each in winners.measured.values())
-    stderr().print(f"Wrote {path}: {count(shapes, 'measured shape')}")
+    note(f"Wrote {path}: {count(shapes, 'measured shape')}")
     if not shapes:
-        stderr().print(_why_none_decides({record.author for record in found.records}, split_names(authors)))
+        note(f"No Trace decides: none is of Solutions by {authors}, or they failed, or have other sources today")
 
 
 def _pack(registry: Registry) -> None:
@@ -90,42 +87,14 @@ def _pack(registry: Registry) -> None:
             registry.write_solution(solution, definitions[solution.definition].op_type)
 
 
-def _why_none_decides(measured: set[str | None], chosen: Sequence[str]) -> str:
-    """Why no Trace decides; where all are of other authors' Solutions, how to choose among these."""
-    others = sorted(author for author in measured if author)
-    if others and measured.isdisjoint(chosen):
-        found = f"No Trace is of a Solution by {', '.join(chosen)}"
-        return f"{found}; to choose among those of others, run it with --authors {','.join(others)}"
-    return "No Trace decides: they failed, or are of other sources than today's"
-
-
-def _no_published(registry: Registry, deployable: Deployable, authors: str, root: Path | None) -> InputError:
-    """What to run where there are no published Traces."""
-    from shlex import join
-
-    from fib_rmsnorm.registry.files.regular_files import find_files
-    from fib_rmsnorm.registry.selection import bench_command
-
-    there = ["--root", str(root)] if root else []
-    chosen = ["--authors", authors] if authors != _AUTHOR else []
-    by_own = join(["fib-rmsnorm", "deploy", str(registry.layout.traces), *chosen, *there])
-    if find_files(registry.layout.traces, "*.jsonl"):
-        return InputError(f"no published Traces in {registry.root}; to choose by your own, run: {by_own}")
-    served = {solution.definition for solution in deployable.solutions.values()}
-    bench = bench_command(served, *there, main=registry.main_definition)
-    return InputError(f"no Traces in {registry.root}; create them with: {bench}; then run: {by_own}")
-
-
 def _build(registry: Registry, *, as_json: bool) -> None:
     """Build every Solution that the table names for a device here. Exits with 1 if one cannot be built."""
-    from json import dumps
-
     from fib_rmsnorm.deployment.choice import build_all
     from fib_rmsnorm.reports.text.console import echo
 
     outcomes = list(build_all(registry.root))
     if as_json:
-        echo(dumps([each._asdict() for each in outcomes], indent=2))
+        print_json([each._asdict() for each in outcomes])
     else:
         for each in outcomes:
             echo(f"{each.device}  {each.solution}: {each.error or f'built in {each.seconds:.1f} s'}")

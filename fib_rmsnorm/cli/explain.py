@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import BatchSizes, Entry, Json, OwnDefinition, Root, SolutionOrKernel, split_batch_sizes
+from fib_rmsnorm.cli.options import BatchSizes, Entry, Json, KernelDefinition, Root, SolutionOrKernel, split_sizes
+from fib_rmsnorm.cli.printing import say
 from fib_rmsnorm.errors import InputError
 
-if TYPE_CHECKING:
-    from fib_rmsnorm.inspection.facts import Explanation
+_LIMIT_S = 300.0
+"""The time limit of the build."""
 
 
 def command(
     solution: SolutionOrKernel,
-    definition: OwnDefinition = None,
+    definition: KernelDefinition = None,
     entry: Entry = None,
     arch: Annotated[
         str | None, typer.Option(metavar="sm_90", help="GPU architecture; default: this machine's, else sm_90.")
     ] = None,
     batch_sizes: BatchSizes = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Time limit for the build, in seconds.")] = 300.0,
     root: Root = None,
     json: Json = False,
 ) -> None:
@@ -30,7 +30,7 @@ def command(
     from fib_rmsnorm.inspection import COMPILER
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-    sizes = split_batch_sizes(batch_sizes)
+    sizes = split_sizes(batch_sizes)
     with (
         ForkServer((COMPILER,)) as fork_server,
         ProgressBar() as bar,
@@ -42,6 +42,9 @@ def command(
         from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, check_arch
         from fib_rmsnorm.registry import Registry, choose_workloads
         from fib_rmsnorm.registry.sources.draft import find_solution
+        from fib_rmsnorm.reports.explanation import describe_explanation
+        from fib_rmsnorm.reports.text.console import echo
+        from fib_rmsnorm.reports.text.folding import Folded
         from fib_rmsnorm.schema import Settings
 
         target = check_arch(arch) if arch else None
@@ -54,17 +57,10 @@ def command(
         target = target or gpu_arch(here) or DEFAULT_ARCH
         device = here if gpu_arch(here) == target else None
         bar.tell(f"compiling for {target}")
-        explanation = explain(fork_server, wanted, found, workloads, target, RunConfig(Settings(), timeout), device)
-    _print(explanation, as_json=json)
-
-
-def _print(explanation: Explanation, *, as_json: bool) -> None:
-    from fib_rmsnorm.reports.explanation import describe_explanation
-    from fib_rmsnorm.reports.text.console import echo, stdout
-    from fib_rmsnorm.reports.text.folding import Folded
-
-    if as_json:
+        config = RunConfig(Settings(), _LIMIT_S)
+        explanation = explain(fork_server, wanted, found, workloads, target, config, device)
+    if json:
         echo(explanation.model_dump_json(indent=2))
         return
     for part in describe_explanation(explanation):
-        stdout().print(Folded(part) if isinstance(part, str) else part)
+        say(Folded(part) if isinstance(part, str) else part)

@@ -20,120 +20,15 @@ if TYPE_CHECKING:
 def refuse_empty(option: typer.CallbackParam, value: str | None) -> str | None:
     """Refuse an empty value: leaving the option out means "all", and an unset shell variable must not."""
     if value is not None and not split_names(value):
-        raise _empty(option.opts[0])
+        raise InputError(f"{option.opts[0]} is empty: give it a value, or leave it out")
     return value
 
 
-def _parse_root(value: str) -> Path:
+def parse_folder(value: str) -> Path:
     """Refuse an empty value, which Path would read as the working folder."""
     if not value:
-        raise _empty("--root")
+        raise InputError("the name of a folder is empty: give the option a value, or leave it out")
     return Path(value)
-
-
-def parse_plots(value: str) -> Path:
-    """Refuse an empty value, which Path would read as the working folder."""
-    if not value:
-        raise _empty("--plots")
-    return Path(value)
-
-
-def _empty(option: str) -> InputError:
-    return InputError(f"{option} is empty: give it a value, or leave it out")
-
-
-Root = Annotated[
-    Path | None,
-    typer.Option(
-        "--root",
-        parser=_parse_root,
-        metavar="DIR",
-        help="Registry; default: $FIB_RMSNORM_ROOT, else the one around the working folder.",
-    ),
-]
-TimeLimit = Annotated[
-    float, typer.Option("--timeout", min=0.1, help="Time limit in seconds, for each build and each evaluation.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-JsonLines = Annotated[bool, typer.Option("--json", help="Print each Trace as a line of JSON when it is done.")]
-BatchSizes = Annotated[
-    str | None,
-    typer.Option(
-        "--batch-sizes",
-        metavar="1,8,...",
-        callback=refuse_empty,
-        help="Comma-separated batch sizes: of the first variable axis.",
-    ),
-]
-Languages = Annotated[
-    str | None,
-    typer.Option(
-        "--languages",
-        metavar="LANG,...",
-        callback=refuse_empty,
-        autocompletion=completion.languages,
-        help="Comma-separated languages; default: all.",
-    ),
-]
-_NAMES = "Comma-separated names or globs."
-_MAIN = f"{_NAMES[:-1]}; default: the main Definition, or those of --solutions."
-DefinitionNames = Annotated[
-    str | None,
-    typer.Option(metavar="NAME,...", callback=refuse_empty, autocompletion=completion.definitions, help=_NAMES),
-]
-DefinitionNamesOrMain = Annotated[
-    str | None,
-    typer.Option(
-        "--definitions", metavar="NAME,...", callback=refuse_empty, autocompletion=completion.definitions, help=_MAIN
-    ),
-]
-SolutionNames = Annotated[
-    str | None,
-    typer.Option(metavar="NAME,...", callback=refuse_empty, autocompletion=completion.solutions, help=_NAMES),
-]
-AuthorNames = Annotated[
-    str | None,
-    typer.Option(metavar="NAME,...", callback=refuse_empty, autocompletion=completion.authors, help=_NAMES),
-]
-OwnDefinition = Annotated[
-    str | None,
-    typer.Option(
-        "--definition",
-        autocompletion=completion.definition,
-        help="Definition; default: the Solution's own, or the one that the kernel names, else the main one.",
-    ),
-]
-KernelDefinition = Annotated[
-    str | None,
-    typer.Option(
-        "--definition",
-        autocompletion=completion.definition,
-        help="Definition that the kernel computes; default: the one that it names, else the main one.",
-    ),
-]
-
-
-def _check_kernel_file(value: str) -> str:
-    """Refuse a file that is not there, before anything starts: it would be taken for a Solution's name."""
-    suffixes = tuple(suffix for language in LANGUAGES.values() for suffix in language.suffixes)
-    if ("/" in value or value.endswith(suffixes)) and not Path(value).exists():
-        raise InputError(f"no such file: {value}")
-    return value
-
-
-SolutionOrKernel = Annotated[
-    str,
-    typer.Argument(
-        callback=_check_kernel_file,
-        autocompletion=completion.solution,
-        help="Solution's name, or a kernel's file or source folder.",
-    ),
-]
-Entry = Annotated[
-    str | None,
-    typer.Option("--entry", metavar="NAME", help="Function to call in a kernel's file or folder; default: run."),
-]
-DeviceName = Annotated[str, typer.Option("--device", help="auto (all GPUs, else the CPU), cpu, cuda or cuda:N.")]
 
 
 def check_output(value: Path | None) -> Path | None:
@@ -145,53 +40,74 @@ def check_output(value: Path | None) -> Path | None:
     return value
 
 
-Rtol = Annotated[
-    float | None,
-    typer.Option("--rtol", help="Relative tolerance, at least 0; default: by dtype."),
+def _check_kernel_file(value: str) -> str:
+    """Refuse a file that is not there, before anything starts: it would be taken for a Solution's name."""
+    suffixes = tuple(suffix for language in LANGUAGES.values() for suffix in language.suffixes)
+    if ("/" in value or value.endswith(suffixes)) and not Path(value).exists():
+        raise InputError(f"no such file: {value}")
+    return value
+
+
+def name_option(option: str, help_: str, completer: completion.Completer, metavar: str = "NAME") -> Any:
+    """An option whose value is a name, or with `NAME,...` several, which must not be empty."""
+    return typer.Option(option, metavar=metavar, callback=refuse_empty, autocompletion=completer, help=help_)
+
+
+_NAMES = "Comma-separated names or globs."
+_DEFINITION_OR_MAIN = f"{_NAMES[:-1]}; default: the main Definition, or those of --solutions."
+
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        parser=parse_folder,
+        metavar="DIR",
+        help="Registry; default: $FIB_RMSNORM_ROOT, else the one around the working folder.",
+    ),
 ]
-Atol = Annotated[
-    float | None,
-    typer.Option("--atol", help="Absolute tolerance, at least 0; default: by dtype."),
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+BatchSizes = Annotated[
+    str | None,
+    typer.Option(
+        "--batch-sizes",
+        metavar="1,8,...",
+        callback=refuse_empty,
+        help="Comma-separated batch sizes: of the first variable axis.",
+    ),
 ]
-
-
-class L2(str, Enum):
-    """State of a GPU's L2 cache before each timed call."""
-
-    COLD = "cold"
-    HOT = "hot"
-    BOTH = "both"
-
-
-class Context(str, Enum):
-    """Where a call is timed."""
-
-    ISOLATED = "isolated"
-    GRAPH = "graph"
-
-
-class Sanitizer(str, Enum):
-    """What NVIDIA's compute-sanitizer looks for."""
-
-    MEMCHECK = "memcheck"
-    INITCHECK = "initcheck"
-    RACECHECK = "racecheck"
-    SYNCCHECK = "synccheck"
-
-
-class Style(str, Enum):
-    """How an entry point gives its outputs."""
-
-    RETURNING = "returning"
-    DESTINATION = "destination"
-
-
-CallingStyle = Annotated[
-    Style | None,
-    typer.Option("--style", help="Whether the entry point returns its outputs; default: by its parameters."),
+Languages = Annotated[
+    str | None,
+    name_option("--languages", "Comma-separated languages; default: all.", completion.languages, "LANG,..."),
 ]
-
-
+DefinitionNames = Annotated[str | None, name_option("--definitions", _NAMES, completion.definitions, "NAME,...")]
+DefinitionNamesOrMain = Annotated[
+    str | None, name_option("--definitions", _DEFINITION_OR_MAIN, completion.definitions, "NAME,...")
+]
+SolutionNames = Annotated[str | None, name_option("--solutions", _NAMES, completion.solutions, "NAME,...")]
+AuthorNames = Annotated[str | None, typer.Option("--authors", metavar="NAME,...", callback=refuse_empty, help=_NAMES)]
+KernelDefinition = Annotated[
+    str | None,
+    name_option(
+        "--definition",
+        "Definition; default: the Solution's own, or the one that the kernel names, else the main one.",
+        completion.definitions,
+    ),
+]
+ChosenDefinition = Annotated[
+    str | None, name_option("--definition", "Definition; default: the main one.", completion.definitions)
+]
+SolutionOrKernel = Annotated[
+    str,
+    typer.Argument(
+        callback=_check_kernel_file,
+        autocompletion=completion.solutions,
+        help="Solution's name, or a kernel's file or source folder.",
+    ),
+]
+Entry = Annotated[
+    str | None,
+    typer.Option("--entry", metavar="NAME", help="Function to call in a kernel's file or folder; default: run."),
+]
 CompilerFlags = Annotated[
     str,
     typer.Option(
@@ -201,11 +117,21 @@ CompilerFlags = Annotated[
         show_default=False,
     ),
 ]
+DeviceName = Annotated[str, typer.Option("--device", help="auto (all GPUs, else the CPU), cpu, cuda or cuda:N.")]
+TimeLimit = Annotated[
+    float, typer.Option("--timeout", min=0.1, help="Time limit in seconds, for each build and each evaluation.")
+]
+Rtol = Annotated[float | None, typer.Option("--rtol", help="Relative tolerance, at least 0; default: by dtype.")]
+Atol = Annotated[float | None, typer.Option("--atol", help="Absolute tolerance, at least 0; default: by dtype.")]
+TraceOutput = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", callback=check_output, help="Also write this run's Traces to a .json or .jsonl file."
+    ),
+]
 
-
-def is_destination_passing(style: Style | None) -> bool | None:
-    """The value of --style as in solution.toml; None leaves it to the source."""
-    return None if style is None else style is Style.DESTINATION
+L2 = Enum("L2", {"COLD": "cold", "HOT": "hot", "BOTH": "both"}, type=str)
+Context = Enum("Context", {"ISOLATED": "isolated", "GRAPH": "graph"}, type=str)
 
 
 def split_names(value: str | None) -> tuple[str, ...]:
@@ -223,30 +149,23 @@ def split_definitions(value: str | None, root: Path, solutions: str | None) -> t
 
 def take_main_definition(root: Path, how_others: str) -> str | None:
     """The registry's main Definition among several, which a line on stderr tells; None if it leaves no other out."""
+    from fib_rmsnorm.cli.printing import note
     from fib_rmsnorm.registry.layout import list_definitions
     from fib_rmsnorm.registry.main_definition import find_main_definition
-    from fib_rmsnorm.reports.text.console import stderr
 
     main = find_main_definition(root)
     if main is None or list_definitions([root]) == [main]:
         return None
-    stderr().print(f"Definition {main}, the registry's main one; {how_others}")
+    note(f"Definition {main}, the registry's main one; {how_others}")
     return main
 
 
-def split_batch_sizes(value: str | None) -> tuple[int, ...]:
-    """Split a comma-separated list of batch sizes. Raises InputError unless each is a positive integer."""
-    return split_sizes("--batch-sizes", value)
-
-
-def split_sizes(option: str, value: str | None) -> tuple[int, ...]:
+def split_sizes(value: str | None, option: str = "--batch-sizes") -> tuple[int, ...]:
     """Split a comma-separated list of sizes. Raises InputError unless each is a positive integer."""
-    sizes = []
     for part in split_names(value):
         if not part.isdecimal() or int(part) == 0:
             raise InputError(f"{option}: {part!r} is not a positive integer")
-        sizes.append(int(part))
-    return tuple(sizes)
+    return tuple(map(int, split_names(value)))
 
 
 def split_named(option: str, values: Sequence[str]) -> dict[str, str]:
@@ -260,6 +179,11 @@ def split_named(option: str, values: Sequence[str]) -> dict[str, str]:
             raise InputError(f"{option} {name}: given twice")
         found[name] = given
     return found
+
+
+def there(root: Path | None) -> list[str]:
+    """The words by which an advised command finds the registry that was named."""
+    return ["--root", str(root)] if root else []
 
 
 def make_settings(**given: Any) -> Settings:

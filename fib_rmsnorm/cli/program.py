@@ -8,17 +8,21 @@ import io
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-from fib_rmsnorm.cli.interrupts import INTERRUPTED, end_interrupted, importing, print_error
 from fib_rmsnorm.errors import FibRmsnormError, MisfitError
+from fib_rmsnorm.garbage_collection import collector_off
 
 BAD_INPUT = 2
+INTERRUPTED = 130
 UNREAD = 141
 """Exit code when the reader of the output has gone: what a shell reports after SIGPIPE."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+_tidiers: list[Callable[[], object]] = []
 
 
 def run_program() -> NoReturn:
@@ -28,16 +32,17 @@ def run_program() -> NoReturn:
         with importing():
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             from fib_rmsnorm.cli.app import make_app
+            from fib_rmsnorm.cli.printing import warn
             from fib_rmsnorm.registry.files.locking import tell_waits
 
-        tell_waits(_note)
+        tell_waits(warn)
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # a terminal whose encoding lacks ± shows a ?
         code = make_app(sys.argv[1:])(standalone_mode=False, prog_name="fib-rmsnorm")
         sys.stdout.flush()  # an error at interpreter exit could not be reported
     except FibRmsnormError as error:
-        following = f"; run: {_choosing(error.fitting)}" if isinstance(error, MisfitError) else ""
-        sys.exit(_complain(f"{error}{following}", getattr(error, "paste", "")))
+        advice = f"; add: --definition {error.fitting}" if isinstance(error, MisfitError) else ""
+        sys.exit(_complain(f"{error}{advice}", getattr(error, "paste", "")))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
@@ -54,7 +59,7 @@ def run_program() -> NoReturn:
         # Errors of the option parser carry their own text; any other exception is a bug and keeps its traceback.
         describe = getattr(error, "format_message", None)
         if describe is None:
-            _blame_missing()
+            _blame_missing_folder()
             raise
         context = getattr(error, "ctx", None)
         command = f"{context.info_name} " if context is not None and context.parent is not None else ""
@@ -77,14 +82,12 @@ def _require_streams() -> None:
         sys.exit(_complain("stdout is closed; send it to a file, a pipe or /dev/null"))
 
 
-def _blame_missing() -> None:
-    """Exit if this process lacks what any needs, after an exception that this may explain."""
+def _blame_missing_folder() -> None:
+    """Exit if the working folder is gone, after an exception that this may explain."""
     try:
         Path.cwd()
     except OSError:
         sys.exit(_complain("the working folder no longer exists; run: cd"))
-    if not Path("/proc/self").exists():
-        sys.exit(_complain("/proc is not mounted; run: mount -t proc proc /proc"))
 
 
 def _end_unread() -> NoReturn:
@@ -100,13 +103,6 @@ def _drop_streams(*streams: TextIO) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _note(line: str) -> None:
-    from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.reports.text.control_characters import one_line
-
-    stderr().print(f"fib-rmsnorm: {one_line(line)}")
-
-
 def _complain_of_file(error: OSError) -> int:
     if error.errno == errno.ENAMETOOLONG:  # what a user named was looked for
         return _complain(f"{error.filename}: {error.strerror}")
@@ -114,21 +110,75 @@ def _complain_of_file(error: OSError) -> int:
     return _complain(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror}")
 
 
-def _choosing(definition: str) -> str:
-    """The command that was given, with this Definition."""
-    from shlex import join
-
-    words = list(sys.argv[1:])
-    options = words.index("--") if "--" in words else len(words)
-    for place in reversed(range(options)):
-        if words[place] == "--definition":
-            del words[place : place + 2]
-        elif words[place].startswith("--definition="):
-            del words[place]
-    options = words.index("--") if "--" in words else len(words)
-    return join(["fib-rmsnorm", *words[:options], "--definition", definition, *words[options:]])
-
-
 def _complain(message: str, paste: str = "") -> int:
     print_error(message, BAD_INPUT, paste=paste)
     return BAD_INPUT
+
+
+def print_error(message: str, exit_code: int, stream: TextIO | None = None, paste: str = "") -> None:
+    """Print an error as one line on stderr: for --json as an object, so that stdout holds nothing but results.
+
+    Lines of code to paste are printed below, between empty lines.
+    """
+    from fib_rmsnorm.reports.text.control_characters import harmless
+
+    line = " ".join(message.split())
+    if "--json" in takewhile(lambda word: word != "--", sys.argv[1:]):
+        from json import dumps
+
+        line = dumps({"error": line, "exit_code": exit_code, **({"paste": paste} if paste else {})})
+    else:
+        line = harmless(f"fib-rmsnorm: {line}" + (f"\n\n{paste}\n" if paste else ""))
+    print(line, file=stream or sys.stderr, flush=True)
+
+
+def end_interrupted(hint: str = "") -> NoReturn:
+    """Print that the run was interrupted, and end the process."""
+    with suppress(OSError):
+        sys.stdout.flush()
+    _tidy()
+    print_error(f"interrupted{hint}", INTERRUPTED, sys.__stderr__)  # not sys.stderr, which a progress bar replaces
+    # Not sys.exit: if Ctrl-C hit an import that runs generated code, the interpreter would still die of SIGINT.
+    os._exit(INTERRUPTED)
+
+
+@contextmanager
+def tidying(tidy: Callable[[], object]) -> Iterator[None]:
+    """Call `tidy` if the process ends inside without unwinding: by SIGTERM, or by Ctrl-C during imports."""
+
+    def terminate(number: int, _: object) -> None:
+        _tidy()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    _tidiers.append(tidy)
+    try:
+        yield
+    finally:
+        _tidiers.remove(tidy)
+        signal.signal(signal.SIGTERM, before)
+
+
+def _tidy() -> None:
+    for tidy in _tidiers:
+        with suppress(OSError):
+            tidy()
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Import faster, and let Ctrl-C end the process at once.
+
+    The import system's callbacks ignore exceptions, so a KeyboardInterrupt could be lost in one of them. Ending at
+    once is safe: nothing has been written, and the fork server ends with this process. A background job of a script
+    ignores Ctrl-C, here too.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: end_interrupted())
+    try:
+        with collector_off():
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -20,9 +20,13 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from fib_rmsnorm.cli.interrupts import tidying
+from fib_rmsnorm.cli.program import tidying
 from fib_rmsnorm.reports.text.console import stderr, stdout
 
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Definition, Solution
+
+Named = TypeVar("Named", "Definition", "Solution")
 _STDERR = 2
 
 
@@ -78,6 +82,13 @@ class ProgressBar:
     def advance(self, doing: str | None = None) -> None:
         """Count one as done; `doing` replaces the description."""
         self._bar.update(self._task, advance=1, description=doing)
+
+    def follow(self, doing: str, records: Iterable[Named]) -> Iterator[Named]:
+        """Tell what is done with each record, and count it when the next one is asked for."""
+        for each in records:
+            self.tell(f"{doing} {each.name}")
+            yield each
+            self.advance()
 
     def show_below(self, table: RenderableType) -> bool:
         """Show a table below the bar while the bar is there; return whether it is shown."""

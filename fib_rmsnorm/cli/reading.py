@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable
 from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import split_batch_sizes, split_definitions, split_names
+from fib_rmsnorm.cli.options import split_definitions, split_names, split_sizes
+from fib_rmsnorm.cli.printing import warn
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,29 +74,24 @@ def choose_traces(
     versions: Versions = Versions.REGISTRY,
 ) -> DecodedTraces:
     """The same before they are records, which are to be made `complete`."""
-    sizes = split_batch_sizes(batch_sizes)
+    sizes = split_sizes(batch_sizes)
     from fib_rmsnorm.analysis.loading import decode_traces
     from fib_rmsnorm.registry.layout import find_root
-    from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.reports.text.control_characters import one_line
 
-    def warn(line: str) -> None:
-        stderr().print(f"fib-rmsnorm: {one_line(line)}")
-
-    chosen = split_names(definitions) if sources else split_definitions(definitions, find_root(root), solutions)
+    wanted = split_names(definitions) if sources else split_definitions(definitions, find_root(root), solutions)
+    named = split_names(solutions)
     decoded = decode_traces(sources or [], root, warn=warn)
     if not decoded.traces:
         where = ", ".join(map(str, sources or decoded.roots))
-        command = _command_for(decoded.roots, chosen, split_names(solutions))
-        raise InputError(f"no Traces in {where}; create them with: {command}")
-    if chosen or solutions or sizes:
-        decoded.keep(_choose(decoded, chosen, split_names(solutions), sizes))
+        raise InputError(f"no Traces in {where}; create them with: {_command_for(decoded.roots, wanted, named)}")
+    if wanted or named or sizes:
+        decoded.keep(_choose(decoded, wanted, named, sizes))
     if versions is not Versions.ALL:
-        _leave_out_outdated(decoded, warn, alone=versions is Versions.ONE)
+        _leave_out_outdated(decoded, alone=versions is Versions.ONE)
     return decoded
 
 
-def _leave_out_outdated(decoded: DecodedTraces, warn: Callable[[str], None], *, alone: bool) -> None:
+def _leave_out_outdated(decoded: DecodedTraces, *, alone: bool) -> None:
     from fib_rmsnorm.registry.selection import bench_command
     from fib_rmsnorm.reports.text.units import count
 
@@ -127,8 +122,6 @@ def find_todays(found: TraceSet) -> TraceSet:
 
     from fib_rmsnorm.analysis.solution_sources import SolutionFacts
     from fib_rmsnorm.analysis.versions import find_changed, read_todays
-    from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.reports.text.control_characters import one_line
     from fib_rmsnorm.reports.text.units import count
     from fib_rmsnorm.schema import digest
 
@@ -138,11 +131,10 @@ def find_todays(found: TraceSet) -> TraceSet:
     found.solutions |= {name: SolutionFacts.of(each) for name, each in todays.items()}
     definitions = sorted({record.definition for record in found.records})
     for hardware, changed in find_changed(found.records, found.digests).items():
-        again = join(["fib-rmsnorm", "bench", "--definitions", ",".join(definitions)])
-        if len(changed) <= _NAMED:
-            again = f"fib-rmsnorm bench --solutions {','.join(changed)}"
-        told = f"{count(len(changed), 'Solution')} changed since the newest Trace on {hardware}; measure again: {again}"
-        stderr().print(f"fib-rmsnorm: {one_line(told)}")
+        few = len(changed) <= _NAMED
+        chosen = ["--solutions", ",".join(changed)] if few else ["--definitions", ",".join(definitions)]
+        again = join(["fib-rmsnorm", "bench", *chosen])
+        warn(f"{count(len(changed), 'Solution')} changed since the newest Trace on {hardware}; measure again: {again}")
     return found
 
 
@@ -163,41 +155,32 @@ def _command_for(roots: list[Path], definitions: tuple[str, ...], solutions: tup
     return join(["fib-rmsnorm", "bench", *chosen, "--solutions", ",".join(solutions)])
 
 
-def _refuse_unmeasured(
-    decoded: DecodedTraces, kinds: list[TraceFacts], definitions: tuple[str, ...], solutions: tuple[str, ...]
-) -> None:
-    """Raise InputError for a name that is right and has no Traces: to list those that have some would hide that."""
-    from fib_rmsnorm.registry.layout import list_definitions, list_solutions
-
-    for name in _without_traces(definitions, list_definitions(decoded.roots), {kind.definition for kind in kinds}):
-        command = _command_for(decoded.roots, (name,), solutions)
-        raise InputError(f"no Traces of Definition {name!r}; create them with: {command}")
-    for name in _without_traces(solutions, list_solutions(decoded.roots), {kind.solution for kind in kinds}):
-        command = _command_for(decoded.roots, definitions, (name,))
-        raise InputError(f"no Traces of Solution {name!r}; create them with: {command}")
-
-
-def _without_traces(names: tuple[str, ...], known: list[str], measured: set[str]) -> list[str]:
-    return [name for name in names if name in known and name not in measured]
-
-
 def _choose(
     decoded: DecodedTraces, definitions: tuple[str, ...], solutions: tuple[str, ...], sizes: tuple[int, ...]
 ) -> list[TraceFacts]:
-    """The kinds of Traces that are asked for. Raises InputError for a choice that matches nothing."""
+    """The kinds of Traces that are asked for. Raises InputError for a choice that matches nothing.
+
+    A name that is right and has no Traces is an error of its own: to list those that have some would hide that.
+    """
+    from fib_rmsnorm.registry.layout import list_definitions, list_solutions
     from fib_rmsnorm.registry.selection import choose
 
     kinds = decoded.facts()
-    _refuse_unmeasured(decoded, kinds, definitions, solutions)
+    for name in definitions:
+        if name in list_definitions(decoded.roots) and all(kind.definition != name for kind in kinds):
+            command = _command_for(decoded.roots, (name,), solutions)
+            raise InputError(f"no Traces of Definition {name!r}; create them with: {command}")
+    for name in solutions:
+        if name in list_solutions(decoded.roots) and all(kind.solution != name for kind in kinds):
+            command = _command_for(decoded.roots, definitions, (name,))
+            raise InputError(f"no Traces of Solution {name!r}; create them with: {command}")
     kinds = choose("Definition with Traces", kinds, lambda kind: kind.definition, definitions)
     kinds = choose("Solution with Traces", kinds, lambda kind: kind.solution, solutions)
-    return _choose_batches(kinds, decoded.roots, sizes)
+    return _choose_batches(kinds, decoded.roots, sizes) if sizes else kinds
 
 
 def _choose_batches(kinds: list[TraceFacts], roots: list[Path], sizes: tuple[int, ...]) -> list[TraceFacts]:
-    """Keep those of these batch sizes; no sizes keep all. Raises InputError for a size that none has."""
-    if not sizes:
-        return kinds
+    """Keep those of these batch sizes. Raises InputError for a size that none has."""
     from fib_rmsnorm.analysis.traffic import read_definitions
     from fib_rmsnorm.registry.selection import row_axis, row_size
 
@@ -209,17 +192,20 @@ def _choose_batches(kinds: list[TraceFacts], roots: list[Path], sizes: tuple[int
         axis = axes.get(kind.definition)
         return kind.axes.get(axis) if axis else row_size(kind.axes)
 
-    there = {size for kind in kinds if (size := size_of(kind)) is not None}
+    found = {size for kind in kinds if (size := size_of(kind)) is not None}
     for size in sizes:
-        if size not in there:
-            raise InputError(
-                f"no Trace has batch size {size} (available: {', '.join(map(str, sorted(there))) or 'none'})"
-            )
+        if size not in found:
+            available = ", ".join(map(str, sorted(found))) or "none"
+            raise InputError(f"no Trace has batch size {size} (available: {available})")
     return [kind for kind in kinds if size_of(kind) in sizes]
 
 
 def read_catalogue(
-    registry: Registry, definitions: str | None, solutions: str | None, languages: str | None, authors: str | None
+    registry: Registry,
+    definitions: str | None,
+    solutions: str | None,
+    languages: str | None = None,
+    authors: str | None = None,
 ) -> Catalogue:
     """Read a registry and keep the chosen records.
 
@@ -239,25 +225,3 @@ def read_catalogue(
         languages=check_languages(split_names(languages)),
         authors=split_names(authors),
     )
-
-
-def wants_markdown(output: Path | None, *, as_json: bool) -> bool:
-    """Whether the output's name asks for Markdown. Raises InputError if `--json` asks for something else."""
-    is_markdown = output is not None and output.suffix.lower() == ".md"
-    if as_json and is_markdown:
-        raise InputError(f"--json conflicts with --output {output}: .md asks for Markdown")
-    return is_markdown
-
-
-def write_or_print(text: str, output: Path | None) -> None:
-    """Print `text`, or write it to a file atomically. Raises InputError if it cannot be written."""
-    from fib_rmsnorm.reports.text.console import echo, stderr
-    from fib_rmsnorm.reports.text.control_characters import harmless
-
-    if output is None:
-        echo(text, end="")
-        return
-    from fib_rmsnorm.registry.store import write_atomic
-
-    write_atomic(output, harmless(text))
-    stderr().print(f"Wrote {output}")

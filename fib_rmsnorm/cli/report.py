@@ -15,12 +15,13 @@ from fib_rmsnorm.cli.options import (
     Root,
     SolutionNames,
     check_output,
-    parse_plots,
-    refuse_empty,
+    name_option,
+    parse_folder,
 )
-from fib_rmsnorm.cli.reading import Traces, Versions, read_traces, write_or_print
-from fib_rmsnorm.cli.report_format import Format, choose_format, write_parts
+from fib_rmsnorm.cli.printing import Format, choose_format, note, write_or_print, write_report
+from fib_rmsnorm.cli.reading import Traces, Versions, read_traces
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.reports.legend import LEGEND
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
@@ -38,23 +39,20 @@ def command(
     ] = None,
     plots: Annotated[
         Path | None,
-        typer.Option(parser=parse_plots, metavar="DIR", help="Also write PNG and SVG charts to this folder."),
+        typer.Option(parser=parse_folder, metavar="DIR", help="Also write PNG and SVG charts to this folder."),
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            metavar="SOLUTION",
-            autocompletion=completion.solution,
-            help="Solution to compare with; default: the Python baseline.",
+        name_option(
+            "--baseline", "Solution to compare with; default: the Python baseline.", completion.solutions, "SOLUTION"
         ),
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            callback=refuse_empty,
-            autocompletion=completion.solution,
-            help="Report instead how outputs differ from this Solution's (or a glob's), as bench --against recorded.",
+        name_option(
+            "--against",
+            "Report instead how outputs differ from this Solution's (or a glob's), as bench --against recorded.",
+            completion.solutions,
         ),
     ] = None,
     summary: Annotated[
@@ -71,8 +69,11 @@ def command(
 ) -> None:
     """Report latency, bandwidth, percent of peak, speedups, and numbers not to trust."""
     chosen = choose_format(format_, output, is_json=json)
-    _refuse_mixture(against, chosen, is_summary=summary, has_more=bool(plots or baseline))
-
+    if against is not None and summary:
+        raise InputError("--against and --summary are two reports: give one of them")
+    if (against is not None or summary) and (plots or baseline or chosen is Format.HTML):
+        option = "--summary" if summary else "--against"
+        raise InputError(f"{option} is one table: leave out --plots, --baseline and HTML")
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
 
@@ -95,65 +96,47 @@ def command(
 
         write_or_print(make_page(charted, found.solutions, sections.superseded), output)
     else:
-        _write(chosen, output, results, sections.superseded)
+        _report_results(results, sections.superseded, chosen, output)
 
 
-def _write(chosen: Format, output: Path | None, results: list[SectionResults], superseded: int) -> None:
+EPILOG = "\n\n".join(["Words and columns:", *(f"{word}: {meaning}" for word, meaning in LEGEND.items())])
+"""What the help ends with."""
+
+
+def _report_results(results: list[SectionResults], superseded: int, chosen: Format, output: Path | None) -> None:
     from fib_rmsnorm.analysis.side_by_side import find_side_by_side
     from fib_rmsnorm.reports.results import describe_results, result_rows
     from fib_rmsnorm.reports.side_by_side import describe_side_by_side, side_by_side_records
-    from fib_rmsnorm.reports.text.data import csv_text, json_text
 
     devices, rows = find_side_by_side(results), result_rows(results)
-    if chosen is Format.CSV:
-        write_or_print(csv_text(rows), output)
-    elif chosen is Format.JSON:
-        record = {"superseded": superseded, "results": rows, "side_by_side": side_by_side_records(devices)}
-        write_or_print(json_text(record), output)
-    else:
-        beside = [part for each in devices for part in describe_side_by_side(each)]
-        write_parts([*beside, *describe_results(results, superseded)], chosen, output)
-
-
-def _refuse_mixture(against: str | None, chosen: Format, *, is_summary: bool, has_more: bool) -> None:
-    """Raise InputError if a table of its own is asked for together with what it does not have."""
-    if against is not None and is_summary:
-        raise InputError("--against and --summary are two reports: give one of them")
-    if (against is not None or is_summary) and (has_more or chosen is Format.HTML):
-        option = "--summary" if is_summary else "--against"
-        raise InputError(f"{option} is one table: leave out --plots, --baseline and HTML")
+    record = {"superseded": superseded, "results": rows, "side_by_side": side_by_side_records(devices)}
+    beside = [part for each in devices for part in describe_side_by_side(each)]
+    write_report(chosen, output, lambda: [*beside, *describe_results(results, superseded)], rows, record)
 
 
 def _report_summary(results: list[SectionResults], chosen: Format, output: Path | None) -> None:
     from fib_rmsnorm.analysis.summary import summarize
     from fib_rmsnorm.reports.ranking import describe_summaries, summary_records
-    from fib_rmsnorm.reports.text.data import csv_text, json_text
 
     summaries = summarize(results)
-    if chosen in (Format.CSV, Format.JSON):
-        as_text = csv_text if chosen is Format.CSV else json_text
-        write_or_print(as_text(summary_records(summaries)), output)
-    else:
-        write_parts(list(describe_summaries(summaries)), chosen, output)
+    records = summary_records(summaries)
+    write_report(chosen, output, lambda: describe_summaries(summaries), records, records)
 
 
 def _report_differences(found: TraceSet, against: str, chosen: Format, output: Path | None) -> None:
     from fib_rmsnorm.analysis.comparing.outputs import find_failures, find_output_differences
     from fib_rmsnorm.analysis.traffic import read_definitions
     from fib_rmsnorm.reports.differences import describe_differences, describe_failures, difference_records
-    from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.reports.text.data import csv_text, json_text
 
     differences = find_output_differences(found.records, against, found.solutions)
     failed = describe_failures(find_failures(found.records, differences))
     definitions = read_definitions({each.record.definition for each in differences}, found.roots)
+    records = difference_records(differences, definitions)
+    parts = [*describe_differences(differences, definitions), *failed]
+    write_report(chosen, output, lambda: parts, records, records)
     if chosen in (Format.CSV, Format.JSON):
-        as_text = csv_text if chosen is Format.CSV else json_text
-        write_or_print(as_text(difference_records(differences, definitions)), output)
         for line in failed:
-            stderr().print(line)
-    else:
-        write_parts([*describe_differences(differences, definitions), *failed], chosen, output)
+            note(line)
 
 
 def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:
@@ -169,11 +152,10 @@ def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:
 def _draw(sections: list[PageSection], folder: Path) -> None:
     from fib_rmsnorm.reports.charts import number_series
     from fib_rmsnorm.reports.plots import draw
-    from fib_rmsnorm.reports.text.console import stderr
 
     numbers = number_series(chart for each in sections for chart in each.charts)
     try:
         paths = [path for each in sections for path in draw(each.charts, folder, each.title, numbers)]
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
-    stderr().print(f"Wrote {len(paths)} charts to {folder}")
+    note(f"Wrote {len(paths)} charts to {folder}")

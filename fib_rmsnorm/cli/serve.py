@@ -7,27 +7,23 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli import completion
-from fib_rmsnorm.cli.interrupts import importing
 from fib_rmsnorm.cli.options import (
     Atol,
     BatchSizes,
+    ChosenDefinition,
     DeviceName,
     Root,
     Rtol,
     TimeLimit,
     make_settings,
-    split_batch_sizes,
+    split_sizes,
 )
+from fib_rmsnorm.cli.printing import note
+from fib_rmsnorm.cli.program import importing
 
 
 def command(
-    definition: Annotated[
-        str | None,
-        typer.Option(
-            autocompletion=completion.definition, help="Definition that the kernels compute; default: the main one."
-        ),
-    ] = None,
+    definition: ChosenDefinition = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     rtol: Rtol = None,
@@ -48,12 +44,11 @@ def command(
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-    sizes, settings = split_batch_sizes(batch_sizes), make_settings(rtol=rtol, atol=atol)
+    sizes, settings = split_sizes(batch_sizes), make_settings(rtol=rtol, atol=atol)
     # The fork server starts before our own imports: it loads torch in parallel.
     with ForkServer(ROLES) as fork_server:
         with importing():
             from fib_rmsnorm.registry import Registry
-            from fib_rmsnorm.reports.text.console import stderr
             from fib_rmsnorm.sessions.session import Session
             from fib_rmsnorm.sessions.session_protocol import default_socket
             from fib_rmsnorm.sessions.session_server import SessionServer, prepare_socket
@@ -72,6 +67,6 @@ def command(
             # A service manager's way to end a server; from a thread, because it waits for the loop below.
             signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
             place = f"{session.definition.name} on {session.device.hardware}"
-            stderr().print(f"serving {place} at {path}; Ctrl-C ends")
+            note(f"serving {place} at {path}; Ctrl-C ends")
             server.serve_forever(poll_interval=0.2)
     return 0

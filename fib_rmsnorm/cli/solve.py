@@ -14,15 +14,19 @@ from fib_rmsnorm.cli.options import (
     SolutionNames,
     split_definitions,
     split_names,
+    there,
 )
+from fib_rmsnorm.cli.printing import note, note_folded, say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.inspection.compiler import Compilation
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.schema import Definition, Solution
+    from fib_rmsnorm.schema import Solution
+
+
+BUILD_LIMIT_S = 300.0
+"""The time limit of a build that nothing else waits for."""
 
 
 def command(
@@ -35,7 +39,6 @@ def command(
     arch: Annotated[
         str | None, typer.Option(metavar="sm_90", help="Build for this GPU architecture; needs no GPU.")
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Time limit for each build, in seconds.")] = 300.0,
     root: Root = None,
     json: Json = False,
 ) -> int:
@@ -47,11 +50,12 @@ def command(
     from fib_rmsnorm.registry.files.locking import locked
     from fib_rmsnorm.registry.selection import creating_command
     from fib_rmsnorm.registry.sources.packing import pack_chosen
-    from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.reports.text.folding import Folded
 
     registry = Registry.find(root)
-    target = _check_arch(arch) if arch else None
+    if arch:
+        from fib_rmsnorm.machine.gpu_models import check_arch
+
+        arch = check_arch(arch)
     chosen = split_definitions(definitions, registry.root, solutions)
     with locked(writing=[registry.root]):
         known = registry.definitions()
@@ -59,40 +63,33 @@ def command(
         for solution in packed:
             registry.write_solution(solution, known[solution.definition].op_type)
     for sources in faulty:
-        stderr().print(Folded(f"Failed {sources.name}: {sources.error}", 2))
+        note_folded(f"Failed {sources.name}: {sources.error}")
     if not packed and not faulty:
-        there = ["--root", str(root)] if root else []
-        following = creating_command("solutions", known, *there, main=registry.main_definition)
+        following = creating_command("solutions", known, *there(root), main=registry.main_definition)
         which = f"{languages} sources" if languages else "sources"
-        stderr().print(f"No {which} in {registry.layout.solutions}; create them with: {following}")
+        note(f"No {which} in {registry.layout.solutions}; create them with: {following}")
     has_failed = bool(faulty)
     if build or arch:
-        has_failed |= _build(registry, packed, target, timeout, as_json=json)
+        has_failed |= _build(registry, packed, arch, as_json=json)
     else:
         _list(packed, as_json=json)
     return 1 if has_failed else 0
 
 
-def _check_arch(arch: str) -> str:
-    from fib_rmsnorm.machine.gpu_models import check_arch
-
-    return check_arch(arch)
-
-
 def _list(solutions: list[Solution], *, as_json: bool) -> None:
     from fib_rmsnorm.languages import title_of
-    from fib_rmsnorm.reports.text.console import echo, stdout
+    from fib_rmsnorm.reports.text.console import echo
 
     if as_json:
         echo("[" + ",\n".join(solution.model_dump_json() for solution in solutions) + "]")
         return
     if solutions:
-        stdout().print("Solutions:")
+        say("Solutions:")
     for number, solution in enumerate(solutions, start=1):
-        stdout().print(f"  {number}. {solution.name} ({title_of(solution.spec.language.value)})")
+        say(f"  {number}. {solution.name} ({title_of(solution.spec.language.value)})")
 
 
-def _build(registry: Registry, solutions: list[Solution], arch: str | None, timeout: float, *, as_json: bool) -> bool:
+def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, as_json: bool) -> bool:
     """Build the Solutions and print what comes of it; return whether one failed."""
     from contextlib import closing
 
@@ -106,20 +103,13 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, time
 
     definitions = registry.definitions()
     failed = False
-
-    def jobs() -> Iterator[tuple[Definition, Solution]]:
-        for solution in solutions:
-            bar.tell(f"building {solution.name}")
-            yield definitions[solution.definition], solution
-
     with ForkServer((COMPILER,)) as fork_server, ProgressBar(len(solutions)) as bar:
-        device = choose_devices()[0]
-        config = RunConfig(Settings(), timeout)
-        with closing(compile_solutions(fork_server, jobs(), arch or gpu_arch(device), config)) as compilations:
+        jobs = ((definitions[each.definition], each) for each in bar.follow("building", solutions))
+        target, config = arch or gpu_arch(choose_devices()[0]), RunConfig(Settings(), BUILD_LIMIT_S)
+        with closing(compile_solutions(fork_server, jobs, target, config)) as compilations:
             for compilation in compilations:
                 failed |= compilation.outcome == "failed"
                 _print(compilation, bar, as_json=as_json)
-                bar.advance()
     return failed
 
 
@@ -145,12 +135,8 @@ def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None
     else:
         bar.print(stdout(), f"{title}: {compilation.outcome}: {compilation.message}")
     for kernel in compilation.kernels:
-        facts = [
-            f"{value} {unit}" if value is not None else f"? {unit}"
-            for value, unit in (
-                (kernel.registers, "registers"),
-                (kernel.spill_bytes, "bytes spilled"),
-                (kernel.shared_bytes, "bytes of shared memory"),
-            )
-        ]
-        bar.print(stdout(), f"  {kernel.arch}  {kernel.kernel}: {', '.join(facts)}")
+        registers, spilled, shared = (
+            "?" if value is None else value for value in (kernel.registers, kernel.spill_bytes, kernel.shared_bytes)
+        )
+        facts = f"{registers} registers, {spilled} bytes spilled, {shared} bytes of shared memory"
+        bar.print(stdout(), f"  {kernel.arch}  {kernel.kernel}: {facts}")

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
+from json import dumps
 
+from fib_rmsnorm.cli.printing import note, note_folded, say
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.plan import Skip
+from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Judged
+from fib_rmsnorm.machine.capabilities import is_interpreted
+from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
-from fib_rmsnorm.reports.live.sweep import SweepResults, trial_line
+from fib_rmsnorm.reports.live.sweep import SweepResults, figures_table, trial_line
 from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.units import count
-from fib_rmsnorm.tuning.sweep import SweepEvent, TrialsStarted
+from fib_rmsnorm.tuning.figures import collect_figures
+from fib_rmsnorm.tuning.sweep import SweepEvent, SweepOptions, TrialsStarted
+from fib_rmsnorm.tuning.tunable import Tunable
 
 _QUIET_S = 10.0
 """How long nothing is told of the progress where no bar shows it: many results may come in a second."""
@@ -58,7 +65,7 @@ class SweepPrinter:
             if self._as_json:
                 self._bar.print(stdout(), event.trace.model_dump_json())
             elif not self._bar.show_below(self.results.table()):
-                stdout().print(Folded(trial_line(event.trace), 2))
+                say(Folded(trial_line(event.trace), 2))
 
     def _note(self, text: str) -> None:
         """Tell what begins."""
@@ -78,3 +85,26 @@ def _describe(started: TrialsStarted) -> str:
     few = f"{started.combinations} of " if started.combinations < started.total else ""
     what = f"{few}{count(started.total, 'combination')} at {', '.join(titles)}"
     return f"the best {what}, once more" if started.is_final else what
+
+
+def print_results(
+    tunable: Tunable, results: SweepResults, device: Device, options: SweepOptions, config: RunConfig, *, as_json: bool
+) -> None:
+    """Print the latencies of a Definition's combinations, if they were timed, and what the compiler made of each."""
+    interpreted, name = is_interpreted(tunable.solution, device), tunable.definition.name
+    batch = max(options.batch_sizes) if interpreted else results.batches[-1]
+    with ProgressBar(doing="inspecting the compiled code"):
+        figures = collect_figures(tunable, tunable.combinations(options.chosen), batch, device, config)
+    if as_json:
+        say(dumps({"definition": name, "figures": [row.model_dump(mode="json") for row in figures]}))
+    elif not interpreted:
+        say(f"\n{name}: median latency (* the fastest at a batch size)", results.table())
+    if figures and not as_json:
+        say(f"\nCompiled code at {results.name_batch(batch)}, for {figures[0].arch}", figures_table(figures, results))
+    judged = results.passes + results.failures
+    if interpreted:
+        sizes = ", ".join(map(results.name_batch, results.batches))
+        what = f"{results.passes} of {judged} right at {sizes}"
+        note_folded(f"{name}: {what}; nothing was timed, and no table was written")
+    elif not as_json and (results.failures or results.noisy):
+        note(f"{results.failures} failed, {results.noisy} noisy of {judged}")

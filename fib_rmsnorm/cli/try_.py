@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.interrupts import importing
 from fib_rmsnorm.cli.options import (
     Atol,
     BatchSizes,
-    CallingStyle,
     CompilerFlags,
     DeviceName,
     Entry,
     KernelDefinition,
     Root,
     Rtol,
-    Sanitizer,
     TimeLimit,
-    is_destination_passing,
     make_settings,
-    split_batch_sizes,
+    split_sizes,
 )
-from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.cli.printing import say
+from fib_rmsnorm.cli.program import importing
+from fib_rmsnorm.errors import FibRmsnormError, InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.sessions.session_protocol import KernelFile
@@ -32,11 +32,19 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 60.0
 
 
+class Sanitizer(str, Enum):
+    """What NVIDIA's compute-sanitizer looks for."""
+
+    MEMCHECK = "memcheck"
+    INITCHECK = "initcheck"
+    RACECHECK = "racecheck"
+    SYNCCHECK = "synccheck"
+
+
 def command(
     kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
     definition: KernelDefinition = None,
     entry: Entry = None,
-    style: CallingStyle = None,
     flags: CompilerFlags = "",
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
@@ -76,94 +84,104 @@ def command(
 
     Stops at the first timeout. With --watch it stays, with everything warm, and ends with exit code 130 by Ctrl-C.
     """
-    from contextlib import ExitStack, closing
-
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-    sizes = split_batch_sizes(batch_sizes)
-    is_destination = is_destination_passing(style)
+    sizes = split_sizes(batch_sizes)
     if served or socket:
-        from fib_rmsnorm.cli.served import refuse_given, try_served
-
-        given = {"--batch-sizes": sizes, "--rtol": rtol is not None, "--root": root}
-        given |= {"--atol": atol is not None, "--device": device != "auto", "--timeout": timeout != _TIMEOUT_S}
-        refuse_given({**given, "--watch": watch, "--sanitize": sanitize})
-        file = _describe_file(kernel, definition, entry, is_destination, flags)
-        return try_served(file, socket, timed=not check, as_json=json)
+        given = {"--batch-sizes": sizes, "--rtol": rtol is not None, "--atol": atol is not None, "--root": root}
+        given |= {"--device": device != "auto", "--timeout": timeout != _TIMEOUT_S}
+        for option, value in {**given, "--watch": watch, "--sanitize": sanitize}.items():
+            if value:
+                by = "the server goes by the options that it was started with"
+                raise InputError(f"--served: {by}; leave out {option}")
+        return _try_served(_kernel_file(kernel, definition, entry, flags), socket, timed=not check, as_json=json)
     if sanitize:
         from fib_rmsnorm.cli.sanitizing import sanitize_kernel
 
         if check or watch:
             raise InputError("--sanitize judges nothing: leave out --check and --watch")
-        return sanitize_kernel(
-            kernel,
-            definition,
-            sanitize.value,
-            entry=entry,
-            is_destination=is_destination,
-            flags=flags.split(),
-            sizes=sizes,
-            device=device,
-            timeout_s=timeout,
-            root=root,
-            as_json=json,
-        )
+        file = _kernel_file(kernel, definition, entry, flags)
+        return sanitize_kernel(file, sanitize.value, sizes, device, timeout, root, as_json=json)
     # Threads of OpenMP that wait by spinning take the cores from those that work: on a loaded machine a check took 27 s
     # with it and 8 s without. Not where a kernel is timed: waking them would count.
     defaults = {"OMP_WAIT_POLICY": "passive"} if check else {}
     # The fork server starts before our own imports: it loads torch in parallel.
-    with ForkServer(ROLES, defaults) as fork_server, ExitStack() as stack:
+    with ForkServer(ROLES, defaults) as fork_server:
         from fib_rmsnorm.cli.progress import ProgressBar
 
-        bar = stack.enter_context(ProgressBar())
-        with importing():
-            from fib_rmsnorm.registry import Registry
-            from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-            from fib_rmsnorm.registry.sources.draft import draft_solution
+        with ProgressBar() as bar:
+            with importing():
+                from fib_rmsnorm.registry import Registry
+                from fib_rmsnorm.registry.sources.definition_choice import choose_definition
+                from fib_rmsnorm.registry.sources.draft import draft_solution
 
-            registry = Registry.find_or_shipped(root)
-            wanted = choose_definition(registry, kernel, definition)
-            if not watch or not kernel.exists():  # tells a wrong source at once
-                draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags.split())
+                registry = Registry.find_or_shipped(root)
+                wanted = choose_definition(registry, kernel, definition)
+                if not watch or not kernel.exists():  # tells a wrong source at once
+                    draft = draft_solution(registry, kernel, wanted, entry, flags=flags.split())
 
-            from fib_rmsnorm.cli.try_printer import TryPrinter
-            from fib_rmsnorm.evaluation.run_config import RunConfig
-            from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
-            from fib_rmsnorm.machine.devices import choose_devices
+                from fib_rmsnorm.cli.try_printer import TryPrinter
+                from fib_rmsnorm.evaluation.run_config import RunConfig
+                from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
+                from fib_rmsnorm.machine.devices import choose_devices
 
-        settings = make_settings(rtol=rtol, atol=atol)
-        if watch:
-            from fib_rmsnorm.cli.watch_printer import watch_kernel
-            from fib_rmsnorm.sessions.session import Session
+            settings = make_settings(rtol=rtol, atol=atol)
+            if watch:
+                from fib_rmsnorm.cli.watch_printer import watch_kernel
+                from fib_rmsnorm.sessions.session import Session
 
-            bar.stop()
-            file = _describe_file(kernel, definition, entry, is_destination, flags)
-            session = Session(
-                registry,
-                wanted.name,
-                batch_sizes=sizes,
-                device=device,
-                settings=settings,
-                timeout_s=timeout,
-                fork_server=fork_server,
-            )
-            watch_kernel(session, registry, file, timed=not check, as_json=json)
-        trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check, file=kernel)
-        config = RunConfig(settings, timeout, registry.root)
-        printer = TryPrinter(trial, bar, is_timed=not check, as_json=json)
-        with closing(run_try(fork_server, trial, config, timed=not check)) as events:
-            for event in events:
-                printer.show(event)
-        return printer.finish()
+                bar.stop()
+                session = Session(
+                    registry,
+                    wanted.name,
+                    batch_sizes=sizes,
+                    device=device,
+                    settings=settings,
+                    timeout_s=timeout,
+                    fork_server=fork_server,
+                )
+                file = _kernel_file(kernel, definition, entry, flags)
+                watch_kernel(session, registry, file, timed=not check, as_json=json)
+            trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check, file=kernel)
+            printer = TryPrinter(trial, bar, is_timed=not check, as_json=json)
+            config = RunConfig(settings, timeout, registry.root)
+            with closing(run_try(fork_server, trial, config, timed=not check)) as events:
+                for event in events:
+                    printer.show(event)
+            return printer.finish()
 
 
-def _describe_file(
-    kernel: Path, definition: str | None, entry: str | None, is_destination: bool | None, flags: str
-) -> KernelFile:
+def _kernel_file(kernel: Path, definition: str | None, entry: str | None, flags: str) -> KernelFile:
     from fib_rmsnorm.sessions.session_protocol import KernelFile
 
-    style = is_destination
-    return KernelFile(
-        file=kernel, definition=definition, entry=entry, destination_passing_style=style, flags=tuple(flags.split())
-    )
+    return KernelFile(file=kernel, definition=definition, entry=entry, flags=tuple(flags.split()))
+
+
+def _try_served(kernel: KernelFile, socket: Path | None, *, timed: bool, as_json: bool) -> int:
+    """Have a running `serve` evaluate a kernel; print the verdict, then the times, and return the exit code."""
+    from fib_rmsnorm.cli.progress import ProgressBar
+    from fib_rmsnorm.reports.live.versions import version_details, version_line
+    from fib_rmsnorm.reports.text.console import echo, stderr
+    from fib_rmsnorm.reports.text.folding import Folded
+    from fib_rmsnorm.sessions.session_protocol import Client
+
+    with Client(socket) as client, ProgressBar(doing="judging") as bar:
+        version = client.check(kernel)
+        if version.refused:
+            raise InputError(version.refused)
+        bar.print(stderr(), f"{version.kernel} as {version.definition} on {version.hardware}")
+        if timed and version.passed:
+            bar.print(stderr(), f"right after {version.verdict_s:.1f} s")
+            bar.tell("timing")
+            version = client.measure(kernel)
+    if version.abandoned or not version.verdicts:
+        raise FibRmsnormError(f"{version.kernel} was not judged: the server ended its evaluation")
+    if as_json:
+        echo(version.model_dump_json())
+    else:
+        details = version_details(version)
+        say(*(Folded(line, 4) for line in (version_line(version), *details)))
+        if details:
+            say(f"{version.kernel} {version.status} as {version.definition}")
+    return 0 if version.passed else 1

@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from fib_rmsnorm.cli.interrupts import tidying
+from fib_rmsnorm.cli.program import tidying
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.reports.live.versions import describe_version, version_line, versions_table
 from fib_rmsnorm.reports.text.console import echo, stderr, stdout

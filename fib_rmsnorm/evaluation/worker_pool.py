@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fib_rmsnorm.building.cache import cache_variables, require_room, solution_cache
-from fib_rmsnorm.building.cache_contents import drop_failed_build
+from fib_rmsnorm.building.cache import cache_variables, drop_failed_build, require_room, solution_cache
 from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import WORKER

@@ -1,20 +1,27 @@
-"""What an exercise is: the files that it starts with, the kernels and answers that it asks for, and their points."""
+"""What an exercise is, and how its folder is set up: a registry of its own, and the starter's files."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
+from fib_rmsnorm.analysis.loading import load_traces
+from fib_rmsnorm.analysis.traffic import peak_of
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import DeviceKind
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.exercises.trace_figures import Figures
+from fib_rmsnorm.operators import define_by_name
+from fib_rmsnorm.registry import Registry, generate_workloads, pack
+from fib_rmsnorm.registry.layout import is_registry
+from fib_rmsnorm.registry.shipped import copy_new, shipped_registry, staged_registry
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.schema import Definition, Difference
 
 STARTERS = Path(__file__).parent / "starters"
 STAND_IN = "traces_h200.jsonl"
-"""The starters' file with Traces of an H200, for students who have no GPU. `make fix` writes it."""
+"""The starters' file with Traces of an H200, which the questions are about. `make fix` writes it."""
 TRACES = "traces.json"
 """The file that a student's bench writes."""
 
@@ -54,13 +61,34 @@ class KernelTask:
     """Source added to the file: a function of the same parameters that calls something else of the student's."""
     entry: str = "run"
     """The function to judge: of the file, or of what is added to it."""
-    stands_in: str = ""
-    """The Solution of an H200 in whose place its own Traces answer the questions, if they can."""
 
     @property
     def register(self) -> str:
         """The command that makes the Solution."""
         return f"fib-rmsnorm register {self.file} --name {self.solution} --author me"
+
+
+class Figures:
+    """What Traces say of Solutions by batch size."""
+
+    def __init__(self, file: Path) -> None:
+        """Read a file of Traces."""
+        found = load_traces([file], warn=lambda _: None).records
+        self._traces = {(each.solution, each.axes["batch"]): each for each in found}
+
+    def value(self, field: str, solution: str, batch: int) -> float:
+        """A number of a Trace."""
+        return float(getattr(self._traces[solution, batch], field))
+
+    def percent_of_peak(self, solution: str, batch: int) -> float:
+        """The bandwidth as a share of the GPU's."""
+        peak = peak_of(self._traces[solution, batch])
+        return 100 * self.value("bandwidth_gb_per_s", solution, batch) / peak.gb_per_s if peak else 0.0
+
+    def difference(self, solution: str, batch: int, output: str) -> Difference:
+        """How an output differs from the peer's of the bench, on the Workload's own inputs."""
+        found = find_output_differences([self._traces[solution, batch]], "*")
+        return {(each.output, each.kind): each.difference for each in found}[output, "workload"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +100,7 @@ class Question:
     right: float | str | Callable[[Figures], float]
     """A number, right within 10%, or a word that the answer contains; or how Traces tell it."""
     how: str
-    """Where the right answer comes from; `{traces}` is the file of the Traces."""
+    """Where the right answer comes from."""
     wrong: tuple[str, ...] = ()
     """The other words to choose from, none of which a right answer contains."""
 
@@ -108,8 +136,6 @@ class Exercise:
     """Those of the Traces."""
     against: str = ""
     """The Solution with whose outputs the bench has to compare."""
-    measures: bool = False
-    """Whether a student's own Traces of a GPU answer the questions, if they can."""
 
     @property
     def bench(self) -> str:
@@ -127,3 +153,53 @@ class Exercise:
         return {
             name: path for name, path in sorted(found.items()) if path.is_file() and "__pycache__" not in path.parts
         }
+
+
+def default_folder(exercise: Exercise) -> Path:
+    """The working folder if it holds the exercise, else `exercise-N` in it."""
+    here = Path()
+    return here if is_set_up(exercise, here) else Path(f"exercise-{exercise.number}")
+
+
+def is_set_up(exercise: Exercise, folder: Path) -> bool:
+    """Whether a folder is a registry and holds a file that no other exercise has."""
+    own = (path for path in exercise.files if path.name != STAND_IN and path.parts[0] not in exercise.shared)
+    return is_registry(folder) and any((folder / path).exists() for path in own)
+
+
+def is_free(folder: Path) -> bool:
+    """Whether an exercise can be set up there: the folder is new or empty."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def find_definition(name: str) -> Definition:
+    """A Definition as `define` writes it, or as it is shipped."""
+    return define_by_name(name) or Registry(shipped_registry()).definition(name)
+
+
+def set_up(exercise: Exercise, folder: Path) -> None:
+    """Create the exercise in an empty or new folder. Raises InputError if it is in use or cannot be written."""
+    shipped = Registry(shipped_registry())
+    if is_set_up(exercise, folder):
+        raise InputError(f"{folder} holds exercise {exercise.number} already; name another folder, or remove it first")
+    with staged_registry(folder) as staging:
+        registry = Registry(staging)
+        for name, batch_sizes in exercise.definitions.items():
+            definition = find_definition(name)
+            registry.write_definition(definition)
+            registry.write_workloads(definition, generate_workloads(definition, list(batch_sizes)))
+        for name in exercise.solutions:
+            _copy_sources(shipped.layout.solutions, registry.layout.solutions, name)
+        for solution in pack(registry):
+            registry.write_solution(solution, registry.definition(solution.definition).op_type)
+    for path, file in exercise.files.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        copy_new(file, folder / path)
+
+
+def _copy_sources(shipped: Path, target: Path, name: str) -> None:
+    """Copy a Solution's sources, and the shared files that it includes."""
+    shutil.copytree(shipped / name, target / name, False, shutil.ignore_patterns("__pycache__"), copy_new)
+    for shared in read_manifest(shipped / name / MANIFEST).include:
+        (target / shared).parent.mkdir(parents=True, exist_ok=True)
+        copy_new(shipped / shared, target / shared)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
 from fib_rmsnorm.analysis.loading import load_traces
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.exercises.exercise import STAND_IN, TRACES, Exercise, KernelTask, Question, Task
+from fib_rmsnorm.exercises.exercise import (
+    STAND_IN,
+    STARTERS,
+    TRACES,
+    Exercise,
+    Figures,
+    KernelTask,
+    Question,
+    Task,
+    find_definition,
+)
 from fib_rmsnorm.exercises.kernel_grade import grade_kernels
-from fib_rmsnorm.exercises.trace_figures import Figures
-from fib_rmsnorm.exercises.workspace import find_definition
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.packing import read_current
@@ -27,18 +35,16 @@ _TOLERANCE = 0.1
 
 
 def grade(exercise: Exercise, folder: Path) -> list[Task]:
-    """Grade a folder that holds all files of the exercise. Raises InputError if one is damaged."""
+    """Grade a folder of the exercise. Raises InputError if a file is missing or damaged."""
     registry, kind = Registry(folder), choose_devices()[0].kind
     kernels = [each for each in exercise.kernels if each.device in (None, kind)]
     tasks = [_grade_definition(registry, exercise)] if exercise.own_definition else []
     tasks += grade_kernels(registry, kernels)
-    own: dict[str, str] = {}
     if exercise.evaluation_points:
         solutions = list(read_current(registry).by_name.values())
         found = [_find_own(solutions, folder, each) for each in kernels]
         tasks += _grade_evaluations(registry, exercise, kernels, found, exercise.batch_sizes[kind])
-        own = {digest(each): kernel.stands_in for kernel, (each, _) in zip(kernels, found, strict=True) if each}
-    return [*tasks, *_grade_answers(exercise, folder, own)]
+    return [*tasks, *_grade_answers(exercise, folder)]
 
 
 def _grade_definition(registry: Registry, exercise: Exercise) -> Task:
@@ -122,19 +128,19 @@ def _compared(records: Sequence[TraceRecord], against: str) -> list[TraceRecord]
         return []
 
 
-def _grade_answers(exercise: Exercise, folder: Path, own: Mapping[str, str]) -> list[Task]:
-    """Grade the answer sheet, by the student's own Traces of a GPU if they suffice, else by those that stand in.
-
-    `own` maps the digest of a student's Solution to the name by which answers go. Raises InputError if a file is
-    damaged.
-    """
-    figures, right = _find_right(exercise, folder, own)
-    text = read_text(folder / exercise.sheet)
-    answers = {found["label"].strip(): found["text"].strip() for found in _ANSWER.finditer(text)}
+def _grade_answers(exercise: Exercise, folder: Path) -> list[Task]:
+    """Grade the answer sheet by the Traces of the starter's H200."""
+    figures = Figures(STARTERS / exercise.starter / STAND_IN)
+    answers = {
+        found["label"].strip(): found["text"].strip() for found in _ANSWER.finditer(read_text(folder / exercise.sheet))
+    }
     tasks = []
     for title, questions in exercise.questions.items():
         faults = {
-            each.label: find_fault(each, answers.get(each.label), right[each.label], figures.file) for each in questions
+            each.label: find_fault(
+                each, answers.get(each.label), each.right(figures) if callable(each.right) else each.right
+            )
+            for each in questions
         }
         remarks = tuple(f"{exercise.sheet}, {label}: {fault}" for label, fault in faults.items() if fault)
         points = exercise.answer_points
@@ -142,24 +148,8 @@ def _grade_answers(exercise: Exercise, folder: Path, own: Mapping[str, str]) -> 
     return tasks
 
 
-def _find_right(exercise: Exercise, folder: Path, own: Mapping[str, str]) -> tuple[Figures, dict[str, float | str]]:
-    """The first Traces that tell all right answers, and these by their labels."""
-    for file in (TRACES, STAND_IN) if exercise.measures else (STAND_IN,):
-        figures = Figures(folder / file, folder, own)
-        try:
-            return figures, {
-                each.label: each.right(figures) if callable(each.right) else each.right
-                for questions in exercise.questions.values()
-                for each in questions
-            }
-        except LookupError:
-            continue
-    raise InputError(f"{folder / STAND_IN} is damaged; set the exercise up again elsewhere, and copy it from there")
-
-
-def find_fault(question: Question, answer: str | None, right: float | str, traces: str) -> str:
-    """What is wrong with an answer, in a line; empty if it is right. `traces` is the file that told what is right."""
-    how = question.how.format(traces=traces)
+def find_fault(question: Question, answer: str | None, right: float | str) -> str:
+    """What is wrong with an answer, in a line; empty if it is right."""
     if answer is None:
         return "this line is missing"
     if answer in ("", "?"):
@@ -167,11 +157,11 @@ def find_fault(question: Question, answer: str | None, right: float | str, trace
     if isinstance(right, str):
         words = set(_WORD.findall(answer.lower()))
         if right not in words:
-            return f"{answer!r} is not right; see: {how}"
+            return f"{answer!r} is not right; see: {question.how}"
         is_one = words.isdisjoint(question.wrong)
         return "" if is_one else f"{answer!r} names more than one; answer with one word"
     number = _NUMBER.search(answer.replace(",", ""))
     if number is None:
         return f"{answer!r} has no number"
     is_near = abs(float(number[0]) - right) <= _TOLERANCE * abs(right)
-    return "" if is_near else f"{answer!r} is not within 10% of what is right; see: {how}"
+    return "" if is_near else f"{answer!r} is not within 10% of what is right; see: {question.how}"

@@ -7,8 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.exercises.exercise import KernelTask, Task
-from fib_rmsnorm.exercises.workspace import find_definition
+from fib_rmsnorm.exercises.exercise import KernelTask, Task, find_definition
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import Check, Definition, Solution, SupportedLanguages

@@ -46,16 +46,8 @@ def conflict_line(conflict: Conflict) -> Text:
     )
 
 
-def merge_line(merger: Merger, folders: Sequence[Path], into: Path | None, *, written: bool) -> Text:
+def merge_line(merger: Merger, folders: Sequence[Path], into: Path | None) -> Text:
     """The outcome in one line; of a conflict, with the commands that resolve it."""
-    added = {kind: number for kind in _NOUNS if (number := merger.added[kind])}
-    same = {kind: number for kind in _NOUNS if (number := merger.same[kind])}
-    told = counts_text(added) or "nothing"
-    already = f"; already there: {counts_text(same)}" if same else ""
-    where = f"{into} all records of {merger.ours.root}, and" if into else f"{merger.ours.root}:"
-    if written:
-        kept = f"; kept {merger.keep} of {count(len(merger.conflicts), 'conflict')}" if merger.conflicts else ""
-        return Text(f"{'Wrote to' if into else 'Added to'} {where} {told}{already}{kept}")
     if merger.conflicts and merger.keep is None:
         merge = ["fib-rmsnorm", "merge", *map(str, folders), *(["--into", str(into)] if into else [])]
         ours = join([*merge, "--keep", "ours"])
@@ -64,7 +56,13 @@ def merge_line(merger: Merger, folders: Sequence[Path], into: Path | None, *, wr
             f"{count(len(merger.conflicts), 'conflict')}, nothing written; choose a side: {ours} or, into a new folder,"
             f" {theirs}"
         )
-    return Text(f"Would {'write' if into else 'add'} to {where} {told}{already}")
+    added = {kind: number for kind in _NOUNS if (number := merger.added[kind])}
+    same = {kind: number for kind in _NOUNS if (number := merger.same[kind])}
+    told = counts_text(added) or "nothing"
+    already = f"; already there: {counts_text(same)}" if same else ""
+    kept = f"; kept {merger.keep} of {count(len(merger.conflicts), 'conflict')}" if merger.conflicts else ""
+    where = f"Wrote to {into} all records of {merger.ours.root}, and" if into else f"Added to {merger.ours.root}:"
+    return Text(f"{where} {told}{already}{kept}")
 
 
 def merge_record(merger: Merger, into: Path | None, *, written: bool) -> dict[str, Any]:

@@ -33,4 +33,4 @@ LEGEND = {
     "won or tied": "The number of Workloads on which the Solution won or tied.",
 }
 
-POINTER = "What each word and column means: fib-rmsnorm legend"
+POINTER = "What each word and column means: fib-rmsnorm report --help"

@@ -1,20 +1,16 @@
-"""What this machine has and keeps: devices, tools, and the cache of builds."""
+"""What this machine has and keeps: devices, tools, and the folder of builds."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
-from typing import Any
 
 from rich.console import RenderableType
 
-from fib_rmsnorm.building.cache_contents import CachedBuilds
 from fib_rmsnorm.languages import ABILITIES
 from fib_rmsnorm.machine.capabilities import DeviceReport, FoundTool, MachineReport
-from fib_rmsnorm.reports.text.document import Grid, Heading, Part, plain_table
+from fib_rmsnorm.reports.text.document import plain_table
 from fib_rmsnorm.reports.text.units import count, format_bytes
 
 
@@ -67,60 +63,3 @@ def _tool_row(tool: FoundTool) -> tuple[str, str, str]:
     if tool.path is None and tool.version is None:
         return (tool.name, "missing", tool.note)
     return (tool.name, tool.version or "unknown", tool.path or "")
-
-
-Names = Mapping[str, Sequence[str]]
-"""The Solutions that share a folder of builds, by its key."""
-
-
-@dataclass(frozen=True)
-class CacheContents:
-    """What the cache holds."""
-
-    folder: Path
-    solutions: Sequence[CachedBuilds]
-    copies: Sequence[CachedBuilds]
-    """Builds of the copy that `bench` compares with."""
-
-    @property
-    def everything(self) -> list[CachedBuilds]:
-        """All of it."""
-        return [*self.solutions, *self.copies]
-
-
-def describe_cache(cache: CacheContents, names: Names) -> Iterator[Part]:
-    """Where the cache is, and how much each Solution and each kind of build takes."""
-    yield Heading(f"Cache {cache.folder}: {format_bytes(_sum(cache.everything))}")
-    rows = [
-        (
-            ", ".join(names.get(each.key, ())) or f"{each.key[:8]} (none of this registry)",
-            format_bytes(each.size),
-            ", ".join(f"{kind} {format_bytes(size)}" for kind, size in each.sizes.items()),
-        )
-        for each in cache.solutions
-    ]
-    rows += [("the copy that bench compares with", format_bytes(_sum(cache.copies)), "")] if cache.copies else []
-    if rows:
-        yield Grid(("solutions", ">size", "of which"), rows)
-    yield "$FIB_RMSNORM_CACHE names another folder. To delete it: fib-rmsnorm cache clear [--solutions NAME,...]"
-
-
-def _sum(builds: Iterable[CachedBuilds]) -> int:
-    return sum(each.size for each in builds)
-
-
-def cache_record(cache: CacheContents, names: Names) -> dict[str, Any]:
-    """The same as numbers: bytes."""
-    kinds: Counter[str] = Counter()
-    for each in cache.solutions:
-        kinds.update(each.sizes)
-    return {
-        "folder": cache.folder,
-        "bytes": _sum(cache.everything),
-        "copy_bytes": _sum(cache.copies),
-        "kinds": dict(kinds.most_common()),
-        "solutions": [
-            {"key": each.key, "names": names.get(each.key, ()), "bytes": each.size, "kinds": each.sizes}
-            for each in cache.solutions
-        ],
-    }

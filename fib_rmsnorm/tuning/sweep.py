@@ -11,7 +11,6 @@ from math import ceil
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, fits
-from fib_rmsnorm.evaluation.recorder import OutputFile
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed, Scheduler
 from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
@@ -63,7 +62,6 @@ class SweepOptions:
     batch_sizes: tuple[int, ...]
     chosen: Mapping[str, tuple[int, ...]]
     """Parameter values that replace those of the manifest."""
-    output: OutputFile | None = None
 
 
 def check_device(tunables: Sequence[Tunable], device: Device) -> None:
@@ -107,7 +105,7 @@ class Sweep:
         traces: list[Trace] = []
         for group in groups:
             yield TrialsStarted(len(group), len(combinations), tuple(workloads))
-            for event in self._run_trials(group, workloads, options.output):
+            for event in self._run_trials(group, workloads):
                 if isinstance(event, Tried):
                     traces.append(event.trace)
                 yield event
@@ -115,10 +113,10 @@ class Sweep:
             finalists = choose_finalists(traces)
             if finalists:
                 yield TrialsStarted(len(finalists), len(combinations), tuple(workloads), is_final=True)
-                yield from self._run_trials(finalists, workloads, options.output)
+                yield from self._run_trials(finalists, workloads)
 
     def _run_trials(
-        self, combinations: Sequence[Parameters], workloads: Sequence[Workload], output: OutputFile | None
+        self, combinations: Sequence[Parameters], workloads: Sequence[Workload]
     ) -> Generator[Building | Judged | Tried | Skip]:
         variants = {self._tunable.make_variant(each).name: each for each in combinations}
         solutions = tuple(map(self._tunable.make_variant, combinations))
@@ -128,11 +126,9 @@ class Sweep:
             return Tried(self._tunable, parameters, self._as_kept(trace, parameters))
 
         def record(event: Evaluated | Resumed) -> None:
-            kept = convert(event.trace).trace
             if self._tunable.tuning_file:
+                kept = convert(event.trace).trace
                 append_line(self._tunable.tuning_file, kept.model_dump_json(), self._tunable.root)
-            if output:
-                output.add(kept)
 
         plan = Plan([Group(self._tunable.definition, workload, solutions) for workload in workloads])
         with ForkServer(ROLES) as fork_server:

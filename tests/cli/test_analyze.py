@@ -43,15 +43,6 @@ def test_json_has_the_numbers(fib):
     assert crossover["low"] < crossover["value"] < crossover["high"]
 
 
-def test_markdown(fib, tmp_path):
-    target = tmp_path / "analysis.md"
-    assert fib("analyze", PUBLISHED, "--output", target).code == 0
-    assert "### How does it scale?" in target.read_text()
-    refused = fib("analyze", PUBLISHED, "--json", "--output", target)
-    error = {"error": f"--json conflicts with --output {target}: .md asks for Markdown", "exit_code": 2}
-    assert (refused.code, json.loads(refused.err)) == (2, error)
-
-
 def test_what_is_not_known_is_said(fib, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     theirs = upstream_trace()

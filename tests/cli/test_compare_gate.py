@@ -6,17 +6,7 @@ import json
 
 import pytest
 
-from support.trace_json import lines, trace
-
-
-@pytest.fixture
-def file(tmp_path):
-    def run(name, *traces):
-        path = tmp_path / name
-        path.write_text(lines(*traces))
-        return path
-
-    return run
+from support.trace_json import trace
 
 
 def test_the_interval_decides_and_no_mark(fib, file):

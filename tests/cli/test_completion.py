@@ -49,7 +49,6 @@ def offered(fib, monkeypatch):
         ("fib-rmsnorm try kernel.py --definition r", [DEFINITION]),
         ("fib-rmsnorm list --definitions ", [DEFINITION]),
         ("fib-rmsnorm solve --languages t", ["tilelang", "triton"]),
-        ("fib-rmsnorm list --authors a", ["ann"]),
         ("fib-rmsnorm show rmsnorm_d", [DEFINITION]),
         ("fib-rmsnorm report --baseline rmsnorm_p", [PYTHON]),
     ],

@@ -4,6 +4,7 @@ import json
 import platform
 import sys
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from fib_rmsnorm.evaluation import machine_report
 from fib_rmsnorm.machine import capabilities, environment
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.confinement import landlock
+from support.full_registry import DEFINITION, PYTHON, PYTHON_FOLDER
 
 GPUS = [Device(f"cuda:{index}", "Test GPU", 80 * 10**9) for index in range(3)]
 
@@ -166,3 +168,23 @@ def test_packages_without_bytecode_are_told_with_the_command_that_compiles_them(
     assert command in " ".join(fib("env").out.split())
     (tmp_path / "torch.pyc").touch()
     assert "compileall" not in fib("env").out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("try", f"{PYTHON_FOLDER}/kernel.py", "--definition", DEFINITION, "--check", "--device", "cpu"),
+        ("explain", "kernel.cpp", "--definition", DEFINITION),
+        ("bench", "--solutions", PYTHON, "--device", "cpu", "--json"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_cache_that_cannot_be_made_is_one_line(fib, full_registry, monkeypatch, command):
+    assert fib("new", "cpp", "kernel.cpp", "--definition", DEFINITION).code == 0
+    Path("file").write_text("")
+    monkeypatch.setenv("FIB_RMSNORM_CACHE", "file/cache")
+    outcome = fib(*command)
+    assert (outcome.code, outcome.out) == (2, "")
+    said = "the cache, file/cache: Not a directory; name a folder that you may write to in $FIB_RMSNORM_CACHE"
+    last = outcome.err.splitlines()[-1]
+    assert last == (json.dumps({"error": said, "exit_code": 2}) if "--json" in command else f"fib-rmsnorm: {said}")

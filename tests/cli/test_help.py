@@ -124,10 +124,8 @@ USAGE_ERRORS = [
     (["bench", "--solutions", ""], "--solutions is empty"),
     (["bench", "--batch-sizes", " , "], "--batch-sizes is empty"),
     (["report", "--definitions", ""], "--definitions is empty"),
-    (["solve", "--languages", ""], "--languages is empty"),
-    (["list", "--authors", ""], "--authors is empty"),
     (["compare", "a", "b", "--allow", ""], "--allow is empty"),
-    (["bench", "--root", ""], "--root is empty"),
+    (["bench", "--root", ""], "the name of a folder is empty"),
 ]
 
 

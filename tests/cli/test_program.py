@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 
 import pytest
 
 from support.command_line import cli_command, cli_environment
 
-COMMANDS = [("list",), ("env",), ("cache",), ("report",), ("best",), ("validate",), ("bench",), ("--version",)]
+COMMANDS = [("list",), ("env",), ("report",), ("best",), ("validate",), ("bench",), ("--version",)]
 
 
 def run_in_shell(start: str, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
@@ -52,15 +51,3 @@ def test_a_deleted_working_folder_is_one_line(tmp_path, arguments):
     assert (ended.returncode, ended.stdout) == (2, "")
     told = json.loads(ended.stderr)
     assert told == {"error": "the working folder no longer exists; run: cd", "exit_code": 2}
-
-
-@pytest.mark.process
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs to mount over /proc")
-@pytest.mark.parametrize("arguments", [("list",), ("env",), ("bench",)], ids=" ".join)
-def test_a_system_without_proc_is_one_line(registry, arguments):
-    hidden = 'exec unshare --mount sh -c \'mount -t tmpfs none /proc || exit 77; exec "$@"\' sh "$@"'
-    ended = run_in_shell(hidden, *arguments, cwd=registry.root)
-    if ended.returncode not in (0, 2):
-        pytest.skip(f"cannot mount here: {ended.stderr}")
-    assert ended.returncode == 2
-    assert ended.stderr == "fib-rmsnorm: /proc is not mounted; run: mount -t proc proc /proc\n"

@@ -386,3 +386,18 @@ def test_a_report_names_no_folder_of_the_machine(fib, full_registry, tmp_path, f
         outcome = fib("report", source, "--format", format_)
         assert str(tmp_path) not in outcome.out
         assert place in outcome.out or format_ == "markdown"
+
+
+NAMES = {"solution", "language", "workload", "place"}
+"""Columns that say what they are."""
+
+
+@pytest.mark.parametrize("command", ["report", "best"])
+def test_the_help_explains_every_column(fib, file, command):
+    shown = fib(command, file(trace("a"), trace("b", latency_ms=0.003))).lines
+    assert shown[-1] == "What each word and column means: fib-rmsnorm report --help"
+    headings = [line for line in shown if re.match("solution|workload|place", line)]
+    columns = {column for line in headings for column in re.split("  +", line)}
+    explained = fib("report", "--help").out
+    assert len(columns) > 4
+    assert [column for column in columns - NAMES if f"  {column}: " not in explained] == []

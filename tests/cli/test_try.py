@@ -258,27 +258,12 @@ def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, tmp_p
     assert outcome.lines[3] == "batch=2,factor=2, batch=2,factor=3: RUNTIME_ERROR"
 
 
-@pytest.mark.parametrize(
-    ("style", "parameters", "said"),
-    [
-        (
-            "destination",
-            "x, weight, eps",
-            "(x, weight, eps, out); one that takes the inputs alone needs `try --style returning`, or ",
-        ),
-        pytest.param(
-            "returning",
-            "x, weight, eps, out",
-            "(x, weight, eps); one that writes to its outputs needs `try --style destination`, or ",
-            marks=pytest.mark.process,
-        ),
-    ],
-)
-def test_the_wrong_style_is_named_and_how_to_give_the_other(try_, style, parameters, said):
-    source = RIGHT.replace("x, weight, eps", parameters)
-    outcome = try_("kernel.py", source, "--check", "--batch-sizes", "1", "--style", style)
+def test_a_style_that_a_source_hides_is_asked_for(try_):
+    source = RIGHT.replace("run(x, weight, eps)", "hidden(x, weight, eps, out)")
+    outcome = try_("kernel.py", f"{source}\n\nrun = __import__('functools').partial(hidden)\n", "--check")
     assert outcome.code == 1
-    assert f"the function was passed {said}destination_passing_style = " in " ".join(outcome.out.split())
+    passed = "(x, weight, eps); one that writes to its outputs needs destination_passing_style = true"
+    assert f"the function was passed {passed}" in " ".join(outcome.out.split())
 
 
 @pytest.mark.process

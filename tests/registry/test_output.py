@@ -22,9 +22,7 @@ WAITS = """\
     x_fp32"""
 COMMANDS = {
     "bench": ("bench", "--device", "cpu"),
-    "tune": ("tune", "solution_v1", "--device", "cpu"),
     "report": ("report", "--format", "json"),
-    "analyze": ("analyze",),
     "profile": ("profile", "solution_v1"),
 }
 

@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
+from fib_rmsnorm.exercises.course import EXERCISES
 from support.command_line import Outcome, cli_environment, run_here
 from support.lent_fork_server import lend
 from support.paths import REPOSITORY
 
-_PAGES = REPOSITORY / "docs" / "exercises"
 
-
-def read_page(name: str) -> str:
-    return (_PAGES / name).read_text(encoding="utf-8")
+def page_of(number: int) -> str:
+    return (REPOSITORY / EXERCISES[number].page).read_text(encoding="utf-8")
 
 
 def list_commands(page: str) -> list[tuple[str, list[str]]]:
@@ -50,9 +49,9 @@ def _run_in(folder: Path, *arguments: str) -> Outcome:
         return run_here(*arguments)
 
 
-def correct_files(page: str, folder: Path) -> None:
+def correct_files(number: int, folder: Path) -> None:
     """Apply the page's diffs: a file's name, the lines that it loses, and those that it gets."""
-    for block in re.findall(r"^```diff\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```diff\n(.*?)^```", page_of(number), re.MULTILINE | re.DOTALL):
         for name, lost, got in re.findall(r"^(\S+)\n((?:-.*\n)+)((?:\+.*\n)+)", block, re.MULTILINE):
             text = (folder / name).read_text(encoding="utf-8")
             old, new = (re.sub("^.", "", lines, flags=re.MULTILINE) for lines in (lost, got))
@@ -60,10 +59,11 @@ def correct_files(page: str, folder: Path) -> None:
             (folder / name).write_text(text.replace(old, new), encoding="utf-8")
 
 
-def write_answers(page: str, file: Path) -> None:
-    """Put the page's worked answers in the place of the question marks of a starter's file."""
+def write_answers(number: int, folder: Path) -> None:
+    """Put the page's worked answers in the place of the question marks of the exercise's sheet."""
+    file = folder / EXERCISES[number].sheet
     text = file.read_text(encoding="utf-8")
-    (answers,) = re.findall(r"^```markdown\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (answers,) = re.findall(r"^```markdown\n(.*?)^```", page_of(number), re.MULTILINE | re.DOTALL)
     for line in answers.splitlines():
         question = f"{line.partition(':** ')[0]}:** ?"
         assert question in text
@@ -71,18 +71,20 @@ def write_answers(page: str, file: Path) -> None:
     file.write_text(text, encoding="utf-8")
 
 
-def walk_page(page: str, folder: Path, number: int, answers: str, prepare: Callable[[Path], None]) -> Path:
+def walk_page(number: int, folder: Path, prepare: Callable[[Path], None]) -> Path:
     """Run the page's commands in order from an empty folder, and find what it shows in what they print.
 
-    `prepare` gets the exercise's folder before a Solution is registered; the worked answers go into the file `answers`
-    before all points are expected. Returns the exercise's folder.
+    `prepare` gets the exercise's folder before a Solution is registered, or all points are expected; the worked answers
+    are written then, too. Returns the exercise's folder.
     """
-    cwd = folder
-    for command, shown in list_commands(page):
-        if "register" in command and not (cwd / "solutions" / "me").exists():
+    cwd, is_prepared = folder, False
+    for command, shown in list_commands(page_of(number)):
+        is_last = shown[-1:] == ["100 of 100 points"]
+        if not is_prepared and ("register" in command or is_last):
             prepare(cwd)
-        if shown[-1:] == ["100 of 100 points"]:
-            write_answers(page, cwd / answers)
+            is_prepared = True
+        if is_last:
+            write_answers(number, cwd)
         said = run_command(command, cwd)
         assert [line for line in shown if line not in said] == [], (command, said)
         if command == f"fib-rmsnorm exercise {number}":
@@ -90,23 +92,23 @@ def walk_page(page: str, folder: Path, number: int, answers: str, prepare: Calla
     return cwd
 
 
-def earn_with_corrections(page: str, folder: Path, number: int, titles: Sequence[str]) -> list[list[int]]:
+def earn_with_corrections(number: int, folder: Path, titles: Sequence[str]) -> list[list[int]]:
     """The points of tasks of a fresh exercise, and those after the page's corrections."""
     assert run_command(f"fib-rmsnorm exercise {number}", folder)
     place = folder / f"exercise-{number}"
     earned = []
     for _ in range(2):
-        outcome = _run_in(place, "exercise", str(number), "--check", "--json")
-        tasks = {task["title"]: task["earned"] for task in json.loads(outcome.out)["tasks"]}
-        earned.append([tasks[title] for title in titles])
+        tasks = grade(number, place)
+        earned.append([tasks[title]["earned"] for title in titles])
         if len(earned) == 1:
-            correct_files(page, place)
+            correct_files(number, place)
     return earned
 
 
-def grade_folder(fib: Callable[..., Any], number: int, folder: Path) -> dict[str, dict[str, Any]]:
+def grade(number: int, folder: Path) -> dict[str, dict[str, Any]]:
     """The tasks of a folder by title, as the command grades them in this process; its exit code fits them."""
-    outcome = fib("exercise", str(number), folder, "--check", "--json")
+    outcome = _run_in(folder, "exercise", str(number), "--check", "--json")
+    assert outcome.out, outcome.err
     tasks = {task["title"]: task for task in json.loads(outcome.out)["tasks"]}
     assert outcome.code == (0 if all(task["earned"] == task["points"] for task in tasks.values()) else 1)
     return tasks

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.schema import (
     Correctness,
     Environment,

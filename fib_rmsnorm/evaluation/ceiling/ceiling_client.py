@@ -6,7 +6,6 @@ import time
 from contextlib import suppress
 
 from fib_rmsnorm.building.cache import cache_folder, cache_variables, making_folders
-from fib_rmsnorm.building.cache_contents import COPY
 from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.evaluation import CEILING
@@ -65,7 +64,7 @@ class CeilingClient:
 
     def _start(self) -> Process:
         """Start the process. It runs no code of others, but is confined like what does: it needs no more."""
-        builds = cache_folder().absolute() / COPY
+        builds = cache_folder().absolute() / "native"
         with making_folders():
             builds.mkdir(parents=True, exist_ok=True)
         variables = cache_variables(builds / content_key(copy_solution(TRITON_COPY)))

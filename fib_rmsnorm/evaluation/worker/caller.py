@@ -52,14 +52,12 @@ class SolutionCaller:
         """Say what the call passes and why, for an entry point that takes other arguments."""
         outputs = [name for name in self._names if name not in self.in_place]
         passed = [*self._inputs, *(outputs if self.destination_passing else [])]
-        what, style, value = (
-            ("takes the inputs alone", "returning", "false")
-            if self.destination_passing
-            else ("writes to its outputs", "destination", "true")
+        what, value = (
+            ("takes the inputs alone", "false") if self.destination_passing else ("writes to its outputs", "true")
         )
         return (
-            f"the function was passed ({', '.join(passed)}); one that {what} needs `try --style {style}`, or"
-            f" destination_passing_style = {value} in its solution.toml"
+            f"the function was passed ({', '.join(passed)}); one that {what} needs destination_passing_style = {value}"
+            " in a solution.toml"
         )
 
     def outputs_of(self, returned: Any, buffers: OutputBuffers) -> list[torch.Tensor]:

@@ -207,7 +207,7 @@ def _find_header(folder: Path, path: Path, shared: dict[str, Path]) -> tuple[str
 
 
 def register_solution(
-    registry: Registry, draft: Solution, definition: Definition, *, name: str, author: str, description: str | None
+    registry: Registry, draft: Solution, definition: Definition, *, name: str, author: str
 ) -> tuple[Solution, Path]:
     """Write the sources of a draft and a solution.toml into the registry, pack them, and return Solution and folder.
 
@@ -231,7 +231,7 @@ def register_solution(
         created = [parent for parent in folder.parents if not parent.exists()]
         files = {source.path: source.content for source in draft.sources}
         # The manifest comes last: without it, the folder of a command that was killed is none of sources.
-        files[MANIFEST] = write_manifest(name, description, draft.spec, comment=_SERVES_OTHERS)
+        files[MANIFEST] = write_manifest(name, None, draft.spec, comment=_SERVES_OTHERS)
         try:
             for file, content in files.items():
                 write_atomic(folder / file, content, registry.root)

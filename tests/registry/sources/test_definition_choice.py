@@ -122,21 +122,19 @@ def test_the_manifest_of_a_folder_chooses(check, write):
     assert unknown.code == 2 and "solution.toml: no Definition matches rmsnorm_lama_d4096 (" in unknown.err
 
 
-def test_parameters_that_fit_another_definition_choose_nothing(fib, check, write):
+def test_parameters_that_fit_another_definition_choose_nothing(check, write):
     kernel = write(FORGOT)
     said = check(kernel)
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
-    start = f"fib-rmsnorm: {kernel}: its parameters (x, eps) fit rmsnorm_no_weight_d4096, not rmsnorm_d4096; run: "
+    start = f"fib-rmsnorm: {kernel}: its parameters (x, eps) fit rmsnorm_no_weight_d4096, not rmsnorm_d4096; add: "
     assert said.err.startswith(start)
-    following = split(said.err.removeprefix(start))
-    assert following[0] == "fib-rmsnorm" and following[-2:] == ["--definition", "rmsnorm_no_weight_d4096"]
-    tried = fib(*following[1:])
+    tried = check(kernel, *split(said.err.removeprefix(start)))
     assert tried.code == 1 and tried.lines[-1].startswith("kernel.py FAILED as rmsnorm_no_weight_d4096: ")
 
 
 def test_the_command_that_is_offered_replaces_a_definition_that_was_named(fib, check, write):
     said = check(write(FOUR), "--definition", "layernorm_d4096")
-    assert "fit layernorm_bias_d4096 or rmsnorm_bias_d4096, not layernorm_d4096; run: " in said.err
+    assert "fit layernorm_bias_d4096 or rmsnorm_bias_d4096, not layernorm_d4096; add: " in said.err
     assert said.err.count("--definition") == 1 and said.err.endswith("--definition layernorm_bias_d4096\n")
 
 
@@ -150,7 +148,7 @@ def test_what_is_registered_is_filed_by_the_same_rule(register, write):
 
 
 def test_what_does_not_fit_is_not_registered(register, write):
-    assert "run: fib-rmsnorm register " in register(write(FORGOT))
+    assert "; add: --definition rmsnorm_no_weight_d4096" in register(write(FORGOT))
 
 
 def test_a_line_that_names_an_unknown_definition_is_refused(check, write):

@@ -1,0 +1,145 @@
+"""What commands print and write: lines and notes, JSON, and a report in the format that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fib_rmsnorm.reports.text.document import Part
+
+Found = TypeVar("Found")
+
+
+def say(*parts: RenderableType) -> None:
+    """Print results, each from the beginning of a line."""
+    from fib_rmsnorm.reports.text.console import stdout
+
+    for part in parts:
+        stdout().print(part)
+
+
+def note(text: RenderableType) -> None:
+    """Print on stderr what is not a result."""
+    from fib_rmsnorm.reports.text.console import stderr
+
+    stderr().print(text)
+
+
+def note_folded(text: str) -> None:
+    """The same of a sentence that may be long; on a terminal, its other lines are indented."""
+    from fib_rmsnorm.reports.text.folding import Folded
+
+    note(Folded(text, 2))
+
+
+def warn(line: str) -> None:
+    """Print a note that begins as errors do."""
+    from fib_rmsnorm.reports.text.control_characters import one_line
+
+    note(f"fib-rmsnorm: {one_line(line)}")
+
+
+def print_json(record: object) -> None:
+    """Print a record of strings, numbers, paths, lists, dicts and dataclasses as JSON."""
+    from fib_rmsnorm.reports.text.console import echo
+    from fib_rmsnorm.reports.text.data import json_text
+
+    echo(json_text(record), end="")
+
+
+def print_report(
+    found: Found, to_record: Callable[[Found], object], to_parts: Callable[[Found], Iterable[Part]], *, as_json: bool
+) -> None:
+    """Print what was found as JSON or as a text."""
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.document import print_parts
+
+    if as_json:
+        print_json(to_record(found))
+    else:
+        print_parts(to_parts(found), stdout())
+
+
+class Format(str, Enum):
+    """The format of a report."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    JSON = "json"
+    HTML = "html"
+
+
+_FORMAT_OF_SUFFIX = {
+    "": Format.TABLE,
+    ".txt": Format.TABLE,
+    ".md": Format.MARKDOWN,
+    ".csv": Format.CSV,
+    ".json": Format.JSON,
+    ".html": Format.HTML,
+}
+
+
+def choose_format(format_: Format | None, output: Path | None, *, is_json: bool) -> Format:
+    """The format to write: that of --json or --format, else of the suffix of --output.
+
+    Raises InputError if the options conflict, or for a suffix that says nothing.
+    """
+    if is_json and format_ not in (None, Format.JSON):
+        raise InputError(f"--json conflicts with --format {format_.value}")
+    asked = Format.JSON if is_json else format_
+    suffix = output.suffix.lower() if output else ""
+    told = _FORMAT_OF_SUFFIX.get(suffix)
+    if asked is None and told is None:
+        known = ", ".join(filter(None, _FORMAT_OF_SUFFIX))
+        raise InputError(f"--output {output}: unknown suffix {suffix}; use {known}, or give --format")
+    if asked is not None and told not in (None, Format.TABLE, asked):  # a .txt file may hold any text
+        option = "--json" if is_json else f"--format {asked.value}"
+        raise InputError(f"{option} conflicts with the suffix of --output {output}")
+    return asked or told or Format.TABLE
+
+
+def write_report(
+    chosen: Format,
+    output: Path | None,
+    parts: Callable[[], Iterable[Part]],
+    rows: list[dict[str, Any]],
+    record: object,
+) -> None:
+    """Write a report, but for HTML, to a file, or print it: as parts, rows of CSV or a record of JSON.
+
+    A table has the terminal's width.
+    """
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.data import csv_text, json_text
+    from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
+
+    if chosen is Format.CSV:
+        write_or_print(csv_text(rows), output)
+    elif chosen is Format.JSON:
+        write_or_print(json_text(record), output)
+    elif chosen is Format.TABLE and output is None:
+        print_parts(parts(), stdout())
+    else:
+        write_or_print((as_markdown if chosen is Format.MARKDOWN else as_text)(parts()), output)
+
+
+def write_or_print(text: str, output: Path | None) -> None:
+    """Print `text`, or write it to a file atomically. Raises InputError if it cannot be written."""
+    from fib_rmsnorm.reports.text.console import echo
+    from fib_rmsnorm.reports.text.control_characters import harmless
+
+    if output is None:
+        echo(text, end="")
+        return
+    from fib_rmsnorm.registry.store import write_atomic
+
+    write_atomic(output, harmless(text))
+    note(f"Wrote {output}")

@@ -1,0 +1,129 @@
+"""`fib-rmsnorm list` and `show`: what a registry holds, and one record in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fib_rmsnorm.cli import completion
+from fib_rmsnorm.cli.options import AuthorNames, DefinitionNames, Json, Languages, Root, SolutionNames, there
+from fib_rmsnorm.cli.printing import note, note_folded, print_json, say
+from fib_rmsnorm.cli.reading import read_catalogue
+from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fib_rmsnorm.registry.catalogue import Catalogue
+    from fib_rmsnorm.schema import Definition, Solution, Trace
+
+_KINDS = ("definitions", "solutions", "workloads", "traces")
+
+
+def list_(
+    kind: Annotated[
+        str | None,
+        typer.Argument(metavar="definitions|solutions|workloads|traces", help="What to list; default: an overview."),
+    ] = None,
+    definitions: DefinitionNames = None,
+    solutions: SolutionNames = None,
+    languages: Languages = None,
+    authors: AuthorNames = None,
+    each: Annotated[bool, typer.Option("--each", help="With traces: one line per Trace, with its id.")] = False,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """List the records of the registry and show which Solutions can run on this machine."""
+    if kind is not None and kind not in _KINDS:
+        raise InputError(f"cannot list {kind!r}: choose from {', '.join(_KINDS)}")
+    if each and kind != "traces":
+        raise InputError("--each works only with: fib-rmsnorm list traces")
+    if (solutions or languages or authors) and kind in ("definitions", "workloads"):
+        raise InputError(f"--solutions, --languages and --authors do not filter {kind}; use --definitions")
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.selection import creating_command
+    from fib_rmsnorm.reports.records import listing
+
+    registry = Registry.find(root)
+    catalogue = read_catalogue(registry, definitions, solutions, languages, authors)
+    rows = _make_rows(catalogue, kind, each=each)
+    if "solutions" in rows:
+        for sources in catalogue.faulty:
+            note_folded(f"Left out {sources.name}: {sources.error}")
+    if json:
+        print_json(rows[kind] if kind else {"root": registry.root, **rows})
+    elif kind is None:
+        say(f"Registry: {registry.root}", "", listing.table_of("definitions", rows["definitions"]), "")
+        say(listing.here_line(rows["solutions"]))
+        say(f"More: fib-rmsnorm list {'|'.join(_KINDS)}, fib-rmsnorm show NAME")
+    elif rows[kind]:
+        say(listing.table_of("each trace" if each else kind, rows[kind]))
+    else:
+        following = creating_command(kind, catalogue.definitions, *there(root), main=registry.main_definition)
+        note(f"No {kind}; create them with: {following}")
+
+
+def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[str, list[Any]]:
+    """Return the rows of one kind, or of all kinds."""
+    from fib_rmsnorm.machine.capabilities import find_readiness
+    from fib_rmsnorm.machine.devices import all_devices
+    from fib_rmsnorm.reports.records import listing
+
+    rows: dict[str, list[Any]] = {}
+    if kind in (None, "definitions"):
+        rows["definitions"] = listing.definition_rows(catalogue)
+    if kind in (None, "solutions"):
+        devices = all_devices()
+        here = {name: find_readiness(solution, devices) for name, solution in catalogue.solutions.items()}
+        rows["solutions"] = listing.solution_rows(catalogue, here)
+    if kind in (None, "workloads"):
+        rows["workloads"] = listing.workload_rows(catalogue)
+    if kind in (None, "traces"):
+        traces = catalogue.traces
+        rows["traces"] = listing.each_trace_rows(traces) if each else listing.trace_rows(traces, catalogue)
+    return rows
+
+
+def show(
+    name: Annotated[
+        str,
+        typer.Argument(
+            autocompletion=completion.records,
+            help="Name of a Definition or Solution, start of a Workload's uuid, or a Trace: SOLUTION@batch=8 (the"
+            " newest) or an id from `fib-rmsnorm list traces --each`.",
+        ),
+    ],
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Show a Definition, Solution, Workload or Trace in full."""
+    from fib_rmsnorm.cli.progress import ProgressBar
+
+    with ProgressBar(doing="reading"):
+        from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.registry.catalogue import Catalogue, find_record
+        from fib_rmsnorm.reports.text.console import echo
+
+        catalogue = Catalogue.read(Registry.find(root))
+    record = find_record(catalogue, name)
+    if json:
+        echo(record.model_dump_json(indent=2))
+    else:
+        say(*_describe(record, catalogue))
+
+
+def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
+    from fib_rmsnorm.machine.capabilities import find_readiness
+    from fib_rmsnorm.machine.devices import all_devices
+    from fib_rmsnorm.reports.records.record import describe_definition, describe_solution, describe_workload
+    from fib_rmsnorm.reports.records.trace import describe_trace
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.schema import Definition, Solution
+
+    if isinstance(record, Definition):
+        return describe_definition(record, catalogue, stdout())
+    if isinstance(record, Solution):
+        return describe_solution(record, catalogue, find_readiness(record, all_devices()), stdout())
+    return describe_trace(record, catalogue) if record.evaluation else describe_workload(record, catalogue)

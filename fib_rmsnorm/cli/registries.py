@@ -1,0 +1,161 @@
+"""`fib-rmsnorm init`, `export`, `merge` and `validate`: whole registries."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import DefinitionNames, Json, Root, SolutionNames
+from fib_rmsnorm.cli.printing import print_json, say
+from fib_rmsnorm.cli.reading import read_catalogue
+from fib_rmsnorm.errors import InputError
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create: empty or new.")],
+    json: Json = False,
+) -> None:
+    """Create a registry with Definitions, kernels and Workloads, and without Traces."""
+    from shlex import quote
+
+    from fib_rmsnorm.registry.shipped import count_records, make_registry
+    from fib_rmsnorm.reports.text.units import count
+
+    make_registry(folder)
+    counts = count_records(folder)
+    if json:
+        print_json({"root": str(folder.resolve()), **counts})
+        return
+    made = ", ".join(count(number, kind[:-1].capitalize()) for kind, number in counts.items())
+    say(f"Created a registry in {folder}: {made}", "Next:")
+    if folder.resolve() != Path.cwd():
+        say(f"  cd {quote(str(folder))}")
+    say("  fib-rmsnorm bench    # judge and time the kernels of its main Definition")
+    say("  fib-rmsnorm list    # show what it holds")
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write: empty or new.")],
+    definitions: DefinitionNames = None,
+    solutions: SolutionNames = None,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Export a dataset that flashinfer-bench loads. It holds every kind of record, but no sources."""
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.export import export as write
+    from fib_rmsnorm.registry.export import find_blobs
+    from fib_rmsnorm.reports.exchange import count_records, counts_text
+
+    registry = Registry.find(root)
+    chosen = read_catalogue(registry, definitions, solutions)
+    for sources in chosen.faulty:
+        raise sources.error
+    if solutions:
+        chosen = chosen.select(definitions=sorted({solution.definition for solution in chosen.solutions.values()}))
+    write(chosen, find_blobs(registry, chosen.workloads), folder)
+    counts = count_records(chosen)
+    if json:
+        print_json({"root": str(folder.resolve()), **counts})
+    else:
+        say(f"Exported to {folder}: {counts_text(counts)}")
+
+
+class Kept(str, Enum):
+    """Which of two conflicting records is kept."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+def merge(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="A B...",
+            help="A registry, and others to merge into it: registries, flashinfer-bench datasets, or files of Traces"
+            " (.json or .jsonl, as fib-rmsnorm bench --output writes them).",
+        ),
+    ],
+    into: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the result to this empty or new folder; default: add to A."),
+    ] = None,
+    keep: Annotated[
+        Kept | None,
+        typer.Option(help="Which record to keep on a conflict: A's, or the later one (needs --into)."),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Merge registries and files of Traces. On a conflict that --keep does not resolve, write nothing and exit with 1.
+
+    Traces of a file must refer to Definitions, Workloads and Solutions that the registries hold.
+    """
+    if len(folders) < 2:
+        raise InputError("merge needs a registry, and a registry or a file of Traces to merge into it")
+    if keep is Kept.THEIRS and into is None:
+        raise InputError("--keep theirs would replace records of A: name a new folder with --into")
+    from fib_rmsnorm.cli.progress import ProgressBar
+
+    with ProgressBar(doing="merging"):
+        from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.registry.files.locking import locked
+        from fib_rmsnorm.registry.merge import Merger
+        from fib_rmsnorm.reports.exchange import conflict_line, merge_line, merge_record
+
+        first, *others = folders
+        ours = Registry.find(first)
+        for other in others:
+            if not other.exists():  # may be meant as a file: no advice to create a registry there
+                raise InputError(f"no such file or folder: {other}")
+        registries = [Registry.find(folder) for folder in others if not folder.is_file()]
+        with locked(
+            reading=[each.root for each in ([ours, *registries] if into else registries)],
+            writing=[] if into else [ours.root],
+        ):
+            merger = Merger(ours, keep.value if keep else None)
+            for registry in registries:
+                merger.add(registry)
+            merger.add_files(each for each in others if each.is_file())  # last: their Traces may be of any registry
+            is_resolved = keep is not None or not merger.conflicts
+            if is_resolved:
+                merger.write(into)
+    if json:
+        print_json(merge_record(merger, into, written=is_resolved))
+    else:
+        say(*map(conflict_line, merger.conflicts), merge_line(merger, folders, into))
+    return 0 if is_resolved else 1
+
+
+def validate(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="Any FlashInfer Trace dataset; default: the registry."),
+    ] = None,
+    published: Annotated[
+        bool,
+        typer.Option("--published", help="Of the Traces, check only traces/published/, not what was benched here."),
+    ] = False,
+    root: Root = None,
+    json: Json = False,
+) -> int:
+    """Check a registry or dataset: schema, names, file locations, references. Exit code 1 if it is invalid."""
+    if folder and root:
+        raise InputError("DIR and --root both name what to check: leave one of them out")
+    from fib_rmsnorm.cli.progress import ProgressBar
+
+    with ProgressBar(doing="checking"):
+        from fib_rmsnorm.registry import validation as checks
+        from fib_rmsnorm.registry.layout import find_root
+        from fib_rmsnorm.reports.exchange import finding_line, verdict_line
+        from fib_rmsnorm.reports.text.data import pick
+
+        found = checks.validate(folder or find_root(root), published_only=published)
+    if json:
+        print_json({**pick(found, "root", "counts", "findings"), "valid": found.is_valid})
+    else:
+        say(*map(finding_line, found.findings), verdict_line(found))
+    return 0 if found.is_valid else 1

@@ -1,0 +1,216 @@
+"""An exercise, set up and graded: what is missing, wrong or damaged, and kernels that only seem to compute."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+import torch
+
+from fib_rmsnorm.exercises.course import EXERCISES
+from fib_rmsnorm.exercises.exercise import Question
+from fib_rmsnorm.exercises.grading import find_fault
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.schema import digest
+from support.exercise_page import grade, write_answers
+from support.exercise_starters import fill_in
+
+KNOWN = ", ".join(f"{number} ({exercise.title})" for number, exercise in EXERCISES.items())
+SIZES = EXERCISES[1].batch_sizes["cuda" if torch.cuda.is_available() else "cpu"]
+IN_TORCH = """\
+import torch
+def run(x, weight, eps, out):
+    out.copy_(torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps))
+"""
+BOUND = Question("Bound by", "memory", "fib-rmsnorm analyze", wrong=("compute",))
+TIME = Question("Time, us", 15.4, "fib-rmsnorm report traces.json")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "fault"),
+    [
+        (BOUND, "memory", ""),
+        (BOUND, "Memory-bound.", ""),
+        (BOUND, "compute", "'compute' is not right; see: fib-rmsnorm analyze"),
+        (BOUND, "compute or memory", "'compute or memory' names more than one; answer with one word"),
+        (BOUND, "memoryless", "'memoryless' is not right; see: fib-rmsnorm analyze"),
+        (TIME, "15.0 us", ""),
+        (TIME, "12", "'12' is not within 10% of what is right; see: fib-rmsnorm report traces.json"),
+        (TIME, "long", "'long' has no number"),
+        (TIME, "?", "no answer yet"),
+        (TIME, None, "this line is missing"),
+    ],
+)
+def test_an_answer_is_a_number_or_one_word(question, answer, fault):
+    assert find_fault(question, answer, question.right) == fault
+
+
+def test_it_starts_as_a_registry_with_a_kernel_to_fill_in(fib, start):
+    folder = start(1)
+    assert {file.name for file in folder.iterdir()} >= {"triton_rmsnorm.py", "analysis.md", "traces_h200.jsonl"}
+    registry = Registry(folder)
+    assert [each.axes["batch"] for each in registry.workloads("rmsnorm_d4096")] == [1, 8, 32, 128, 512, 4096]
+    assert list(registry.packed_solutions()) == ["rmsnorm_python_torch_v1"]
+    again = fib("exercise", "1")
+    said = "fib-rmsnorm: exercise-1 holds exercise 1 already; name another folder, or remove it first\n"
+    assert (again.code, again.err) == (2, said)
+    other = fib("exercise", "2", folder, "--check")
+    assert (other.code, other.out) == (2, "") and "does not hold exercise 2" in other.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("9",), f"fib-rmsnorm: no exercise 9 (available: {KNOWN})"),
+        (("1", "--check"), "fib-rmsnorm: exercise-1 does not hold exercise 1; set it up with: fib-rmsnorm exercise 1"),
+    ],
+)
+def test_what_is_not_there_is_said(fib, arguments, said):
+    outcome = fib("exercise", *arguments)
+    assert (outcome.code, outcome.err.strip()) == (2, said)
+
+
+def test_what_sets_an_exercise_up_names_the_folder_that_was_asked_for(fib, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    *_, advice = fib("exercise", "1", "my work", "--check").err.strip().partition("set it up with: ")
+    assert shlex.split(advice) == ["fib-rmsnorm", "exercise", "1", "my work"]
+    assert fib(*shlex.split(advice)[1:]).code == 0
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used/notes.md").touch()
+    assert fib("exercise", "1", "used", "--check").err.endswith("set it up with: fib-rmsnorm exercise 1\n")
+
+
+@pytest.mark.parametrize("number", EXERCISES)
+def test_nothing_done_earns_nothing_of_100_points(start, number):
+    tasks = grade(number, start(number)).values()
+    assert [task for task in tasks if task["earned"]] == []
+    assert sum(task["points"] for task in tasks) == 100
+
+
+def test_what_is_missing_is_said_with_what_to_do(start):
+    (remark,) = grade(1, start(1))["Traces"]["remarks"]
+    assert remark.endswith(f"; run: fib-rmsnorm bench --output traces.json --batch-sizes {','.join(map(str, SIZES))}")
+    tasks = grade(4, start(4))
+    assert tasks["Definition"]["remarks"] == ["there is no rmsnorm_d4096; run: fib-rmsnorm define"]
+    assert tasks["Solutions"]["remarks"][0] == (
+        "no Solution is made of in_triton.py; run: "
+        "fib-rmsnorm register in_triton.py --name rmsnorm_triton_mine_v1 --author me"
+    )
+    lack, _, remedy = grade(5, start(5))["Validation"]["remarks"][1].partition("; run: ")
+    assert lack.startswith("Backward: traces.json has no passed Trace of it as it is, beside torch, at batch 1, 8")
+    assert remedy.startswith("fib-rmsnorm bench --output traces.json --against '*_python_torch_v1' --batch-sizes 1,8")
+
+
+def test_a_wrong_or_missing_answer_earns_nothing(start):
+    folder = start(1)
+    write_answers(1, folder)
+    sheet = folder / "analysis.md"
+    sheet.write_text(sheet.read_text().replace("rows:** 1.0", "rows:** 4").replace(":** memory", ":** ?"))
+    graded = grade(1, folder)["Analysis"]
+    assert graded["earned"] == 10
+    how = "fib-rmsnorm analyze traces_h200.jsonl"
+    assert graded["remarks"] == [
+        f"analysis.md, FLOP per byte, at 4096 rows: '4' is not within 10% of what is right; see: {how}",
+        "analysis.md, Bound by compute or memory: no answer yet",
+    ]
+
+
+def test_traces_count_of_the_solution_as_it_is_now(fib, start):
+    folder = start(1)
+    (folder / "triton_rmsnorm.py").write_text(IN_TORCH)
+    named = ("--name", "rmsnorm_python_mine_v1", "--author", "me", "--root", folder)
+    assert fib("register", folder / "triton_rmsnorm.py", *named).code == 0
+    (solution,) = [each for each in Registry(folder).packed_solutions().values() if each.author == "me"]
+    traces = [json.loads(line) for line in (folder / "traces_h200.jsonl").read_text().splitlines()]
+    own = [trace for trace in traces if trace["solution"] == "rmsnorm_triton_row_v1"]
+    for trace in own:
+        trace["solution"], trace["evaluation"]["solution_sha256"] = solution.name, digest(solution)
+    (folder / "traces.json").write_text(json.dumps(own))
+    tasks = grade(1, folder)
+    assert tasks["Kernel"]["remarks"] == ["triton_rmsnorm.py is not in Triton, but in python"]
+    assert [tasks[title]["earned"] for title in ("Solutions", "Traces")] == [20, 20]
+    (folder / "traces.json").write_text(json.dumps(own[:2]))
+    task = grade(1, folder)["Traces"]
+    assert task["earned"] == 20 * 2 // len(SIZES)
+    lacking = ", ".join(map(str, SIZES[2:]))
+    (remark,) = task["remarks"]
+    assert remark.startswith(f"Kernel: traces.json has no passed Trace of it as it is at batch {lacking}; run: ")
+    own[0]["evaluation"]["solution_sha256"] = "0" * 64  # of an older version
+    (folder / "traces.json").write_text(json.dumps(own[:1]))
+    assert grade(1, folder)["Traces"]["earned"] == 0
+
+
+def test_the_definition_and_its_workloads_are_the_students(fib, start):
+    folder = start(4)
+    assert fib("define", "--root", folder).code == 0
+    assert fib("workload", "--batch-sizes", "1,8", "--root", folder).code == 0
+    lacking = grade(4, folder)["Definition"]
+    assert lacking["earned"] == 5
+    assert lacking["remarks"] == ["2 of its Workloads are missing; run: fib-rmsnorm workload --batch-sizes 1,8,32,128"]
+    assert fib("workload", "--batch-sizes", "1,8,32,128", "--root", folder).code == 0
+    assert grade(4, folder)["Definition"]["earned"] == 10
+    file = folder / "definitions" / "norm" / "rmsnorm_d4096.json"
+    file.write_text(file.read_text().replace("float16", "float32"))
+    said = "rmsnorm_d4096 has other inputs and outputs than: fib-rmsnorm define"
+    assert grade(4, folder)["Definition"]["remarks"] == [said]
+
+
+@pytest.mark.parametrize(("name", "content"), [("analysis.md", None), ("triton_rmsnorm.py", b"\xff")])
+def test_a_damaged_file_is_named(fib, start, name, content):
+    folder = start(1)
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    outcome = fib("exercise", "1", "--check")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert name in outcome.err and outcome.err.count("\n") == 1
+
+
+COPY = """\
+    tmp = torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+    copy[(x.shape[0],)](tmp, out, BLOCK=x.shape[1])
+
+
+@triton.jit
+def copy(from_ptr, to_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(to_ptr + at, tl.load(from_ptr + at))
+"""
+
+
+@pytest.fixture
+def kernel(fib, tmp_path, monkeypatch):
+    """Fill in the kernel of exercise 1."""
+    pytest.importorskip("triton")
+    monkeypatch.chdir(tmp_path)
+    assert fib("exercise", "1", "here").code == 0
+    return lambda *body: fill_in(tmp_path / "here", *body)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [
+        (
+            "    out.copy_(torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps))\n",
+            "right, but it is as right without its Triton kernels: nothing depends on them",
+        ),
+        (COPY, r"right, but torch\.\w+ computes what its Triton kernels should"),
+    ],
+)
+def test_a_kernel_that_does_not_compute_earns_nothing(kernel, added, said):
+    file = kernel("    pass\n")
+    file.write_text(file.read_text() + added)
+    task = grade(1, file.parent)["Kernel"]
+    (remark,) = task["remarks"]
+    assert task["earned"] == 0 and re.fullmatch(said, remark)
+
+
+@pytest.mark.process
+def test_a_kernel_counts_wherever_the_file_keeps_it(kernel):
+    file = kernel()
+    text = file.read_text().replace("    rmsnorm_kernel[(batch,)]", "    KERNELS[0][(batch,)]")
+    file.write_text(text.replace("\n\ndef run", "\nKERNELS = [rmsnorm_kernel]\n\n\ndef run"))
+    assert grade(1, file.parent)["Kernel"]["earned"] == 40
