@@ -70,7 +70,9 @@ class BenchPrinter:
         if event.plan.large:
             self._bar.print(stderr(), Folded(f"Skipped: {describe_large(event.plan.large)}", 2))
         devices = [f"{many} x {model}" if many > 1 else model for model, many in Counter(event.hardware).items()]
-        self._bar.print(stderr(), f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(devices)}")
+        minutes = count(max(1, round(event.seconds / 60)), "minute")
+        planned_on = f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(devices)}"
+        self._bar.print(stderr(), f"{planned_on}: about {minutes}")
         if event.foreign:
             why = "their Traces were not recorded by you on this machine, or were changed since"
             self._bar.print(stderr(), Folded(f"Not resumed: {count(event.foreign, 'evaluation')}: {why}", 2))

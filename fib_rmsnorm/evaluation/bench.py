@@ -10,6 +10,7 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.bench_records import BenchRecords, collect_records
+from fib_rmsnorm.evaluation.duration import estimate_seconds
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -51,8 +52,10 @@ class Started:
     plan: Plan
     hardware: list[str]
     """The model of each device."""
-    foreign: int = 0
+    foreign: int
     """Evaluations that --resume repeats, though Traces that this machine did not record say PASSED."""
+    seconds: float
+    """About how long they take."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def bench(
             if options.resume:
                 own, foreign = _find_done(registry, sealer, plan, set(hardware), options.settings)
                 done |= own
-            yield Started(plan, hardware, foreign)
+            yield Started(plan, hardware, foreign, estimate_seconds(plan, there.kind, len(hardware), done))
             yield from plan.skips
         yield from there.run([plan for plan, _ in planned], sealer, Recorder(registry, records, output), done)
 
