@@ -13,6 +13,7 @@ from fib_rmsnorm.evaluation.bench_records import BenchRecords
 from fib_rmsnorm.evaluation.plan import Plan, make_plan
 from fib_rmsnorm.evaluation.recorder import Recorder
 from fib_rmsnorm.evaluation.scheduler import Event, ResultKey
+from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.schema import Trace
@@ -28,7 +29,7 @@ class ClusterDevices(LocalDevices):
         self._root = registry.root
         self._options = options
         self._pool = pool
-        self.kind = pool.kind
+        self.kind: DeviceKind = "cuda" if pool.kind == "cuda" else "cpu"
 
     def make_plans(self, records: BenchRecords) -> list[tuple[Plan, list[str]]]:
         """A plan for each model: what all devices of it can run, and what fits the smallest."""

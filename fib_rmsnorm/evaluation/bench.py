@@ -15,6 +15,7 @@ from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Event, ResultKey, Scheduler, key_of_trace, result_key
+from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.locking import locked
@@ -76,7 +77,7 @@ class LocalDevices:
         self._selection = options.selection
         self._fork_server = fork_server
         self._devices = choose_devices(options.device)
-        self.kind: str = self._devices[0].kind
+        self.kind: DeviceKind = self._devices[0].kind
 
     def make_plans(self, records: BenchRecords) -> list[tuple[Plan, list[str]]]:
         """Plans that do not depend on each other, each with the model of every device that shares it."""
