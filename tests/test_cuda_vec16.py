@@ -12,8 +12,7 @@ import torch
 from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.building.solution_cache import solution_cache
-from fib_rmsnorm.evaluation.judging.output_comparison import compare
-from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
 from fib_rmsnorm.operators.known_operators import list_operators
 from fib_rmsnorm.registry import Registry, pack
 from support.paths import REPOSITORY

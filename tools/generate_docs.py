@@ -16,7 +16,6 @@ from pathlib import Path
 
 import explained
 import kernel_tables
-import timing_table
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACES = "traces/published"  # and not what somebody benched here, which lies beside them
@@ -117,10 +116,11 @@ def draw_chart() -> None:
 def make_readme() -> str:
     """The README with the table between its markers made anew from the published Traces."""
     sys.path.insert(0, str(ROOT))
+    from readme_table import make_table
+
     from fib_rmsnorm.analysis.loading import load_traces
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
-    from fib_rmsnorm.reports.matrix import results_grid
 
     found = load_traces([ROOT / TRACES], warn=print)
     sections = find_results(split(r for r in found.records if r.definition == DEFINITION), found.solutions)
@@ -128,7 +128,7 @@ def make_readme() -> str:
     text = README.read_text(encoding="utf-8")
     before, _, rest = text.partition(TABLE_BEGINS)
     _, _, after = rest.partition(TABLE_ENDS)
-    return f"{before}{TABLE_BEGINS}\n{results_grid(section).as_markdown()}\n{TABLE_ENDS}{after}"
+    return f"{before}{TABLE_BEGINS}\n{make_table(section)}\n{TABLE_ENDS}{after}"
 
 
 def main() -> int:
@@ -140,7 +140,6 @@ def main() -> int:
         (README, make_readme()),
         (kernel_tables.PAGE, kernel_tables.make_page()),
         (explained.PAGE, explained.make_page()),
-        (timing_table.PAGE, timing_table.make_page()),
     )
     for page, text in pages:
         if "--check" not in sys.argv:

@@ -11,7 +11,7 @@ Verdict = Literal["slower", "faster", "tie"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its 95% interval. Both ends are finite, but for a single call, which has no interval."""
+    """A value and its 95% interval."""
 
     value: float
     low: float
@@ -24,6 +24,11 @@ class Estimate:
         A latency's interval ends at ticks of a clock, and the median may lie beyond both: then it extends the interval.
         """
         return (max(self.high, self.value) - min(self.low, self.value)) / 2 / self.value
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is known at all: a single call, or too few undisturbed ones, leave one end open."""
+        return self.low > 0 and math.isfinite(self.high)
 
     @property
     def inverse(self) -> Estimate:
@@ -59,6 +64,14 @@ class Measured(Protocol):
     @property
     def reference_high_ms(self) -> float | None: ...  # noqa: D102
     @property
+    def trial_scatter(self) -> float | None: ...  # noqa: D102
+    @property
+    def reference_trial_scatter(self) -> float | None: ...  # noqa: D102
+    @property
+    def pieces(self) -> int | None: ...  # noqa: D102
+    @property
+    def reference_pieces(self) -> int | None: ...  # noqa: D102
+    @property
     def timer(self) -> str | None: ...  # noqa: D102
     @property
     def device_session(self) -> str | None: ...  # noqa: D102
@@ -73,22 +86,31 @@ class RunLatency:
     """None if none was recorded, as by flashinfer-bench."""
     timer: str | None
     device_session: str | None
+    trial_scatter: float = 0.0
+    """How far its trials lie from each other, as a relative standard deviation; 0 where that was not recorded."""
+    pieces: int = 1
+    """The number of kernels, copies and fills of a call."""
 
     @staticmethod
     def of(measured: Measured) -> RunLatency | None:
         """A Solution's; None if it was not timed."""
         interval = recorded(measured.latency_ms, measured.latency_low_ms, measured.latency_high_ms)
-        return _run(measured, measured.latency_ms, interval)
+        return _run(measured, measured.latency_ms, interval, measured.trial_scatter, measured.pieces)
 
     @staticmethod
     def of_reference(measured: Measured) -> RunLatency | None:
         """The reference's, in the same run."""
         interval = recorded(measured.reference_latency_ms, measured.reference_low_ms, measured.reference_high_ms)
-        return _run(measured, measured.reference_latency_ms, interval)
+        scatter, pieces = measured.reference_trial_scatter, measured.reference_pieces
+        return _run(measured, measured.reference_latency_ms, interval, scatter, pieces)
 
 
-def _run(measured: Measured, ms: float | None, interval: Estimate | None) -> RunLatency | None:
-    return RunLatency(ms, interval, measured.timer, measured.device_session) if ms else None
+def _run(
+    measured: Measured, ms: float | None, interval: Estimate | None, trial_scatter: float | None, pieces: int | None
+) -> RunLatency | None:
+    if not ms:
+        return None
+    return RunLatency(ms, interval, measured.timer, measured.device_session, trial_scatter or 0.0, pieces or 1)
 
 
 def recorded(value: float | None, low: float | None, high: float | None) -> Estimate | None:

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from fib_rmsnorm.analysis.decoding import NotATraceError, decode
-from fib_rmsnorm.analysis.sections import LeftUnread, clocks_of, gather_clocks
+from fib_rmsnorm.analysis.decoding import DecodedTrace, NotATraceError, Origin, TraceFacts, decode
+from fib_rmsnorm.analysis.sections import LeftUnread, cluster_clocks
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
-from fib_rmsnorm.analysis.trace_files.kinds import Content, DefinitionVersion, Kind, newest_contents, see_versions
-from fib_rmsnorm.analysis.trace_files.large_file import LargeFile
-from fib_rmsnorm.analysis.trace_files.trace_sources import (
-    FileForm,
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.trace_sources import (
     TraceFile,
     author_by_path,
     find_roots,
-    form_of,
     items_of,
     list_trace_files,
     path_in_registry,
+    read_items,
 )
-from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.versions import OtherVersions, find_other_versions
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.files.regular_files import open_regular
 from fib_rmsnorm.registry.layout import find_root
 
-LARGE_BYTES = 64 << 20
-"""The size from which only those Traces of a file are decoded that are asked for. A smaller one takes a second."""
+if TYPE_CHECKING:
+    from fib_rmsnorm.registry.seals import TraceOrigin
 
 
 @dataclass
@@ -70,37 +64,26 @@ def _warn(message: str) -> None:
 
 def load_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> TraceSet:
     """Like `load`, with what the registries around the files say; `warn` gets a line for each bad file."""
-    with open_traces(sources, root, warn=warn) as found:
-        return found.read()
+    return decode_traces(sources, root, warn=warn).read()
 
 
 @dataclass
-class OpenTraces:
-    """Files of Traces: small ones are read already, of large ones what is in them is known."""
+class DecodedTraces:
+    """The Traces of files, to choose among before they become records."""
 
     solutions: dict[str, SolutionFacts]
     roots: list[Path]
     faults: list[str] = field(default_factory=list)
-    parts: list[list[TraceRecord] | LargeFile] = field(default_factory=list)
-    """The files, in their order."""
+    traces: list[DecodedTrace] = field(default_factory=list)
 
-    def count(self) -> int:
-        """The number of Traces."""
-        return sum(len(part) if isinstance(part, list) else part.count() for part in self.parts)
+    def facts(self) -> list[TraceFacts]:
+        """What the Traces are of, in their order."""
+        return list(dict.fromkeys(trace.facts for trace in self.traces))
 
-    def kinds(self) -> list[Kind]:
-        """What the Traces are of."""
-        kinds = (map(Kind.of, part) if isinstance(part, list) else part.kinds() for part in self.parts)
-        return list(dict.fromkeys(chain.from_iterable(kinds)))
-
-    def keep(self, kinds: Collection[Kind]) -> None:
-        """Leave out the Traces of other kinds."""
-        kept = set(kinds)
-        for part in self.parts:
-            if isinstance(part, list):
-                part[:] = [record for record in part if Kind.of(record) in kept]
-            else:
-                part.keep(kept)
+    def keep(self, facts: Collection[TraceFacts]) -> None:
+        """Leave out the Traces of others."""
+        kept = set(facts)
+        self.traces = [trace for trace in self.traces if trace.facts in kept]
 
     def leave_out_outdated(self, *, alone: bool) -> OtherVersions:
         """Leave out the Traces of other versions of their Definition than the registry's, and return what was found.
@@ -108,79 +91,55 @@ class OpenTraces:
         With `alone`, those of one version stay where none is of the registry's. Those that do not tell their version
         stay: flashinfer-bench does not record it.
         """
-        seen = (see_versions(part) if isinstance(part, list) else part.versions() for part in self.parts)
-        found = find_other_versions(chain.from_iterable(seen), self.roots, alone=alone)
-        for part in self.parts if found.outdated else ():
-            if isinstance(part, list):
-                part[:] = [record for record in part if DefinitionVersion.of(record) not in found.outdated]
-            else:
-                part.leave_out(found.outdated)
+        found = find_other_versions(self.traces, self.roots, alone=alone)
+        if found.outdated:
+            self.keep(
+                [each for each in self.facts() if (each.definition, each.definition_sha256) not in found.outdated]
+            )
         return found
 
     def read(self) -> TraceSet:
         """All Traces."""
-        return self._finish(part if isinstance(part, list) else part.records() for part in self.parts)
+        return self._flatten(self.traces)
 
     def read_newest(self) -> TraceSet:
-        """The Traces that `sections.split` needs to find the newest of each evaluation, and all of small files."""
-        if all(isinstance(part, list) for part in self.parts):
-            return self.read()
-        clocks = gather_clocks(
-            chain.from_iterable(clocks_of(part) if isinstance(part, list) else part.clocks() for part in self.parts)
-        )
-        found = self._finish(part if isinstance(part, list) else part.newest(clocks) for part in self.parts)
-        found.unread = LeftUnread(self.count() - len(found.records), clocks)
+        """The newest Trace of each evaluation under the same conditions: `sections.split` keeps no others."""
+        clocks = cluster_clocks((each.facts.hardware, each.facts.timer, each.during_mhz) for each in self.traces)
+        newest: dict[object, DecodedTrace] = {}
+        for trace in self.traces:
+            facts = trace.facts
+            key = facts[:2], facts[3], facts[5:], clocks.find(facts.hardware, facts.timer, trace.during_mhz)
+            if key not in newest or newest[key].timestamp <= trace.timestamp:
+                newest[key] = trace
+        found = self._flatten(newest.values())
+        found.unread = LeftUnread(len(self.traces) - len(newest), clocks)
         return found
 
-    def read_newest_contents(self) -> TraceSet:
-        """Those that `comparison.compare` needs: of the newest content of each Solution on each Workload.
-
-        And all of small files.
-        """
-        if all(isinstance(part, list) for part in self.parts):
-            return self.read()
-        dated = (
-            ((each.timestamp, Content.of(each)) for each in part) if isinstance(part, list) else part.newest_contents()
-            for part in self.parts
-        )
-        contents = newest_contents(chain.from_iterable(dated))
-        return self._finish(part if isinstance(part, list) else part.of_contents(contents) for part in self.parts)
-
-    def _finish(self, parts: Iterable[Iterable[TraceRecord]]) -> TraceSet:
-        found = TraceSet([], self.solutions, self.roots, self.faults)
+    def _flatten(self, traces: Iterable[DecodedTrace]) -> TraceSet:
         with collector_off():  # records hold no cycles
-            for part in parts:
-                found.records += part
-        for record in found.records:
+            records = [trace.flatten() for trace in traces]
+        for record in records:
             if facts := self.solutions.get(record.solution):
                 record.author, record.language = facts.author, facts.language
-        return found
+        return TraceSet(records, self.solutions, self.roots, self.faults)
 
 
-@contextmanager
-def open_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> Iterator[OpenTraces]:
-    """Open files for `load_traces`, or to choose among their Traces first. Registries stay locked for reading."""
+def decode_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> DecodedTraces:
+    """Like `load_traces`, to choose among the Traces first."""
     asked = sources or [_near(find_root(root))]
     roots = find_roots([file for source in asked for file in list_trace_files(source)], sources, root)
-    with ExitStack() as stack:
-        stack.enter_context(locked(reading=roots))
-        solutions: dict[str, SolutionFacts] = {}
+    found = DecodedTraces({}, roots)
+    with locked(reading=roots), collector_off():
         for dataset in roots:
-            for name, solution in read_solutions(dataset).items():
-                solutions.setdefault(name, solution)
-        found = OpenTraces(solutions, roots)
-
-        def note(fault: str) -> None:
-            found.faults.append(fault)
-            warn(fault)
-
-        with collector_off():
-            for file in (file for source in asked for file in list_trace_files(source)):
-                part = _open_large(file, note)
-                if part is not None:
-                    stack.callback(part.close)
-                found.parts.append(part if part is not None else _read_file(file, note))
-        yield found
+            found.solutions = {**read_solutions(dataset), **found.solutions}
+        for file in (file for source in asked for file in list_trace_files(source)):
+            faults: list[str] = []
+            found.traces += _decode_file(file, faults)
+            if faults:
+                more = f"; and {len(faults) - 1} more in this file" if len(faults) > 1 else ""
+                found.faults.append(f"{faults[0]} (skipped{more})")
+                warn(found.faults[-1])
+    return found
 
 
 def _near(folder: Path) -> Path:
@@ -189,45 +148,41 @@ def _near(folder: Path) -> Path:
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
-def _open_large(file: TraceFile, warn: Callable[[str], None]) -> LargeFile | None:
-    """A large file of lines; None for any other, which is read whole, and then tells what is wrong with it."""
-    with suppress(InputError), ExitStack() as stack:
-        opened = stack.enter_context(open_regular(file.path, file.root))
-        if os.fstat(opened.fileno()).st_size < LARGE_BYTES or form_of(opened, file.path) is not FileForm.LINES:
-            return None
-        found = LargeFile(opened, file.path)
-        stack.pop_all()
-        _tell(found.faults, warn)
-        return found
-    return None
-
-
-def _read_file(file: TraceFile, warn: Callable[[str], None]) -> list[TraceRecord]:
-    """The records of a file. One warning covers all that could not be read in it."""
-    records: list[TraceRecord] = []
-    faults: list[str] = []
+def _decode_file(file: TraceFile, faults: list[str]) -> Iterator[DecodedTrace]:
+    """The Traces of a file; `faults` gets what could not be read in it."""
     path = file.path
-    author, shown = author_by_path(path), path_in_registry(path)
+    origin = Origin(str(path), path_in_registry(path), author_by_path(path))
     try:
         for number, item in items_of(path, file.root):
             try:
-                record = decode(item, str(path), number, author)
+                trace = decode(item, origin, number)
             except NotATraceError as error:
                 faults.append(f"{path}:{number}: {error}")
                 continue
-            if record is not None:
-                record.file = shown
-                records.append(record)
+            if trace is not None:
+                yield trace
     except InputError as error:
         faults.append(str(error))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         faults.append(f"{path}: not a JSON array: {error}")
-    _tell(faults, warn)
-    return records
 
 
-def _tell(faults: list[str], warn: Callable[[str], None]) -> None:
-    """One warning for the faults of a file, if there are any."""
-    if faults:
-        more = f"; and {len(faults) - 1} more in this file" if len(faults) > 1 else ""
-        warn(f"{faults[0]} (skipped{more})")
+def find_false(records: Iterable[TraceRecord]) -> dict[tuple[str, int], TraceOrigin]:
+    """Those of the records not to believe, by path and line, read again from their files.
+
+    They were changed since this machine recorded them, are dated in the future, or have no date.
+    """
+    from pydantic import ValidationError
+
+    from fib_rmsnorm.registry.seals import Sealer, TraceOrigin, find_false_date
+    from fib_rmsnorm.schema import Trace
+
+    sealer, found = Sealer.of_this_machine(), dict[tuple[str, int], TraceOrigin]()
+    for record, item in read_items(records):
+        try:
+            origin = sealer.find_origin(Trace.model_validate_json(item))
+        except ValidationError:  # not by the schema's models, so not sealed
+            origin = find_false_date(record.timestamp) or TraceOrigin.UNSEALED
+        if origin.is_false:
+            found[record.path, record.line] = origin
+    return found

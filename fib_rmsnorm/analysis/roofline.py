@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from fib_rmsnorm.analysis.peaks import Peak, peak_of
 from fib_rmsnorm.analysis.ranking import Contest, hold_contest
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.traffic import count_tensor_bytes
+from fib_rmsnorm.analysis.traffic import Peak, count_tensor_bytes, peak_of
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from fib_rmsnorm.analysis.decoding import TraceFacts
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 # Clocks nearer to each other than this are one. A GPU holds its clock or is throttled by steps; a CPU's wanders.
@@ -86,42 +85,40 @@ class Sections:
     superseded: int
 
 
-SeenClock = tuple[str, str | None, float]
-"""A device, a timer and a clock in MHz."""
-
-
 @dataclass(frozen=True)
 class ClockClusters:
     """The ranges of clocks that lie close together, for each device and timer."""
 
     ranges: dict[tuple[str, str | None], list[tuple[float, float]]]
 
-    def find(self, of: TraceRecord | TraceFacts, clock: float | None) -> tuple[float, float] | None:
-        """The range that the clock in MHz of a Trace lies in; None if it is unknown."""
-        if clock is None:
-            return None
-        return next(each for each in self.ranges[of.hardware, of.timer] if each[0] <= clock <= each[1])
+    def find(self, hardware: str, timer: str | None, clock: float | None) -> tuple[float, float] | None:
+        """The range that a clock in MHz lies in; None if it is unknown."""
+        if clock is not None:
+            for low, high in self.ranges[hardware, timer]:
+                if low <= clock <= high:
+                    return low, high
+        return None
+
+    def of(self, record: TraceRecord) -> tuple[float, float] | None:
+        """That of a record's clock."""
+        return self.find(record.hardware, record.timer, record.during_mhz)
 
     def text(self, record: TraceRecord) -> str:
         """`1980 MHz`, `1530 to 1545 MHz`."""
-        return _clock_text(self.find(record, record.during_mhz))
+        return _clock_text(self.of(record))
 
 
 def clock_clusters(records: Iterable[TraceRecord]) -> ClockClusters:
     """Gather the clocks of records."""
-    return gather_clocks(clocks_of(records))
+    return cluster_clocks((each.hardware, each.timer, each.during_mhz) for each in records)
 
 
-def clocks_of(records: Iterable[TraceRecord]) -> Iterator[SeenClock]:
-    """The clocks of records that tell one."""
-    return ((each.hardware, each.timer, each.during_mhz) for each in records if each.during_mhz is not None)
-
-
-def gather_clocks(seen: Iterable[SeenClock]) -> ClockClusters:
-    """The ranges of clocks, by device and timer."""
+def cluster_clocks(seen: Iterable[tuple[str, str | None, float | None]]) -> ClockClusters:
+    """Gather clocks in MHz, each with its device and timer."""
     clocks: dict[tuple[str, str | None], set[float]] = {}
     for hardware, timer, clock in seen:
-        clocks.setdefault((hardware, timer), set()).add(clock)
+        if clock is not None:
+            clocks.setdefault((hardware, timer), set()).add(clock)
     return ClockClusters(
         {
             key: cluster(found, _CPU_CLOCK_GAP if key[1] == "cpu_clock" else _GPU_CLOCK_GAP)
@@ -172,7 +169,8 @@ def split(records: Iterable[TraceRecord], unread: LeftUnread | None = None) -> S
             continue
         key = (record.definition, record.hardware, record.timer, record.during_mhz, record.cold_l2, _settings(record))
         if key not in homes:  # few differ among many Traces
-            homes[key] = (record.definition, _conditions(record, clusters))
+            measured = record.hardware, record.timer, clusters.of(record), record.cold_l2, _settings(record)
+            homes[key] = record.definition, SectionConditions(*measured)
         _keep_newest(newest.setdefault(homes[key], {}), record)
     for record in listed:
         if record.latency_ms is None:
@@ -215,20 +213,7 @@ def _keep_newest(kept: dict[tuple[str, ...], TraceRecord], record: TraceRecord) 
 
 
 def _settings(record: TraceRecord) -> SectionSettings:
-    return SectionSettings(
-        record.warmup_runs,
-        record.iterations,
-        record.num_trials,
-        record.l2,
-        record.context,
-        record.rtol,
-        record.atol,
-    )
-
-
-def _conditions(record: TraceRecord, clusters: ClockClusters) -> SectionConditions:
-    clock = clusters.find(record, record.during_mhz)
-    return SectionConditions(record.hardware, record.timer, clock, record.cold_l2, _settings(record))
+    return SectionSettings(*(getattr(record, name) for name in SectionSettings._fields))
 
 
 def _homes_of_failure(

@@ -52,8 +52,6 @@ class TraceRecord:
     """The path from the registry's root, or outside of one the file's name: a report names no folder of a machine."""
     line: int
     """The line of a .jsonl file, or the item of a .json array, from 1."""
-    offset: int | None = None
-    """Where that line starts in its file, if it was found without reading those before it."""
 
     # The largest errors.
     max_absolute_error: float | None = None
@@ -65,6 +63,8 @@ class TraceRecord:
     reference_latency_ms: Amount | None = None
     reference_low_ms: Amount | None = None
     reference_high_ms: Amount | None = None
+    reference_trial_scatter: Amount | None = None
+    reference_pieces: int | None = None
     speedup_factor: Amount | None = None
     timer: str | None = None
     cold_l2: bool | None = None
@@ -72,6 +72,8 @@ class TraceRecord:
     samples: int | None = None
     trials: int | None = None
     trial_medians_ms: list[Amount] | None = None
+    trial_scatter: Amount | None = None
+    pieces: int | None = None
     latency_low_ms: Amount | None = None
     latency_high_ms: Amount | None = None
     latency_p5_ms: Amount | None = None
@@ -157,7 +159,7 @@ class TraceRecord:
         return f"{self.file}:{self.line}"
 
     def as_row(self) -> dict[str, Any]:
-        """Every field by name but `offset`, with a column for each axis and each scalar instead of the two mappings."""
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "offset"}
+        """Every field by name, with a column for each axis and each scalar instead of the two mappings."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         axes, scalars = values.pop("axes"), values.pop("scalars")
         return {**axes, **scalars, **values}

@@ -1,13 +1,15 @@
-"""Bytes that Traces of other tools leave out, counted from their Definition."""
+"""What memory has to do: the bytes of a call, counted from its Definition, and the peak bandwidth of its device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.machine.gpu_models import find_gpu_model
 from fib_rmsnorm.registry.files.regular_files import find_files
 
 if TYPE_CHECKING:
@@ -57,3 +59,19 @@ def count_bytes(records: Iterable[TraceRecord], roots: Iterable[Path]) -> None:
         record.bytes_moved = sum(sizes.values())
         if record.latency_ms:
             record.bandwidth_gb_per_s = record.bytes_moved / record.latency_ms / 1e6
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The peak bandwidth of a device, and its source."""
+
+    gb_per_s: float
+    source: str
+
+
+def peak_of(record: TraceRecord) -> Peak | None:
+    """What the Trace recorded of its device, else the datasheet."""
+    if record.peak_bandwidth_gb_per_s:
+        return Peak(record.peak_bandwidth_gb_per_s, "memory clock times bus width, as the device reports them")
+    model = find_gpu_model(record.hardware)
+    return Peak(model.bandwidth_gb_per_s, f"datasheet of the {model.name}") if model else None

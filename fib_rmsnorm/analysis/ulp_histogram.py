@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from fib_rmsnorm.analysis.trace_files.trace_sources import read_items
 from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.trace_sources import read_items
 from fib_rmsnorm.errors import InputError
 
 
@@ -31,46 +30,40 @@ class UlpHistogram:
         return max(1, sum(self.counts.values()))
 
 
+class _Ulps(msgspec.Struct):
+    histogram: dict[str, int] = {}
+
+
+class _Case(msgspec.Struct):
+    ulp: dict[str, _Ulps | None] = {}
+    reference_ulp: dict[str, _Ulps | None] = {}
+
+
+class _Judged(msgspec.Struct):
+    cases: list[_Case] = []
+
+
 def read_ulps(records: Iterable[TraceRecord]) -> list[UlpHistogram]:
     """A histogram for each Solution, and one for the reference; records without distances are skipped."""
-    judged: dict[str, dict[int, TraceRecord]] = {}
-    for record in records:
-        if record.status in ("PASSED", "INCORRECT_NUMERICAL"):
-            judged.setdefault(record.path, {})[record.line] = record
-    totals: dict[str, Counter[str]] = {}
+    totals: dict[str, Counter[str]] = defaultdict(Counter)
     reference: Counter[str] = Counter()
-    for path, mine in judged.items():
-        for number, case in _cases(path, mine):
-            totals.setdefault(mine[number].solution, Counter()).update(_add_up(case.get("ulp")))
-            reference.update(_add_up(case.get("reference_ulp")))
+    for record, extra in read_extras(each for each in records if each.status in ("PASSED", "INCORRECT_NUMERICAL")):
+        with suppress(msgspec.ValidationError):  # what other tools write there
+            for case in msgspec.convert(extra, _Judged).cases:
+                for total, ulps in ((totals[record.solution], case.ulp), (reference, case.reference_ulp)):
+                    for each in filter(None, ulps.values()):
+                        total.update(each.histogram)
     found = [UlpHistogram(name, dict(counts)) for name, counts in sorted(totals.items()) if counts]
     return [*found, UlpHistogram("the reference", dict(reference))] if reference and found else found
 
 
-def read_extras(path: str, records: Mapping[int, TraceRecord]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """What `Correctness.extra` of these Traces holds, by line; missing files, and Traces without it, are skipped."""
+def read_extras(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, dict[str, Any]]]:
+    """What `Correctness.extra` of these Traces holds; missing files, and Traces without it, are skipped."""
     with suppress(InputError, msgspec.DecodeError, UnicodeDecodeError):
-        for number, data in read_items(Path(path), records):
+        for record, data in read_items(records):
             try:
                 extra = json.loads(data)["evaluation"]["correctness"]["extra"]
             except (ValueError, LookupError, TypeError):
                 continue
             if isinstance(extra, dict):
-                yield number, extra
-
-
-def _cases(path: str, records: Mapping[int, TraceRecord]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The judged cases of each Trace; what other tools write there is skipped."""
-    for number, extra in read_extras(path, records):
-        cases = extra.get("cases")
-        if isinstance(cases, list):
-            yield from ((number, case) for case in cases if isinstance(case, dict))
-
-
-def _add_up(outputs: Any) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for ulp in (outputs or {}).values() if isinstance(outputs, dict) else ():
-        histogram = ulp.get("histogram") if isinstance(ulp, dict) else None
-        if isinstance(histogram, dict):
-            total.update({bucket: number for bucket, number in histogram.items() if type(number) is int})
-    return total
+                yield record, extra

@@ -11,13 +11,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fib_rmsnorm.analysis.trace_files.kinds import DefinitionVersion, SeenVersion
+from fib_rmsnorm.analysis.decoding import DecodedTrace
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.traffic import read_definitions
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
+
+
+DefinitionVersion = tuple[str, str]
+"""A Definition's name and its digest."""
 
 
 class OtherVersions(NamedTuple):
@@ -29,7 +33,7 @@ class OtherVersions(NamedTuple):
     """By Definition, those of the newest version that was seen, where none is of the registry's."""
 
 
-def find_other_versions(seen: Iterable[SeenVersion], roots: Iterable[Path], *, alone: bool) -> OtherVersions:
+def find_other_versions(traces: Iterable[DecodedTrace], roots: Iterable[Path], *, alone: bool) -> OtherVersions:
     """What to leave out, so that Traces of one version of each Definition stay.
 
     Of a Definition that the registries have, theirs stays; of one of which no Trace is so, the newest that was seen
@@ -37,23 +41,23 @@ def find_other_versions(seen: Iterable[SeenVersion], roots: Iterable[Path], *, a
     """
     counts = Counter[DefinitionVersion]()
     newest: dict[str, tuple[str, str]] = {}
-    for (name, sha256), traces, timestamp in seen:
-        counts[DefinitionVersion(name, sha256)] += traces
-        newest[name] = max(newest.get(name, ("", "")), (timestamp, sha256))
-    kept = {name: DefinitionVersion(name, sha256) for name, (_, sha256) in newest.items()}
+    for trace in traces:
+        name, sha256 = trace.facts.definition, trace.facts.definition_sha256
+        if sha256:
+            counts[name, sha256] += 1
+            newest[name] = max(newest.get(name, ("", "")), (trace.timestamp, sha256))
+    kept = {name: sha256 for name, (_, sha256) in newest.items()}
     found: dict[str, int] = {}
     if kept:
         from fib_rmsnorm.schema import digest
 
         for name, definition in read_definitions(kept, roots).items():
-            of_registry = DefinitionVersion(name, digest(definition))
-            if alone and of_registry not in counts:
-                found[name] = counts[kept[name]]
+            of_registry = digest(definition)
+            if alone and (name, of_registry) not in counts:
+                found[name] = counts[name, kept[name]]
             else:
                 kept[name] = of_registry
-    return OtherVersions(
-        {version: count for version, count in counts.items() if version != kept[version.definition]}, found
-    )
+    return OtherVersions({version: count for version, count in counts.items() if version[1] != kept[version[0]]}, found)
 
 
 def is_changed(record: TraceRecord, digests: Mapping[str, str]) -> bool:

@@ -80,7 +80,7 @@ def _adapt(
                 written.append(_record(definition, found, adapted))
             else:
                 among = " (of those chosen)" if solutions or languages else ""
-                told.append(f"{definition.name}: {describe_none(registry, kernels, definition, found)}{among}")
+                told.append(f"{definition.name}: {describe_none(kernels, definition, found)}{among}")
     found_none = not any(each["solution"] for record in written for each in record["solutions"])
     if found_none:
         told += [

@@ -30,8 +30,9 @@ def command(
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
     from fib_rmsnorm.analysis.traffic import read_definitions
-    from fib_rmsnorm.reports.findings import describe_findings, findings_json
+    from fib_rmsnorm.reports.findings import describe_findings, finding_records
     from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.data import json_text
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=True, versions=Versions.ONE)
@@ -39,7 +40,7 @@ def command(
     names = {section.definition for section in results}
     findings = analyze(results, read_definitions(names, found.roots))
     if json:
-        write_or_print(findings_json(findings), output)
+        write_or_print(json_text(finding_records(findings)), output)
     elif output is None:
         print_parts(describe_findings(findings), stdout())
     else:

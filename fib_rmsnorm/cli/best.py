@@ -9,7 +9,7 @@ from fib_rmsnorm.cli.reading import Traces, choose_traces, complete, find_todays
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.loading import OpenTraces, TraceSet
+    from fib_rmsnorm.analysis.loading import DecodedTraces, TraceSet
     from fib_rmsnorm.analysis.ranking import Ranking
 
 
@@ -22,21 +22,22 @@ def command(
     json: Json = False,
 ) -> None:
     """Show the fastest Solution per Workload and device, with ties, and a leaderboard."""
-    from fib_rmsnorm.analysis.false_traces import find_false
+    from fib_rmsnorm.analysis.loading import find_false
     from fib_rmsnorm.analysis.sections import split
-    from fib_rmsnorm.reports.ranking import describe_rankings, rankings_json
+    from fib_rmsnorm.reports.ranking import describe_rankings, ranking_records
     from fib_rmsnorm.reports.text.console import echo, stdout
+    from fib_rmsnorm.reports.text.data import json_text
     from fib_rmsnorm.reports.text.document import print_parts
 
-    with choose_traces(traces, root, definitions, solutions, batch_sizes) as chosen:
-        found = complete(chosen.read_newest())
-        shown = (record for section in split(found.records, found.unread).sections for record in section.records)
-        # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
-        if find_false(shown):
-            found = _leave_out_false(chosen)
+    chosen = choose_traces(traces, root, definitions, solutions, batch_sizes)
+    found = complete(chosen.read_newest())
+    shown = (record for section in split(found.records, found.unread).sections for record in section.records)
+    # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
+    if find_false(shown):
+        found = _leave_out_false(chosen)
     rankings = _rank(find_todays(found))
     if json:
-        echo(rankings_json(rankings), end="")
+        echo(json_text(ranking_records(rankings)), end="")
     else:
         print_parts(describe_rankings(rankings), stdout())
 
@@ -50,9 +51,9 @@ def _rank(found: TraceSet) -> list[Ranking]:
     return [rank(section) for section in find_results(sections, found.solutions, digests=found.digests)]
 
 
-def _leave_out_false(chosen: OpenTraces) -> TraceSet:
+def _leave_out_false(chosen: DecodedTraces) -> TraceSet:
     """All Traces but those not to believe, each of which is told on stderr. Raises InputError if none is left."""
-    from fib_rmsnorm.analysis.false_traces import find_false
+    from fib_rmsnorm.analysis.loading import find_false
     from fib_rmsnorm.registry.selection import bench_command
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.control_characters import one_line

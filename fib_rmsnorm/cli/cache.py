@@ -12,7 +12,7 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.building.cache_contents import CachedBuilds
-    from fib_rmsnorm.reports.cache_listing import CacheContents
+    from fib_rmsnorm.reports.machine import CacheContents
 
 
 def command(
@@ -31,7 +31,7 @@ def command(
         raise InputError(f"cache: unknown action {action!r}; the only one is: fib-rmsnorm cache clear")
     from fib_rmsnorm.building.cache import cache_folder
     from fib_rmsnorm.building.cache_contents import copy_builds, solution_builds
-    from fib_rmsnorm.reports.cache_listing import CacheContents
+    from fib_rmsnorm.reports.machine import CacheContents
 
     folder = cache_folder().absolute()
     names = _name_keys(root, split_names(solutions))
@@ -64,14 +64,13 @@ def _name_keys(root: Path | None, wanted: tuple[str, ...]) -> dict[str, list[str
 
 
 def _show(found: CacheContents, names: dict[str, list[str]], *, as_json: bool) -> None:
-    from fib_rmsnorm.reports.cache_listing import cache_record, describe_cache
+    from fib_rmsnorm.reports.machine import cache_record, describe_cache
     from fib_rmsnorm.reports.text.console import echo, stdout
+    from fib_rmsnorm.reports.text.data import json_text
     from fib_rmsnorm.reports.text.document import print_parts
 
     if as_json:
-        from json import dumps
-
-        echo(dumps(cache_record(found, names), indent=2))
+        echo(json_text(cache_record(found, names)), end="")
     else:
         print_parts(describe_cache(found, names), stdout())
 

@@ -20,7 +20,7 @@ from fib_rmsnorm.cli.options import (
     split_batch_sizes,
     split_names,
 )
-from fib_rmsnorm.cli.reading import Versions, choose_traces, complete
+from fib_rmsnorm.cli.reading import Versions, read_traces
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,7 +91,6 @@ def command(
 ) -> int:
     """Compare results: faster, slower or a tie. Exit code 1 if anything became slower or fails now."""
     from fib_rmsnorm.analysis.comparing.comparison import compare
-    from fib_rmsnorm.analysis.comparing.gate import find_unjudged
 
     allowed = _split_allowed(allow)
     faults: list[str] = []
@@ -109,12 +108,11 @@ def command(
         sides = []
         for side, other in ((old, new), (new, old)):
             path = _find_traces(side, other)
-            with choose_traces([path], root, definitions, solutions, batch_sizes, versions=Versions.ALL) as chosen:
-                sides.append(complete(chosen.read_newest_contents()))
+            sides.append(read_traces([path], root, definitions, solutions, batch_sizes, versions=Versions.ALL))
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)
     found = compare(before, after, allowed, in_turn=measure)
-    unjudged = [] if max_slowdown is None else find_unjudged(found, max_slowdown)
+    unjudged = [] if max_slowdown is None else found.unjudged(max_slowdown)
     _print(found, max_slowdown, unjudged, as_json=json)
     if found.regressions(max_slowdown or 0.0):
         return 1
@@ -124,8 +122,7 @@ def command(
 
 
 def _split_allowed(allow: str | None) -> tuple[str, ...]:
-    from fib_rmsnorm.analysis.comparing.conditions import ASPECTS
-    from fib_rmsnorm.analysis.comparing.gate import MISSING
+    from fib_rmsnorm.analysis.comparing.comparison import ASPECTS, MISSING
 
     allowed, known = split_names(allow), (*ASPECTS, MISSING)
     if unknown := set(allowed) - set(known):
@@ -144,12 +141,13 @@ def _split_entries(entry: str | None) -> tuple[str | None, str | None]:
 def _print(
     found: Comparisons, max_slowdown: float | None, unjudged: list[SolutionComparison], *, as_json: bool
 ) -> None:
-    from fib_rmsnorm.reports.comparison import comparisons_json, describe_comparisons
+    from fib_rmsnorm.reports.comparison import comparisons_record, describe_comparisons
     from fib_rmsnorm.reports.text.console import echo, stdout
+    from fib_rmsnorm.reports.text.data import json_text
     from fib_rmsnorm.reports.text.document import print_parts
 
     if as_json:
-        echo(comparisons_json(found, max_slowdown, unjudged), end="")
+        echo(json_text(comparisons_record(found, max_slowdown, unjudged)), end="")
     else:
         print_parts(describe_comparisons(found, max_slowdown, unjudged), stdout())
 
@@ -179,7 +177,7 @@ def _require_judged(
     found: Comparisons, unjudged: list[SolutionComparison], faults: list[str], allowed: tuple[str, ...]
 ) -> None:
     """Raise InputError if results are missing, or if the gate could judge nothing: neither must look like a pass."""
-    from fib_rmsnorm.analysis.comparing.gate import MISSING
+    from fib_rmsnorm.analysis.comparing.comparison import MISSING
 
     lacking: list[str] = []
     if MISSING not in allowed:

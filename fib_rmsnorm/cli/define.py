@@ -74,7 +74,7 @@ def command(
 ) -> None:
     """Write a Definition of an operator and print its summary. Without an option, that is rmsnorm_d4096."""
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.reports.records.summaries import summarize_definition
+    from fib_rmsnorm.reports.records.record import summarize_definition
     from fib_rmsnorm.reports.text.console import echo, stdout
 
     wanted = find_operator(operator)

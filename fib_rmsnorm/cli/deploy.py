@@ -48,8 +48,8 @@ def command(
     from fib_rmsnorm.deployment.winner_table import format_table
     from fib_rmsnorm.registry.sources.packing import read_current
     from fib_rmsnorm.registry.store import write_atomic
+    from fib_rmsnorm.reports.ranking import describe_winners
     from fib_rmsnorm.reports.text.units import count
-    from fib_rmsnorm.reports.winners import describe_winners
 
     deployable = find_deployable(registry, split_names(authors))
     if not deployable.solutions:

@@ -19,7 +19,7 @@ def command(json: Json = False) -> None:
 
         echo(dumps(asdict(machine), indent=2))
         return
-    from fib_rmsnorm.reports.machine_report import describe_machine
+    from fib_rmsnorm.reports.machine import describe_machine
     from fib_rmsnorm.reports.text.console import stdout
 
     for part in describe_machine(machine):

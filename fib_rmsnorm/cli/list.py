@@ -12,10 +12,6 @@ from fib_rmsnorm.cli.reading import read_catalogue
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.table import Table
-
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
 
@@ -45,13 +41,10 @@ def command(
     if "solutions" in rows:
         _tell_faulty(catalogue)
     if json:
-        from dataclasses import asdict
-        from json import dumps
-
-        plain = {name: [asdict(row) for row in mine] for name, mine in rows.items()}
         from fib_rmsnorm.reports.text.console import echo
+        from fib_rmsnorm.reports.text.data import json_text
 
-        echo(dumps(plain[kind] if kind else {"root": str(registry.root), **plain}, indent=2))
+        echo(json_text(rows[kind] if kind else {"root": registry.root, **rows}), end="")
     elif kind:
         _print_kind(kind, rows[kind], catalogue, registry, root, each=each)
     else:
@@ -71,20 +64,20 @@ def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[st
     """Return the rows of one kind, or of all kinds."""
     from fib_rmsnorm.machine.capabilities import find_readiness
     from fib_rmsnorm.machine.devices import all_devices
-    from fib_rmsnorm.reports.records import rows as make
+    from fib_rmsnorm.reports.records import listing
 
     rows: dict[str, list[Any]] = {}
     if kind in (None, "definitions"):
-        rows["definitions"] = make.definition_rows(catalogue)
+        rows["definitions"] = listing.definition_rows(catalogue)
     if kind in (None, "solutions"):
         devices = all_devices()
         here = {name: find_readiness(solution, devices) for name, solution in catalogue.solutions.items()}
-        rows["solutions"] = make.solution_rows(catalogue, here)
+        rows["solutions"] = listing.solution_rows(catalogue, here)
     if kind in (None, "workloads"):
-        rows["workloads"] = make.workload_rows(catalogue)
+        rows["workloads"] = listing.workload_rows(catalogue)
     if kind in (None, "traces"):
         traces = catalogue.traces
-        rows["traces"] = make.each_trace_rows(traces) if each else make.trace_rows(traces, catalogue)
+        rows["traces"] = listing.each_trace_rows(traces) if each else listing.trace_rows(traces, catalogue)
     return rows
 
 
@@ -100,7 +93,7 @@ def _print_kind(
     kind: str, rows: list[Any], catalogue: Catalogue, registry: Registry, root: Path | None, *, each: bool
 ) -> None:
     from fib_rmsnorm.registry.selection import creating_command
-    from fib_rmsnorm.reports.records import listing
+    from fib_rmsnorm.reports.records.listing import table_of
     from fib_rmsnorm.reports.text.console import stderr, stdout
 
     if not rows:
@@ -108,13 +101,7 @@ def _print_kind(
         following = creating_command(kind, catalogue.definitions, *there, main=registry.main_definition)
         stderr().print(f"No {kind}; create them with: {following}")
         return
-    tables: dict[str, Callable[[list[Any]], Table]] = {
-        "definitions": listing.definitions_table,
-        "solutions": listing.solutions_table,
-        "workloads": listing.workloads_table,
-        "traces": listing.each_trace_table if each else listing.traces_table,
-    }
-    stdout().print(tables[kind](rows))
+    stdout().print(table_of("each trace" if each else kind, rows))
 
 
 def _print_overview(root: Path, catalogue: Catalogue, rows: dict[str, list[Any]]) -> None:

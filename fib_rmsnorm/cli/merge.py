@@ -53,8 +53,9 @@ def command(
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.files.locking import locked
         from fib_rmsnorm.registry.merge import Merger
-        from fib_rmsnorm.reports.exchange import conflict_line, merge_json, merge_line, unknown_line
+        from fib_rmsnorm.reports.exchange import conflict_line, merge_line, merge_record
         from fib_rmsnorm.reports.text.console import echo, stdout
+        from fib_rmsnorm.reports.text.data import json_text
 
         first, *others = folders
         ours = Registry.find(first)
@@ -71,18 +72,13 @@ def command(
             for registry in registries:
                 merger.add(registry)
             merger.add_files(each for each in others if each.is_file())  # last: their Traces may be of any registry
-            is_resolved = not merger.unknown and (keep is not None or not merger.conflicts)
+            is_resolved = keep is not None or not merger.conflicts
             if is_resolved and not dry_run:
                 merger.write(into)
     if json:
-        echo(merge_json(merger, into, written=is_resolved and not dry_run))
+        echo(json_text(merge_record(merger, into, written=is_resolved and not dry_run)), end="")
     else:
         for conflict in merger.conflicts:
             stdout().print(conflict_line(conflict))
-        for unknown in merger.unknown:
-            stdout().print(unknown_line(unknown))
-        if not merger.unknown:
-            stdout().print(merge_line(merger, folders, into, written=is_resolved and not dry_run))
-    if merger.unknown:
-        raise InputError(f"nothing written: Traces refer to records that {merger.ours.root} lacks")
+        stdout().print(merge_line(merger, folders, into, written=is_resolved and not dry_run))
     return 0 if is_resolved else 1

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,8 +15,8 @@ from fib_rmsnorm.cli.options import split_batch_sizes, split_definitions, split_
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.loading import OpenTraces, TraceSet
-    from fib_rmsnorm.analysis.trace_files.kinds import Kind
+    from fib_rmsnorm.analysis.decoding import TraceFacts
+    from fib_rmsnorm.analysis.loading import DecodedTraces, TraceSet
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
 
@@ -55,17 +54,16 @@ def read_traces(
 ) -> TraceSet:
     """Load Traces and keep the chosen ones; print a line on stderr for each file that cannot be read completely.
 
-    With `newest`, those that `sections.split` needs for the newest of each evaluation, which of many Traces are few.
+    With `newest`, only the newest of each evaluation, which `sections.split` keeps: of many Traces they are few.
     Of those of other `versions` of their Definition than the registry's, a line on stderr says how many there are;
     another names Solutions of whose version today none is.
     Raises InputError if nothing is left, or if a choice matches nothing.
     """
-    with choose_traces(sources, root, definitions, solutions, batch_sizes, versions=versions) as chosen:
-        found = complete(chosen.read_newest() if newest else chosen.read())
+    chosen = choose_traces(sources, root, definitions, solutions, batch_sizes, versions=versions)
+    found = complete(chosen.read_newest() if newest else chosen.read())
     return found if versions is Versions.ALL else find_todays(found)
 
 
-@contextmanager
 def choose_traces(
     sources: list[Path] | None,
     root: Path | None,
@@ -74,10 +72,10 @@ def choose_traces(
     batch_sizes: str | None = None,
     *,
     versions: Versions = Versions.REGISTRY,
-) -> Iterator[OpenTraces]:
-    """The same before it is read; what is read of it is to be made `complete`."""
+) -> DecodedTraces:
+    """The same before they are records, which are to be made `complete`."""
     sizes = split_batch_sizes(batch_sizes)
-    from fib_rmsnorm.analysis.loading import open_traces
+    from fib_rmsnorm.analysis.loading import decode_traces
     from fib_rmsnorm.registry.layout import find_root
     from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.reports.text.control_characters import one_line
@@ -86,31 +84,31 @@ def choose_traces(
         stderr().print(f"fib-rmsnorm: {one_line(line)}")
 
     chosen = split_names(definitions) if sources else split_definitions(definitions, find_root(root), solutions)
-    with open_traces(sources or [], root, warn=warn) as opened:
-        if not opened.count():
-            where = ", ".join(map(str, sources or opened.roots))
-            command = _command_for(opened.roots, chosen, split_names(solutions))
-            raise InputError(f"no Traces in {where}; create them with: {command}")
-        if chosen or solutions or sizes:
-            opened.keep(_choose(opened, chosen, split_names(solutions), sizes))
-        if versions is not Versions.ALL:
-            _leave_out_outdated(opened, warn, alone=versions is Versions.ONE)
-        yield opened
+    decoded = decode_traces(sources or [], root, warn=warn)
+    if not decoded.traces:
+        where = ", ".join(map(str, sources or decoded.roots))
+        command = _command_for(decoded.roots, chosen, split_names(solutions))
+        raise InputError(f"no Traces in {where}; create them with: {command}")
+    if chosen or solutions or sizes:
+        decoded.keep(_choose(decoded, chosen, split_names(solutions), sizes))
+    if versions is not Versions.ALL:
+        _leave_out_outdated(decoded, warn, alone=versions is Versions.ONE)
+    return decoded
 
 
-def _leave_out_outdated(opened: OpenTraces, warn: Callable[[str], None], *, alone: bool) -> None:
+def _leave_out_outdated(decoded: DecodedTraces, warn: Callable[[str], None], *, alone: bool) -> None:
     from fib_rmsnorm.registry.selection import bench_command
     from fib_rmsnorm.reports.text.units import count
 
-    found = opened.leave_out_outdated(alone=alone)
+    found = decoded.leave_out_outdated(alone=alone)
     left_out = Counter[str]()
-    for version, traces in found.outdated.items():
-        left_out[version.definition] += traces
+    for (name, _), traces in found.outdated.items():
+        left_out[name] += traces
     for name, traces in left_out.items():
         warn(f"{count(traces, 'Trace')} of another version of Definition {name} (left out)")
     for name, traces in found.alone.items():
         warn(f"{count(traces, 'Trace')} of another version of Definition {name} than the registry's")
-    if not opened.count():
+    if not decoded.traces:
         raise InputError(f"no Trace is left; measure again: {bench_command(left_out)}")
 
 
@@ -166,16 +164,16 @@ def _command_for(roots: list[Path], definitions: tuple[str, ...], solutions: tup
 
 
 def _refuse_unmeasured(
-    opened: OpenTraces, kinds: list[Kind], definitions: tuple[str, ...], solutions: tuple[str, ...]
+    decoded: DecodedTraces, kinds: list[TraceFacts], definitions: tuple[str, ...], solutions: tuple[str, ...]
 ) -> None:
     """Raise InputError for a name that is right and has no Traces: to list those that have some would hide that."""
     from fib_rmsnorm.registry.layout import list_definitions, list_solutions
 
-    for name in _without_traces(definitions, list_definitions(opened.roots), {kind.definition for kind in kinds}):
-        command = _command_for(opened.roots, (name,), solutions)
+    for name in _without_traces(definitions, list_definitions(decoded.roots), {kind.definition for kind in kinds}):
+        command = _command_for(decoded.roots, (name,), solutions)
         raise InputError(f"no Traces of Definition {name!r}; create them with: {command}")
-    for name in _without_traces(solutions, list_solutions(opened.roots), {kind.solution for kind in kinds}):
-        command = _command_for(opened.roots, definitions, (name,))
+    for name in _without_traces(solutions, list_solutions(decoded.roots), {kind.solution for kind in kinds}):
+        command = _command_for(decoded.roots, definitions, (name,))
         raise InputError(f"no Traces of Solution {name!r}; create them with: {command}")
 
 
@@ -184,19 +182,19 @@ def _without_traces(names: tuple[str, ...], known: list[str], measured: set[str]
 
 
 def _choose(
-    opened: OpenTraces, definitions: tuple[str, ...], solutions: tuple[str, ...], sizes: tuple[int, ...]
-) -> list[Kind]:
+    decoded: DecodedTraces, definitions: tuple[str, ...], solutions: tuple[str, ...], sizes: tuple[int, ...]
+) -> list[TraceFacts]:
     """The kinds of Traces that are asked for. Raises InputError for a choice that matches nothing."""
     from fib_rmsnorm.registry.selection import choose
 
-    kinds = opened.kinds()
-    _refuse_unmeasured(opened, kinds, definitions, solutions)
+    kinds = decoded.facts()
+    _refuse_unmeasured(decoded, kinds, definitions, solutions)
     kinds = choose("Definition with Traces", kinds, lambda kind: kind.definition, definitions)
     kinds = choose("Solution with Traces", kinds, lambda kind: kind.solution, solutions)
-    return _choose_batches(kinds, opened.roots, sizes)
+    return _choose_batches(kinds, decoded.roots, sizes)
 
 
-def _choose_batches(kinds: list[Kind], roots: list[Path], sizes: tuple[int, ...]) -> list[Kind]:
+def _choose_batches(kinds: list[TraceFacts], roots: list[Path], sizes: tuple[int, ...]) -> list[TraceFacts]:
     """Keep those of these batch sizes; no sizes keep all. Raises InputError for a size that none has."""
     if not sizes:
         return kinds
@@ -206,7 +204,7 @@ def _choose_batches(kinds: list[Kind], roots: list[Path], sizes: tuple[int, ...]
     definitions = read_definitions({kind.definition for kind in kinds}, roots)
     axes = {name: row_axis(definition) for name, definition in definitions.items()}
 
-    def size_of(kind: Kind) -> int | None:
+    def size_of(kind: TraceFacts) -> int | None:
         """By the Definition's row axis; of an unknown Definition, by the first axis that the Trace names."""
         axis = axes.get(kind.definition)
         return kind.axes.get(axis) if axis else row_size(kind.axes)
@@ -234,7 +232,7 @@ def read_catalogue(
     with ProgressBar(doing="reading"):
         everything = Catalogue.read(registry)
     names = split_names(solutions)
-    require_packed(everything.faulty, names, everything.solutions, chooses_all=False)
+    require_packed(everything.faulty, names, everything.solutions)
     return everything.select(
         definitions=split_names(definitions),
         solutions=names,

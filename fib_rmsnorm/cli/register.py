@@ -40,8 +40,7 @@ def command(
     from fib_rmsnorm.errors import InputError
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-    from fib_rmsnorm.registry.sources.draft import draft_solution
-    from fib_rmsnorm.registry.sources.registration import register_solution
+    from fib_rmsnorm.registry.sources.draft import draft_solution, register_solution
     from fib_rmsnorm.reports.text.console import echo, stderr, stdout
 
     if kernel.is_dir():

@@ -100,16 +100,19 @@ def command(
 
 def _write(chosen: Format, output: Path | None, results: list[SectionResults], superseded: int) -> None:
     from fib_rmsnorm.analysis.side_by_side import find_side_by_side
-    from fib_rmsnorm.reports.results import as_csv, as_json, describe_results
+    from fib_rmsnorm.reports.results import describe_results, result_rows
     from fib_rmsnorm.reports.side_by_side import describe_side_by_side, side_by_side_records
+    from fib_rmsnorm.reports.text.data import csv_text, json_text
 
-    devices = find_side_by_side(results)
+    devices, rows = find_side_by_side(results), result_rows(results)
     if chosen is Format.CSV:
-        write_or_print(as_csv(results), output)
+        write_or_print(csv_text(rows), output)
     elif chosen is Format.JSON:
-        write_or_print(as_json(results, superseded, side_by_side_records(devices)), output)
+        record = {"superseded": superseded, "results": rows, "side_by_side": side_by_side_records(devices)}
+        write_or_print(json_text(record), output)
     else:
-        write_parts([*describe_side_by_side(devices), *describe_results(results, superseded)], chosen, output)
+        beside = [part for each in devices for part in describe_side_by_side(each)]
+        write_parts([*beside, *describe_results(results, superseded)], chosen, output)
 
 
 def _refuse_mixture(against: str | None, chosen: Format, *, is_summary: bool, has_more: bool) -> None:
@@ -123,15 +126,13 @@ def _refuse_mixture(against: str | None, chosen: Format, *, is_summary: bool, ha
 
 def _report_summary(results: list[SectionResults], chosen: Format, output: Path | None) -> None:
     from fib_rmsnorm.analysis.summary import summarize
-    from fib_rmsnorm.reports.results import flat_row
-    from fib_rmsnorm.reports.summary import describe_summaries, summaries_json, summary_rows
-    from fib_rmsnorm.reports.text.csv_text import csv_text
+    from fib_rmsnorm.reports.ranking import describe_summaries, summary_records
+    from fib_rmsnorm.reports.text.data import csv_text, json_text
 
     summaries = summarize(results)
-    if chosen is Format.CSV:
-        write_or_print(csv_text([flat_row(row) for row in summary_rows(summaries)]), output)
-    elif chosen is Format.JSON:
-        write_or_print(summaries_json(summaries), output)
+    if chosen in (Format.CSV, Format.JSON):
+        as_text = csv_text if chosen is Format.CSV else json_text
+        write_or_print(as_text(summary_records(summaries)), output)
     else:
         write_parts(list(describe_summaries(summaries)), chosen, output)
 
@@ -139,56 +140,40 @@ def _report_summary(results: list[SectionResults], chosen: Format, output: Path 
 def _report_differences(found: TraceSet, against: str, chosen: Format, output: Path | None) -> None:
     from fib_rmsnorm.analysis.comparing.outputs import find_failures, find_output_differences
     from fib_rmsnorm.analysis.traffic import read_definitions
-    from fib_rmsnorm.reports.records.differences import (
-        describe_differences,
-        describe_failures,
-        differences_json,
-        flat_differences,
-    )
+    from fib_rmsnorm.reports.differences import describe_differences, describe_failures, difference_records
     from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.reports.text.csv_text import csv_text
+    from fib_rmsnorm.reports.text.data import csv_text, json_text
 
     differences = find_output_differences(found.records, against, found.solutions)
     failed = describe_failures(find_failures(found.records, differences))
     definitions = read_definitions({each.record.definition for each in differences}, found.roots)
-    if chosen is Format.CSV:
-        write_or_print(csv_text(flat_differences(differences, definitions)), output)
-    elif chosen is Format.JSON:
-        write_or_print(differences_json(differences, definitions), output)
+    if chosen in (Format.CSV, Format.JSON):
+        as_text = csv_text if chosen is Format.CSV else json_text
+        write_or_print(as_text(difference_records(differences, definitions)), output)
+        for line in failed:
+            stderr().print(line)
     else:
         write_parts([*describe_differences(differences, definitions), *failed], chosen, output)
-        return
-    for line in failed:
-        stderr().print(line)
 
 
 def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:
     from fib_rmsnorm.analysis.findings import analyze
     from fib_rmsnorm.analysis.traffic import read_definitions
-    from fib_rmsnorm.analysis.ulp_histogram import read_ulps
     from fib_rmsnorm.reports.charts import make_charts
     from fib_rmsnorm.reports.page import PageSection
 
     definitions = read_definitions({section.definition for section in results}, found.roots)
-    return [
-        PageSection(each, make_charts(each, read_ulps(result.record for result in each.results.results)))
-        for each in analyze(results, definitions)
-    ]
+    return [PageSection(each, make_charts(each)) for each in analyze(results, definitions)]
 
 
 def _draw(sections: list[PageSection], folder: Path) -> None:
     from fib_rmsnorm.reports.charts import number_series
-    from fib_rmsnorm.reports.charts.plots import draw, file_name
-    from fib_rmsnorm.reports.results import section_title
+    from fib_rmsnorm.reports.plots import draw
     from fib_rmsnorm.reports.text.console import stderr
 
     numbers = number_series(chart for each in sections for chart in each.charts)
     try:
-        paths = [
-            path
-            for each in sections
-            for path in draw(each.charts, folder, file_name(section_title(each.findings.results)), numbers)
-        ]
+        paths = [path for each in sections for path in draw(each.charts, folder, each.title, numbers)]
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
     stderr().print(f"Wrote {len(paths)} charts to {folder}")

@@ -35,8 +35,7 @@ def command(
 
     with ProgressBar(doing="reading"):
         from fib_rmsnorm.registry import Registry
-        from fib_rmsnorm.registry.catalogue import Catalogue
-        from fib_rmsnorm.registry.lookup import find_record
+        from fib_rmsnorm.registry.catalogue import Catalogue, find_record
         from fib_rmsnorm.reports.text.console import echo, stdout
 
         catalogue = Catalogue.read(Registry.find(root))

@@ -120,18 +120,17 @@ def command(
         with importing():
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-            from fib_rmsnorm.registry.sources.kernel_source import read_fitting
+            from fib_rmsnorm.registry.sources.draft import draft_solution
 
             registry = Registry.find_or_shipped(root)
             wanted = choose_definition(registry, kernel, definition)
-            if not kernel.is_dir() and (not watch or not kernel.exists()):
-                read_fitting(registry, kernel, wanted, entry, is_destination)  # tells a wrong source at once
+            if not watch or not kernel.exists():  # tells a wrong source at once
+                draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags.split())
 
             from fib_rmsnorm.cli.try_printer import TryPrinter
             from fib_rmsnorm.evaluation.run_config import RunConfig
             from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
             from fib_rmsnorm.machine.devices import choose_devices
-            from fib_rmsnorm.registry.sources.draft import draft_solution
 
         settings = make_settings(rtol=rtol, atol=atol)
         if watch:
@@ -150,7 +149,6 @@ def command(
                 fork_server=fork_server,
             )
             watch_kernel(session, registry, file, timed=not check, as_json=json)
-        draft = draft_solution(registry, kernel, wanted, entry, is_destination, flags.split())
         trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check, file=kernel)
         config = RunConfig(settings, timeout, registry.root)
         printer = TryPrinter(trial, bar, is_timed=not check, as_json=json)

@@ -29,14 +29,16 @@ def command(
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar(doing="checking"):
-        from fib_rmsnorm.registry import find_root
+        from fib_rmsnorm.registry.layout import find_root
         from fib_rmsnorm.registry.validation import validate
+        from fib_rmsnorm.reports.exchange import finding_line, verdict_line
         from fib_rmsnorm.reports.text.console import echo, stdout
-        from fib_rmsnorm.reports.validation import finding_line, validation_json, verdict_line
+        from fib_rmsnorm.reports.text.data import json_text, pick
 
         validation = validate(folder or find_root(root), published_only=published)
     if json:
-        echo(validation_json(validation))
+        record = {**pick(validation, "root", "counts", "findings"), "valid": validation.is_valid}
+        echo(json_text(record), end="")
     else:
         for finding in validation.findings:
             stdout().print(finding_line(finding))

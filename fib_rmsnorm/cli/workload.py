@@ -76,7 +76,7 @@ def command(
         everything = sorted([*kept, *workloads], key=partial(_sizes_of, wanted)) if kept else workloads
         path = registry.write_workloads(wanted, everything)
     if removed := others if replace else []:
-        stderr().print(_describe_removed(registry, wanted, removed))
+        stderr().print(_describe_removed(registry, removed))
     if json:
         echo(json_module.dumps([workload.model_dump(mode="json") for workload in workloads], indent=2))
         return
@@ -90,18 +90,15 @@ def command(
     console.print(f"Wrote {path.relative_to(registry.root)}{note}")
 
 
-def _describe_removed(registry: Registry, definition: Definition, removed: list[Workload]) -> str:
-    """Say how many Workloads were removed, how many Traces refer to them, and how to get them back."""
-    from fib_rmsnorm.registry.workload_generation import generating_command
+def _describe_removed(registry: Registry, removed: list[Workload]) -> str:
+    """Say how many Workloads were removed, and how many Traces refer to them."""
     from fib_rmsnorm.reports.text.units import count
 
     what = f"Removed {count(len(removed), 'Workload')}"
     left = _count_traces(registry, {workload.uuid for workload in removed})
     if not left:
         return f"{what}; no Trace refers to {'it' if len(removed) == 1 else 'them'}"
-    command = generating_command(definition, removed)
-    restore = f"; to restore: {command}" if command else ""
-    return f"{what} of {count(left, 'Trace')}, which validate rejects now{restore}"
+    return f"{what} of {count(left, 'Trace')}, which validate rejects now"
 
 
 def _count_traces(registry: Registry, uuids: set[str]) -> int:
@@ -138,7 +135,7 @@ def _generate(
     from fib_rmsnorm.evaluation.plan import fits
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import generate_workloads
-    from fib_rmsnorm.registry.validation.workloads import find_broken_constraints
+    from fib_rmsnorm.registry.validation.records import find_broken_constraints
     from fib_rmsnorm.registry.workload_generation import refuse_empty
 
     refuse_empty(definition)

@@ -11,7 +11,7 @@ from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
 from fib_rmsnorm.registry.sources.packing import FaultySources, read_current
-from fib_rmsnorm.registry.validation.workloads import find_broken_constraints
+from fib_rmsnorm.registry.validation.records import find_broken_constraints
 from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.schema import Definition, Solution, Workload
 

@@ -16,7 +16,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, choose_workloads
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition, named_definitions
 from fib_rmsnorm.registry.sources.draft import draft_solution, refuse_entry
-from fib_rmsnorm.registry.sources.packing import read_current
+from fib_rmsnorm.registry.sources.packing import read_current, require_packed
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, Solution, Trace, Workload
 
@@ -52,7 +52,7 @@ def plan_head_to_head(
     """
     current = read_current(registry)
     known = current.by_name
-    current.require((old, new))
+    require_packed(current.faulty, (old, new), known)
     for name in (old, new):
         if name not in known and not Path(name).exists():
             raise InputError(

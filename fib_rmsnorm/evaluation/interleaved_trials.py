@@ -28,11 +28,11 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Time,
     TimeChain,
     Timed,
-    TimingEnded,
     TimingPrepared,
 )
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.registry import bytes_moved
+from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.idle_check import wait_for_quiet
 from fib_rmsnorm.schema import Definition, Settings, Workload
 
@@ -156,7 +156,7 @@ class InterleavedTrials:
                 solution.attempt(self._time_hot)
             solution.attempt(self._time_as_called)
             solution.attempt(count_costs)
-        _attempt_all(everyone, lambda each: each.admitted.ask(EndTiming(), TimingEnded))
+        _attempt_all(everyone, lambda each: each.admitted.ask(EndTiming(), Done))
         outcome_of_reference, *outcomes = (each.failure or each.results for each in everyone)
         return outcomes, outcome_of_reference
 

@@ -48,6 +48,8 @@ def describe_performance(
         reference_latency_ms=of_reference.latency_ms,
         reference_low_ms=of_reference.interval.low,
         reference_high_ms=of_reference.interval.high,
+        reference_trial_scatter=of_reference.of_trials,
+        reference_pieces=_count_pieces(reference),
         speedup_factor=of_reference.latency_ms / latency_ms if latency_ms else 0.0,
         timer=results.prepared.timer,
         cold_l2=None if on_cpu else conditions.settings.l2 != "hot",
@@ -55,6 +57,7 @@ def describe_performance(
         disturbed_calls=calls.disturbed if on_cpu else None,
         trials=sum(map(bool, calls.trials_ms)),
         trial_medians_ms=[round(grouped_median(trial, tick), 9) for trial in calls.trials_ms if trial],
+        trial_scatter=scatter.of_trials,
         stopped_by=results.stopped_by,
         repeated_trials=[what for trial in results.trials for what in trial.repeated],
         latency_low_ms=scatter.interval.low,
@@ -64,7 +67,7 @@ def describe_performance(
         busy_ms=latency_ms
         if on_cpu
         else grouped_median([busy for trial in results.trials for busy in trial.busy_ms], tick),
-        pieces=round(median([pieces for trial in results.trials for pieces in trial.pieces])),
+        pieces=_count_pieces(results),
         launches=results.trials[-1].launches,
         queued=None if on_cpu else all(trial.queued for trial in results.trials),
         as_called_ms=grouped_median(results.as_called.span_ms, tick) if results.as_called else None,
@@ -87,6 +90,11 @@ def describe_performance(
             *_find_marks(scatter, conditions),
         ],
     )
+
+
+def _count_pieces(results: TrialResults) -> int:
+    """The number of kernels, copies and fills of a call."""
+    return round(median([pieces for trial in results.trials for pieces in trial.pieces]))
 
 
 def _find_marks(scatter: Scatter, conditions: Conditions) -> Iterator[str]:

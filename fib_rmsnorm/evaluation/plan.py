@@ -12,11 +12,11 @@ from fib_rmsnorm.evaluation.bench_records import BenchRecords
 from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
-from fib_rmsnorm.registry.lookup import axes_name
 from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, row_axis
 from fib_rmsnorm.registry.sources.packing import require_packed
-from fib_rmsnorm.registry.validation.workloads import find_workload_faults
+from fib_rmsnorm.registry.validation.records import find_workload_faults
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
+from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
 # A Workload needs about this many times the bytes of its tensors: for inputs, outputs, expected outputs, and float64
@@ -162,9 +162,8 @@ def _leave_out_unpacked(plan: Plan, records: BenchRecords, selection: Selection)
     names = filter(None, (*selection.solutions, selection.against))
     require_packed(records.faulty, names, records.solutions, chooses_all=not any(filters))
     for faulty in records.faulty:
-        may_serve = faulty.may_serve(selection.definitions, records.definitions)
-        is_by_them = any(fnmatch(faulty.author, glob) for glob in selection.authors or ("*",))
-        if faulty.may_be_among(selection.solutions) and may_serve and is_by_them:
+        may_be_among = faulty.may_be_among(selection.solutions, selection.definitions, records.definitions)
+        if may_be_among and any(fnmatch(faulty.author, glob) for glob in selection.authors or ("*",)):
             plan.skips.append(Skip(faulty.home, faulty.name, str(faulty.error), is_failure=True))
 
 

@@ -16,7 +16,8 @@ from fib_rmsnorm.schema import Trace
 class OutputFile:
     """The traces of one run: a JSON array in a `.json` file, or lines in a `.jsonl` file.
 
-    The first Trace replaces the file, which is complete and readable after every Trace. No other run may write it until
+    The first Trace replaces a `.jsonl` file. A `.json` file is written when this is closed; until then its Traces are
+    lines of `NAME.json.unfinished.jsonl` beside it, which a killed run leaves. No other run may write the file until
     this is closed. Raises InputError at once, rather than after hours, if the file cannot be written.
     """
 
@@ -26,24 +27,29 @@ class OutputFile:
         check_output(path)
         self._lock = OutputLock(path)
         self.path = path
-        self._records: list[str] = []
+        self._lines = path.with_name(f"{path.name}.unfinished.jsonl") if path.suffix == ".json" else path
+        self._is_empty = True
 
     def __enter__(self) -> OutputFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        try:
+            if self._lines != self.path and not self._is_empty:
+                records = self._lines.read_text(encoding="utf-8").rstrip("\n").replace("\n", ",\n")
+                write_atomic(self.path, f"[\n{records}\n]\n")
+                self._lines.unlink()
+        finally:
+            self._lock.release()
 
     def add(self, trace: Trace) -> None:
         """Add a Trace. It is on disk when this returns."""
         record = trace.model_dump_json()
-        self._records.append(record)
-        if self.path.suffix == ".json":
-            write_atomic(self.path, "[\n" + ",\n".join(self._records) + "\n]\n")
-        elif len(self._records) == 1:
-            write_atomic(self.path, record + "\n")
+        if self._is_empty:
+            write_atomic(self._lines, record + "\n")
+            self._is_empty = False
         else:
-            append_line(self.path, record)
+            append_line(self._lines, record)
 
 
 class Recorder:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
 from fib_rmsnorm.analysis.loading import load_traces
-from fib_rmsnorm.analysis.peaks import peak_of
 from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.traffic import peak_of
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.schema import Difference
 

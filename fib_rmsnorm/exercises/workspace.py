@@ -10,9 +10,8 @@ from fib_rmsnorm.exercises.exercise import STAND_IN, Exercise
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry, generate_workloads, pack
 from fib_rmsnorm.registry.layout import is_registry
-from fib_rmsnorm.registry.shipped import shipped_registry
+from fib_rmsnorm.registry.shipped import copy_new, shipped_registry, staged_registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.staging import copy_new, staged_registry
 from fib_rmsnorm.schema import Definition
 
 

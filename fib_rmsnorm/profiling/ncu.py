@@ -14,8 +14,14 @@ from fib_rmsnorm.building.folder_lock import held
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.profiling.tool_process import ToolRun, read_report, run_tool
-from fib_rmsnorm.profiling.watched_process import prepare_call, python_command, require_gpu
+from fib_rmsnorm.profiling.tool_process import (
+    ToolRun,
+    prepare_call,
+    python_command,
+    read_report,
+    require_gpu,
+    run_tool,
+)
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _SCALES = {

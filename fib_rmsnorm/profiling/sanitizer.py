@@ -13,8 +13,7 @@ from pathlib import Path
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.profiling.tool_process import run_tool
-from fib_rmsnorm.profiling.watched_process import prepare_call, python_command, require_gpu
+from fib_rmsnorm.profiling.tool_process import prepare_call, python_command, require_gpu, run_tool
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _LINE = re.compile(r"^={8,}(.*)$", re.MULTILINE)

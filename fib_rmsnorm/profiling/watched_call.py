@@ -1,21 +1,38 @@
-"""The call that a tool watches: a Solution, once, with the inputs of a Workload."""
+"""The process that a tool watches: it confines itself, and then calls a Solution once with the inputs of a Workload.
+
+It does so before torch is imported, whose libraries start threads: a thread that runs already would stay free. The
+library of NVIDIA's tool, which is loaded before Python, starts its threads with CUDA (seen with the tools' version
+2025.3).
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
+from fib_rmsnorm.sandbox.confinement import confine
+from fib_rmsnorm.sandbox.confinement.readable import find_readable
 
-from fib_rmsnorm.building import build_entry
-from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
-from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
-from fib_rmsnorm.schema import Definition, Solution, Workload
+if TYPE_CHECKING:
+    from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
+    from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
+
+
+def main() -> None:
+    """Run `profiled` or `sanitized`, the first argument, confined by the request in the file of the second."""
+    call, path = sys.argv.pop(1), sys.argv[1]
+    request = json.loads(Path(path).read_text(encoding="utf-8"))
+    readable, writable = [path, *request["readable"]], [request["own"], request["cache"]]
+    confine(find_readable(), readable, writable, reads_counters=request["reads_counters"])
+    os.environ["HOME"] = request["own"]
+    tempfile.tempdir = None  # chosen anew: what is readable depended on it
+    {"profiled": profiled, "sanitized": sanitized}[call](_make_target(request))
 
 
 @dataclass(frozen=True)
@@ -28,9 +45,16 @@ class CallTarget:
     device: str
 
 
-def read_target(path: Path) -> CallTarget:
-    """Build the Solution and make the inputs that the request in a file names."""
-    request = json.loads(path.read_text(encoding="utf-8"))
+def _make_target(request: dict[str, Any]) -> CallTarget:
+    """Build the Solution and make the inputs that the request names."""
+    import torch
+
+    from fib_rmsnorm.building import build_entry
+    from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
+    from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
+    from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
+    from fib_rmsnorm.schema import Definition, Solution, Workload
+
     definition = Definition.model_validate(request["definition"])
     solution = Solution.model_validate(request["solution"])
     workload = Workload.model_validate(request["workload"])
@@ -47,9 +71,8 @@ def read_target(path: Path) -> CallTarget:
     )
 
 
-def profiled() -> None:
-    """Call what the first argument's file names, between the start and the stop of ncu's profiler."""
-    target = read_target(Path(sys.argv[1]))
+def profiled(target: CallTarget) -> None:
+    """Call it between the start and the stop of ncu's profiler."""
     call = target.caller.bind(target.inputs, target.outputs)
     call()  # compiles, tunes and allocates
     target.caller.synchronize()
@@ -59,12 +82,15 @@ def profiled() -> None:
 
 
 def _counted(device: str) -> AbstractContextManager[object]:
+    import torch
+
     return nullcontext() if device == "cpu" else torch.cuda.profiler.profile()
 
 
-def sanitized() -> None:
-    """Call what the first file names, with tensors that nothing surrounds, and then make the second file."""
-    target = read_target(Path(sys.argv[1]))
+def sanitized(target: CallTarget) -> None:
+    """Call it with tensors that nothing surrounds, and then make the file of the last argument."""
+    import torch
+
     # An allocation for each output, of its size: the tool sees neither red zones nor the inside of an allocation.
     target.outputs.tensors[:] = [torch.empty_like(tensor) for tensor in target.outputs.tensors]
     target.caller.bind(target.inputs, target.outputs)()

@@ -6,40 +6,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.registry.layout import Layout, find_root
     from fib_rmsnorm.registry.registry import Registry
     from fib_rmsnorm.registry.sources.packing import pack
     from fib_rmsnorm.registry.workload_generation import (
-        DEFAULT_BATCH_SIZES,
         bytes_moved,
+        choose_workloads,
         generate_workloads,
         tensor_bytes,
     )
 
 # Names are imported on first use: the path rules need no schema, which takes a quarter of a second.
 _HOME_OF = {
-    "DEFAULT_BATCH_SIZES": "workload_generation",
-    "Layout": "layout",
     "Registry": "registry",
     "bytes_moved": "workload_generation",
     "choose_workloads": "workload_generation",
-    "find_root": "layout",
     "generate_workloads": "workload_generation",
     "pack": "sources.packing",
     "tensor_bytes": "workload_generation",
 }
 
-__all__ = [
-    "DEFAULT_BATCH_SIZES",
-    "Layout",
-    "Registry",
-    "bytes_moved",
-    "choose_workloads",
-    "find_root",
-    "generate_workloads",
-    "pack",
-    "tensor_bytes",
-]
+__all__ = ["Registry", "bytes_moved", "choose_workloads", "generate_workloads", "pack", "tensor_bytes"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,16 +1,22 @@
-"""All records of a registry, read once, with its Solutions as their sources are now."""
+"""All records of a registry, read once, with its Solutions as their sources are now; find one by its name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.selection import choose, choose_solutions
-from fib_rmsnorm.registry.sources.packing import FaultySources, read_current
-from fib_rmsnorm.schema import Definition, Solution, Trace, digest
+from fib_rmsnorm.registry.selection import choose, choose_solutions, name_others
+from fib_rmsnorm.registry.sources.packing import FaultySources, read_current, require_packed
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
+from fib_rmsnorm.schema import Definition, Solution, Trace, digest, trace_id
+
+_SHORTEST_PREFIX = 4
+_MOST_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -77,3 +83,81 @@ class Catalogue:
             ],
             faulty=[each for each in self.faulty if each.may_be_among(solutions)],
         )
+
+
+def find_record(catalogue: Catalogue, name: str) -> Definition | Solution | Trace:
+    """Find the record that `name` names; a Workload is returned as a Trace without a Solution.
+
+    - a Definition's or Solution's name;
+    - `SOLUTION@WORKLOAD`: the newest Trace of a Solution on a Workload;
+    - `DEFINITION@WORKLOAD`: a Workload; here and above, WORKLOAD is the start of a uuid, or a title
+      (`batch=8`, `batch=8,eps=0.1`);
+    - the start of a Workload's uuid or a Trace's id, at least 4 characters.
+
+    Raises InputError with similar names for a name that is unknown or ambiguous, and for sources that cannot be packed.
+    """
+    named = catalogue.definitions.get(name) or catalogue.solutions.get(name)
+    if named is not None:
+        return named
+    owner, at, workload = name.rpartition("@")
+    if at:
+        return _find_on_workload(catalogue, owner, workload)
+    require_packed(catalogue.faulty, [name], catalogue.solutions)
+    return _find_by_prefix(catalogue, name)
+
+
+def _find_on_workload(catalogue: Catalogue, owner: str, workload: str) -> Trace:
+    if owner in catalogue.definitions:
+        records = [record for record in catalogue.workloads if record.definition == owner]
+    else:
+        records = [trace for trace in catalogue.traces if trace.solution == owner]
+        if not records and owner not in catalogue.solutions:
+            raise _unknown(catalogue, owner)
+    found = [record for record in records if _is_workload(record, workload)]
+    if not found:
+        there = _names(records)
+        what = "Workload" if owner in catalogue.definitions else "Trace"
+        raise InputError(f"{owner} has no {what} at {workload!r} (available: {', '.join(there) or 'none'})")
+    if len(names := _names(found)) > 1:
+        raise _ambiguous(f"{owner}@{workload}", (show_name(owner, name) for name in names))
+    return max(found, key=lambda record: record.evaluation.timestamp if record.evaluation else "")
+
+
+def _find_by_prefix(catalogue: Catalogue, name: str) -> Trace:
+    prefix = name.lower()
+    if len(prefix) < _SHORTEST_PREFIX:
+        raise _unknown(catalogue, name)
+    found = {r.workload.uuid: r for r in catalogue.workloads if r.workload.uuid.lower().startswith(prefix)}
+    found.update({trace_id(t): t for t in catalogue.traces if trace_id(t).startswith(prefix)})
+    if not found:
+        raise _unknown(catalogue, name)
+    if len(found) > 1:
+        raise _ambiguous(name, found)
+    return next(iter(found.values()))
+
+
+def _names(records: Iterable[Trace]) -> list[str]:
+    """What tells the Workloads of the records from each other, as one word each."""
+    titles = title_workloads(NamedWorkload.of(record.workload) for record in records)
+    return [title.replace(" ", "") for title in titles.values()]
+
+
+def _is_workload(record: Trace, name: str) -> bool:
+    """Whether `name` is the start of the Workload's uuid, or its title in any order: all its axes, and what else."""
+    named = NamedWorkload.of(record.workload)
+    if "=" not in name:
+        return len(name) >= _SHORTEST_PREFIX and named.uuid.lower().startswith(name.lower())
+    parts = set(re.split(r"[,\s]+", name.strip()))
+    axes, full = (set(title.split(", ")) for title in (named.title(), named.title(has_scalars=True, has_uuid=True)))
+    return axes <= parts <= full
+
+
+def _ambiguous(name: str, candidates: Iterable[str]) -> InputError:
+    names = list(dict.fromkeys(candidates))
+    more = ", ..." if len(names) > _MOST_SHOWN else ""
+    return InputError(f"{name!r} is ambiguous: {', '.join(names[:_MOST_SHOWN])}{more}")
+
+
+def _unknown(catalogue: Catalogue, name: str) -> InputError:
+    names = [*catalogue.definitions, *catalogue.solutions]
+    return InputError(f"no Definition, Solution, Workload or Trace is named {name!r} ({name_others(name, names)})")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.staging import copy_new, staged_registry
+from fib_rmsnorm.registry.shipped import copy_new, staged_registry
 from fib_rmsnorm.registry.store import append_lines
-from fib_rmsnorm.schema import SafetensorsInput, Trace
+from fib_rmsnorm.schema import SafetensorsInput, Solution, Trace
 
 _NO_AUTHOR = "unknown"
 """The author of Traces whose Solution is missing."""
@@ -26,25 +25,24 @@ def export(catalogue: Catalogue, blobs: dict[str, Path], target: Path) -> None:
     record's Definition is missing.
     """
     with staged_registry(target) as staging:
-        for write in record_writes(Registry(staging), catalogue, catalogue):
-            write()
+        write_records(Registry(staging), catalogue, catalogue)
         for path, source in blobs.items():
             (staging / path).parent.mkdir(parents=True, exist_ok=True)
             copy_new(source, staging / path)
 
 
-def record_writes(registry: Registry, new: Catalogue, known: Catalogue) -> Iterator[Callable[[], object]]:
-    """Functions that add new records to a registry, each by writing one file.
+def write_records(registry: Registry, new: Catalogue, known: Catalogue) -> None:
+    """Add new records to a registry; `known` holds the Definitions and Solutions that they name.
 
-    `known` holds the Definitions and Solutions that the records name. Raises InputError for a record that names others.
+    Raises InputError, before it writes any, for a record that names another Definition.
     """
     check_references(known, new)
     op_types = {name: definition.op_type for name, definition in known.definitions.items()}
     authors = {solution.name: solution.author for solution in known.solutions.values()}
     for definition in new.definitions.values():
-        yield partial(registry.write_definition, definition)
+        registry.write_definition(definition)
     for solution in new.solutions.values():
-        yield partial(registry.write_solution, solution, op_types[solution.definition])
+        registry.write_solution(solution, op_types[solution.definition])
     lines: dict[Path, list[str]] = defaultdict(list)
     for record in new.workloads:
         path = registry.layout.workload_file(op_types[record.definition], record.definition)
@@ -54,18 +52,18 @@ def record_writes(registry: Registry, new: Catalogue, known: Catalogue) -> Itera
         path = registry.layout.trace_file(author, op_types[trace.definition], trace.definition)
         lines[path].append(trace.model_dump_json())
     for path, records in lines.items():
-        yield partial(append_lines, path, records, registry.root)
+        append_lines(path, records, registry.root)
 
 
 def check_references(known: Catalogue, new: Catalogue) -> None:
     """Raise InputError for a record whose Definition is unknown: its place in the dataset would be unknown too."""
-    named: list[tuple[str, str]] = [(f"Solution {each.name}", each.definition) for each in new.solutions.values()]
-    named += [("a Workload", each.definition) for each in new.workloads]
-    named += [(f"a Trace of {each.solution}", each.definition) for each in new.traces]
-    for what, definition in named:
-        if definition not in known.definitions:
+    records: list[Solution | Trace] = [*new.solutions.values(), *new.workloads, *new.traces]
+    for record in records:
+        if record.definition not in known.definitions:
+            of = f" of {record.solution}" if isinstance(record, Trace) and record.solution else ""
             raise InputError(
-                f"{what} belongs to the unknown Definition {definition!r}; for details, run: fib-rmsnorm validate"
+                f"a {type(record).__name__}{of} belongs to the unknown Definition {record.definition!r}; for details,"
+                " run: fib-rmsnorm validate"
             )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
 
@@ -40,46 +39,22 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
-@dataclass(frozen=True)
 class Layout:
     """The paths of a registry rooted at `root`."""
 
-    root: Path
-
-    @property
-    def definitions(self) -> Path:
-        """Folder of Definitions."""
-        return self.root / "definitions"
-
-    @property
-    def solutions(self) -> Path:
-        """Folder of Solutions and their sources."""
-        return self.root / "solutions"
-
-    @property
-    def workloads(self) -> Path:
-        """Folder of Workloads."""
-        return self.root / "workloads"
-
-    @property
-    def traces(self) -> Path:
-        """Folder of Traces."""
-        return self.root / "traces"
-
-    @property
-    def published(self) -> Path:
-        """Folder of the Traces that come with the registry."""
-        return self.traces / PUBLISHED
-
-    @property
-    def registry_file(self) -> Path:
-        """Path of the file that names the main Definition."""
-        return self.root / "registry.toml"
-
-    @property
-    def winners(self) -> Path:
-        """Path of the table by which a model's norms choose their kernels."""
-        return self.root / "winners.json"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.definitions = root / "definitions"
+        self.solutions = root / "solutions"
+        """Solutions and their sources."""
+        self.workloads = root / "workloads"
+        self.traces = root / "traces"
+        self.published = self.traces / PUBLISHED
+        """The Traces that come with the registry."""
+        self.registry_file = root / "registry.toml"
+        """Names the main Definition."""
+        self.winners = root / "winners.json"
+        """The table by which a model's norms choose their kernels."""
 
     def definition(self, op_type: str, name: str) -> Path:
         """Path of a Definition's JSON."""

@@ -8,8 +8,7 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import Layout, list_definitions
 from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION, name_others
-from fib_rmsnorm.registry.store import write_atomic
-from fib_rmsnorm.registry.toml_file import read_toml
+from fib_rmsnorm.registry.store import read_toml, write_atomic
 
 _KEY = "main_definition"
 _COMMENT = "# The Definition that commands are about if they name none: the one that `fib-rmsnorm define` made last."

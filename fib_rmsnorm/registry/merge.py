@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import filecmp
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.export import check_references, export, find_blobs, record_writes
+from fib_rmsnorm.registry.export import check_references, export, find_blobs, write_records
+from fib_rmsnorm.registry.files.regular_files import MOST_ARRAY
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.store import copy_file
-from fib_rmsnorm.registry.trace_file import Unknown, find_unknown, read_trace_file
+from fib_rmsnorm.registry.store import copy_file, describe, read_jsonl, read_text
+from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.schema import Trace, trace_id
 
 Keep = Literal["ours", "theirs"]
-Item = TypeVar("Item", bound=BaseModel)
-Key = TypeVar("Key")
+Kind = Literal["definition", "solution", "workload", "trace", "file"]
+Keyed = dict[Kind, dict[Any, Any]]
+"""By kind and by key: records, and the paths of files of tensors."""
 
 
 @dataclass(frozen=True)
 class Conflict:
     """Two records, or two tensor files, with the same name and different content."""
 
-    kind: Literal["definition", "solution", "workload", "trace", "file"]
+    kind: Kind
     name: str
     ours: Path
     theirs: Path
@@ -38,87 +39,68 @@ class Conflict:
     """The fields that differ."""
 
 
-@dataclass
 class Merger:
     """Merges registries into a first one, record by record; changes nothing on disk until `write`."""
 
-    ours: Registry
-    keep: Keep | None = None
-    """Which of two conflicting records to keep."""
-    conflicts: list[Conflict] = field(default_factory=list)
-    added: Counter[str] = field(default_factory=Counter)
-    same: Counter[str] = field(default_factory=Counter)
-    """The number of records of each kind that the first registry already has."""
-    unknown: list[Unknown] = field(default_factory=list)
-    """What Traces of a file name and no registry has; then nothing may be written."""
-
-    def __post_init__(self) -> None:
-        self._all = _read(self.ours)
-        self._new = Catalogue({}, {}, [], [])
-        self._blobs = find_blobs(self.ours, self._all.workloads)
-        self._new_blobs: dict[str, Path] = {}
-        self._traces = {_identity(trace): trace for trace in self._all.traces}
-        self._workloads = {(each.definition, each.workload.uuid): each for each in self._all.workloads}
+    def __init__(self, ours: Registry, keep: Keep | None = None) -> None:
+        self.ours = ours
+        self.keep = keep
+        """Which of two conflicting records to keep."""
+        self.conflicts: list[Conflict] = []
+        self.added: Counter[str] = Counter()
+        self.same: Counter[str] = Counter()
+        """The number of records of each kind that the first registry already has."""
+        self._all = _read(ours)
+        self._new: Keyed = {kind: {} for kind in self._all}
 
     def add(self, theirs: Registry) -> None:
         """Compare another registry with the records so far. Raises InputError for a record that cannot be read."""
-        other = _read(theirs)
-        self._add("definition", theirs.root, other.definitions.items(), self._all.definitions, self._new.definitions)
-        self._add("solution", theirs.root, other.solutions.items(), self._all.solutions, self._new.solutions)
-        workloads = (((each.definition, each.workload.uuid), each) for each in other.workloads)
-        fresh: dict[tuple[str, str], Trace] = {}
-        self._add("workload", theirs.root, workloads, self._workloads, fresh)
-        self._new.workloads.extend(fresh.values())
-        self._add_traces(theirs.root, other.traces)
-        self._add_blobs(theirs, find_blobs(theirs, other.workloads))
+        self._add(theirs.root, _read(theirs))
 
     def add_files(self, paths: Iterable[Path]) -> None:
-        """Compare the Traces of files with the records so far. Raises InputError for what is not a Trace."""
-        found = {path: read_trace_file(path) for path in paths}
-        different = {_identity(trace): trace for traces in found.values() for trace in traces}
-        known = Catalogue(self._all.definitions, self._all.solutions, [*self._workloads.values()], [])
-        self.unknown += find_unknown(different.values(), known)  # of all files at once: what they share is told once
-        for path, traces in found.items():
-            self._add_traces(path, traces)
+        """Compare the Traces of files with the records so far.
 
-    def _add_traces(self, place: Path, traces: Iterable[Trace]) -> None:
-        found: dict[tuple[str, ...], Trace] = {}
-        self._add("trace", place, ((_identity(each), each) for each in traces), self._traces, found)
-        self._new.traces.extend(found.values())
+        Raises InputError for what is not a Trace, and for Traces that name what no registry has.
+        """
+        for path in paths:
+            traces = _read_trace_file(path)
+            for trace in traces:
+                self._require_known(path, trace)
+            self._add(path, {"trace": _keyed_traces(traces)})
 
-    def _add(
-        self,
-        kind: Literal["definition", "solution", "workload", "trace"],
-        place: Path,
-        items: Iterable[tuple[Key, Item]],
-        known: dict[Key, Item],
-        new: dict[Key, Item],
-    ) -> None:
-        for key, item in items:
-            mine = known.get(key)
-            if mine is None:
-                known[key] = new[key] = item
-                self.added[kind] += 1
-            elif differs := _differences(mine, item):
-                self.conflicts.append(Conflict(kind, _name(item), self.ours.root, place, differs))
-                if self.keep == "theirs":
-                    known[key] = item
-            else:
-                self.same[kind] += 1
+    def _add(self, place: Path, records: Keyed) -> None:
+        for kind, items in records.items():
+            for key, item in items.items():
+                mine = self._all[kind].get(key)
+                if mine is None and kind == "file" and (self.ours.root / key).exists():
+                    mine = self.ours.root / key
+                if mine is None:
+                    self._all[kind][key] = self._new[kind][key] = item
+                    self.added[kind] += 1
+                elif differs := _differences(mine, item):
+                    self.conflicts.append(Conflict(kind, _name(key, item), self.ours.root, place, differs))
+                    if self.keep == "theirs":
+                        self._all[kind][key] = item
+                else:
+                    self.same[kind] += 1
 
-    def _add_blobs(self, theirs: Registry, blobs: dict[str, Path]) -> None:
-        for path, source in blobs.items():
-            there = self.ours.root / path
-            mine = self._blobs.get(path) or (there if there.exists() else None)
-            if mine is None:
-                self._blobs[path] = self._new_blobs[path] = source
-                self.added["file"] += 1
-            elif not filecmp.cmp(mine, source, shallow=False):
-                self.conflicts.append(Conflict("file", path, self.ours.root, theirs.root, ("content",)))
-                if self.keep == "theirs":
-                    self._blobs[path] = source
-            else:
-                self.same["file"] += 1
+    def _require_known(self, path: Path, trace: Trace) -> None:
+        """Raise InputError for a Trace of a file that names what the registries lack, or have otherwise."""
+        solution = self._all["solution"].get(trace.solution)
+        workload = self._all["workload"].get((trace.definition, trace.workload.uuid))
+        if trace.definition not in self._all["definition"]:
+            what, remedy = f"Definition {trace.definition}", "create it by: fib-rmsnorm define"
+        elif solution is None or solution.definition != trace.definition:
+            what, remedy = f"Solution {trace.solution}", "add its sources, and run: fib-rmsnorm solve --definitions '*'"
+        elif workload is None or workload.workload != trace.workload:
+            what = f"Workload {trace.workload.uuid[:8]} of {trace.definition} ({axes_name(trace)})"
+            remedy = "add it by: fib-rmsnorm workload"
+        else:
+            return
+        raise InputError(
+            f"{path}: a Trace names {what}, which the registries lack; {remedy}, or merge the registry that has it;"
+            " nothing was written"
+        )
 
     def write(self, into: Path | None = None) -> None:
         """Add the new records to the first registry, or write all records to `into`, a new folder.
@@ -126,48 +108,77 @@ class Merger:
         The first registry only gains records. Its files are complete at any time, and merging again after a crash
         adds the missing records. The new folder is written completely or not at all.
         """
+        everything = _make_catalogue(self._all)
         if into is not None:
-            whole = Catalogue(
-                self._all.definitions, self._all.solutions, [*self._workloads.values()], [*self._traces.values()]
-            )
-            export(whole, self._blobs, into)
+            export(everything, self._all["file"], into)
             return
         root = self.ours.root
-        writes: list[Callable[[], object]] = [
-            partial(copy_file, source, root / path, root) for path, source in self._new_blobs.items()
-        ]
-        writes += record_writes(self.ours, self._new, self._all)
-        done = 0
         try:
-            for done, write in enumerate(writes):  # noqa: B007 - read below
-                write()
+            for path, source in self._new["file"].items():
+                copy_file(source, root / path, root)
+            write_records(self.ours, _make_catalogue(self._new), everything)
         except InputError as error:
-            told = f"; {done} of {len(writes)} files were written: to add the rest, merge again" if done else ""
-            raise InputError(f"{error}{told}") from None
+            raise InputError(f"{error}; what was written before stays: to add the rest, merge again") from None
 
 
-def _read(registry: Registry) -> Catalogue:
+def _read(registry: Registry) -> Keyed:
     """Read a registry whole. Raises InputError for sources that cannot be packed, and for an unknown Definition."""
     found = Catalogue.read(registry)
     for sources in found.faulty:
         raise sources.error
     check_references(found, found)
-    return found
+    return {
+        "definition": found.definitions,
+        "solution": found.solutions,
+        "workload": {(each.definition, each.workload.uuid): each for each in found.workloads},
+        "trace": _keyed_traces(found.traces),
+        "file": find_blobs(registry, found.workloads),
+    }
 
 
-def _identity(trace: Trace) -> tuple[str, ...]:
-    """The key by which two Traces are the same: the id of the evaluation, or the whole record without one."""
-    return (trace_id(trace),) if trace.evaluation else (trace.model_dump_json(),)
+def _keyed_traces(traces: Iterable[Trace]) -> dict[str, Trace]:
+    """By the id of the evaluation, or by the whole record without one."""
+    return {trace_id(trace) if trace.evaluation else trace.model_dump_json(): trace for trace in traces}
 
 
-def _name(item: BaseModel) -> str:
-    if isinstance(item, Trace):
-        return trace_id(item) if item.evaluation else f"{item.definition}, {item.workload.uuid}"
-    return str(getattr(item, "name", ""))
+def _make_catalogue(records: Keyed) -> Catalogue:
+    workloads, traces = ([*records[kind].values()] for kind in ("workload", "trace"))
+    return Catalogue(records["definition"], records["solution"], workloads, traces)
 
 
-def _differences(mine: BaseModel, theirs: BaseModel) -> tuple[str, ...]:
+def _read_trace_file(path: Path) -> list[Trace]:
+    """Read a .json array or a .jsonl file. Raises InputError for what is not a Trace, and for a file without any."""
+    if path.suffix == ".jsonl":
+        traces = read_jsonl(path, Trace)
+    elif path.suffix == ".json":
+        try:
+            text = read_text(path, most=MOST_ARRAY)
+            traces = TypeAdapter(list[Trace]).validate_json(text) if text.strip() else []
+        except ValidationError as error:
+            raise InputError(f"{path}: {describe(error)}") from None
+    else:
+        raise InputError(f"{path} is neither a registry nor a .json or .jsonl file of Traces")
+    if not traces:
+        raise InputError(f"no Traces in {path}")
+    workloads = sum(trace.evaluation is None or trace.solution is None for trace in traces)
+    if workloads:
+        raise InputError(
+            f"{path}: {workloads} of {len(traces)} records are not Traces: they lack a solution or an evaluation;"
+            " to merge Workloads, name the registry that holds them"
+        )
+    return traces
+
+
+def _name(key: Any, item: BaseModel | Path) -> str:
+    if isinstance(item, Trace) and not item.evaluation:
+        return f"{item.definition}, {item.workload.uuid}"
+    return str(key)
+
+
+def _differences(mine: BaseModel | Path, theirs: BaseModel | Path) -> tuple[str, ...]:
     """The fields that differ; for sources, the files that differ. Descriptions are ignored."""
+    if isinstance(mine, Path) or isinstance(theirs, Path):
+        return () if filecmp.cmp(str(mine), str(theirs), shallow=False) else ("content",)
     ours, others = (one.model_dump(mode="json", exclude={"description"}) for one in (mine, theirs))
     return tuple(_walk("", ours, others))
 

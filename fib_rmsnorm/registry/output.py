@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import check_regular
 from fib_rmsnorm.registry.layout import follow_links, registry_folder_of
 
 
@@ -25,34 +23,18 @@ def check_output(path: Path) -> None:
     for place in (target, Path(os.path.normpath(path.absolute()))):  # a registry's folders may be links
         if folder := registry_folder_of(place):
             raise InputError(f"--output {path}: {folder} holds the registry's own files; choose another folder")
-    if fault := _find_fault(path):
-        raise InputError(f"--output {path}: {fault}")
+    try:
+        check_regular(path, path.stat())
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise InputError(f"--output {path}: cannot write: {error.strerror}") from None
+    except InputError as error:
+        raise InputError(f"--output {error}; without --output, results are printed") from None
     if not target.parent.is_dir():
         raise InputError(f"--output {path}: no such folder: {target.parent}")
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise InputError(f"--output {path}: cannot write to the folder {target.parent}")
-
-
-def _find_fault(path: Path) -> str | None:
-    """Describe why an existing `path` must not be replaced; None if it may be."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return f"cannot write: {error.strerror}"
-    if stat.S_ISDIR(found.st_mode):
-        return "is a folder"
-    # /dev/stdout is a regular file if the shell redirects stdout to one.
-    if not stat.S_ISREG(found.st_mode) or any(os.path.samestat(found, each) for each in _standard_streams()):
-        return "is not a regular file; without --output, results are printed"
-    return None
-
-
-def _standard_streams() -> Iterator[os.stat_result]:
-    for descriptor in (1, 2):
-        with suppress(OSError):  # closed
-            yield os.fstat(descriptor)
 
 
 class OutputLock:

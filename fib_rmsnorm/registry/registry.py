@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.files.regular_files import find_files, read_lines
+from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import Layout, find_root, is_source
 from fib_rmsnorm.registry.main_definition import find_main_definition
 from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.shipped import find_or_shipped
-from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, remove_file, write_atomic
+from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
 Named = TypeVar("Named", Definition, Solution)
@@ -86,7 +86,7 @@ class Registry:
             ]
 
     def _workload_files(self, definition: str) -> list[Path]:
-        """All files that may hold Workloads of a Definition: one lies in another folder if its op_type has changed."""
+        """The files that may hold Workloads of a Definition: one, unless datasets were mixed by hand."""
         paths = find_files(self.layout.workloads, "*.jsonl")
         return [path for path in paths if path.stem == definition or path.is_dir()]  # a link to a folder is refused
 
@@ -110,30 +110,13 @@ class Registry:
         return path
 
     def write_workloads(self, definition: Definition, workloads: list[Workload]) -> Path:
-        """Replace a Definition's Workloads, in whatever files they lie, and return the path of the one they lie in."""
-        path = self.layout.workload_file(definition.op_type, definition.name)
-        records = [Trace(definition=definition.name, workload=workload) for workload in workloads]
-        new = [record.model_dump_json() + "\n" for record in records]
+        """Replace a Definition's Workloads, and return the path of the file in which they lie."""
+        records = (Trace(definition=definition.name, workload=workload) for workload in workloads)
         with locked(writing=[self.root]):
-            files = self._workload_files(definition.name)
-            left = {file: self._lines_besides(definition.name, file) for file in files}
-            write_atomic(path, "".join([*new, *left.pop(path, [])]), self.root)
-            for other, lines in left.items():  # after the new ones are written, so that a crash loses none
-                if lines:
-                    write_atomic(other, "".join(lines), self.root)
-                else:
-                    remove_file(other, self.root)
+            usual = self.layout.workload_file(definition.op_type, definition.name)
+            path = next(iter(self._workload_files(definition.name)), usual)
+            write_atomic(path, "".join(f"{record.model_dump_json()}\n" for record in records), self.root)
         return path
-
-    def _lines_besides(self, definition: str, path: Path) -> list[str]:
-        """The lines of a file of Workloads that hold anything but Workloads of this Definition."""
-        lines = [line for _, line in read_lines(path, self.root) if line.strip()]
-        records = read_jsonl(path, Trace, self.root)  # a torn last line is none
-        return [
-            line.decode().rstrip("\n") + "\n"
-            for line, record in zip(lines, records, strict=False)
-            if record.definition != definition or not record.is_workload_trace()
-        ]
 
     def append_trace(self, trace: Trace, author: str, op_type: str) -> Path:
         """Append a Trace; it is on disk when this returns."""

@@ -11,10 +11,11 @@ import json
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -30,6 +31,11 @@ from fib_rmsnorm.registry.files.regular_files import (
     read_lines,
 )
 from fib_rmsnorm.registry.layout import follow_links
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -47,13 +53,6 @@ def copy_file(source: Path, path: Path, root: Path) -> None:
     """Replace `path` in a registry with a copy of `source`, as `write_atomic` does."""
     with open_regular(source) as data:
         _replace(path, root, lambda file: shutil.copyfileobj(data, file, 1 << 20))
-
-
-def remove_file(path: Path, root: Path) -> None:
-    """Remove a file of a registry. Raises InputError if it cannot be removed."""
-    with _writing(path, root), enter_folder(path.parent, root) as folder:
-        os.unlink(path.name, dir_fd=folder)
-        os.fsync(folder)
 
 
 def _replace(path: Path, root: Path | None, fill: Callable[[BinaryIO], object]) -> None:
@@ -170,19 +169,16 @@ def read_jsonl(path: Path, model: type[Model], root: Path | None = None) -> list
 
     Raises InputError that names the file, the line and the first fault.
     """
-    return list(_parse_lines(path, model, root))
-
-
-def _parse_lines(path: Path, model: type[Model], root: Path | None) -> Iterator[Model]:
+    found = []
     for number, line in read_lines(path, root):
         if not line.strip():
             continue
         try:
-            yield model.model_validate_json(line)
+            found.append(model.model_validate_json(line))
         except ValidationError as error:
-            if not line.endswith(b"\n") and not is_json(line):
-                return
-            raise InputError(f"{path}:{number}: {describe(error)}") from None
+            if line.endswith(b"\n") or is_json(line):
+                raise InputError(f"{path}:{number}: {describe(error)}") from None
+    return found
 
 
 def read_text(path: Path, root: Path | None = None, most: int = MOST_RECORD) -> str:
@@ -191,6 +187,15 @@ def read_text(path: Path, root: Path | None = None, most: int = MOST_RECORD) -> 
         return read_bytes(path, root, most).decode()
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8 text") from None
+
+
+def read_toml(path: Path, root: Path, most: int = MOST_RECORD) -> dict[str, Any]:
+    """Read a TOML file. Raises InputError if it is not TOML, and as `read_text` does."""
+    text = read_text(path, root, most)
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # of integers with thousands of digits, it is not TOML's own
+        raise InputError(f"{path}: {error}") from None
 
 
 def describe(error: ValidationError) -> str:

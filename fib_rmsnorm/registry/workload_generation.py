@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from ctypes import c_float
 from itertools import product
-from shlex import join
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import default_scalars, default_sizes
@@ -23,8 +22,6 @@ MOST_ROWS = 2**31 - 1
 
 # Any fixed value works; changing it would rename every generated Workload.
 _NAMESPACE = uuid.UUID("6f2c1f0e-2b43-5c0c-9a66-3d8a3f1f4c11")
-
-_INTEGERS = ("int", "uint")
 
 
 def generate_workloads(
@@ -69,37 +66,26 @@ def choose_workloads(
     sizes. Those of a Definition whose other sizes and scalars nobody knows are the registered ones of these sizes.
     Raises InputError if one is missing, or if one has empty tensors.
     """
-    chosen = _choose_workloads(definition, registered, batch_sizes, usual)
-    for each in chosen:
-        refuse_empty(definition, each)
-    return chosen
-
-
-def _choose_workloads(
-    definition: Definition, registered: Sequence[Workload], batch_sizes: Sequence[int], usual: Sequence[int]
-) -> list[Workload]:
+    axis, undetermined = row_axis(definition), list_undetermined(definition)
     if registered and not batch_sizes and not usual:
         by_sizes: dict[tuple[int, ...], Workload] = {}
         for each in registered:
             by_sizes.setdefault(tuple(each.axes.values()), each)
-        return list(by_sizes.values())
-    axis = row_axis(definition)
-    undetermined = list_undetermined(definition)
-    if not undetermined:
-        return generate_workloads(definition, batch_sizes or (usual or DEFAULT_BATCH_SIZES if axis else None))
-    found = [each for each in registered if not batch_sizes or each.axes.get(axis or "") in batch_sizes]
-    there = {each.axes.get(axis or "") for each in found}
-    missing = [f" of {axis}={size}" for size in batch_sizes if size not in there]
-    if missing or not found:
-        sizes = ["--batch-sizes", ",".join(map(str, batch_sizes))] if batch_sizes else []
-        named = [
-            word
-            for name in undetermined
-            for word in (("--axes", f"{name}=SIZES") if name in definition.var_axes else ("--set", f"{name}=VALUE"))
-        ]
-        command = join(["fib-rmsnorm", "workload", "--definition", definition.name, *sizes, *named])
-        raise InputError(f"{definition.name}: has no Workload{''.join(missing[:1])}; to add one, run: {command}")
-    return found
+        chosen = [*by_sizes.values()]
+    elif not undetermined:
+        chosen = generate_workloads(definition, batch_sizes or (usual or DEFAULT_BATCH_SIZES if axis else None))
+    else:
+        chosen = [each for each in registered if not batch_sizes or each.axes.get(axis or "") in batch_sizes]
+        there = {each.axes.get(axis or "") for each in chosen}
+        missing = [f" of {axis}={size}" for size in batch_sizes if size not in there]
+        if missing or not chosen:
+            raise InputError(
+                f"{definition.name}: has no Workload{''.join(missing[:1])}; add one with a value of"
+                f" {', '.join(undetermined)}, by: fib-rmsnorm workload --definition {definition.name}"
+            )
+    for each in chosen:
+        refuse_empty(definition, each)
+    return chosen
 
 
 def _choose_sizes(
@@ -168,22 +154,15 @@ def _as_scalar(name: str, spec: TensorSpec, value: float) -> float:
     dtype = spec.dtype.value
     if dtype == "bool":
         fits, what = isinstance(value, bool), "true or false"
-    elif dtype.startswith(_INTEGERS):
+    elif dtype.startswith(("int", "uint")):
         fits, what = isinstance(value, int) and not isinstance(value, bool), "an integer"
     else:
-        as_float = float(value) if dtype == "float64" else _as_float32(value)
+        as_float = float(value) if dtype == "float64" else c_float(value).value
         fits = not isinstance(value, bool) and math.isfinite(as_float) and (as_float == 0) == (value == 0)
         what, value = f"0 or a finite {dtype}", value if isinstance(value, bool) else float(value)
     if not fits:
         raise InputError(f"{name} must be {what}, not {value}")
     return value
-
-
-def _as_float32(value: float) -> float:
-    try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
-    except OverflowError:
-        return float("inf")
 
 
 def _make_workload(definition: Definition, axes: dict[str, int], scalars: Mapping[str, float]) -> Workload:
@@ -197,27 +176,6 @@ def _make_workload(definition: Definition, axes: dict[str, int], scalars: Mappin
     }
     identity = uuid.uuid5(_NAMESPACE, json.dumps(request, sort_keys=True))
     return Workload(axes=axes, inputs=inputs, uuid=str(identity))
-
-
-def generating_command(definition: Definition, workloads: Sequence[Workload]) -> str | None:
-    """The command that adds exactly these Workloads; None if no single command does."""
-    sizes = {name: list(dict.fromkeys(each.axes.get(name, 0) for each in workloads)) for name in definition.var_axes}
-    given = {name: value.value for name, value in workloads[0].inputs.items() if isinstance(value, ScalarInput)}
-    try:
-        if generate_workloads(definition, axes=sizes, scalars=given) != list(workloads):
-            return None
-    except InputError:
-        return None
-    words = ["fib-rmsnorm", "workload", "--definition", definition.name]
-    rows = row_axis(definition)
-    for name, values in sizes.items():
-        told = ",".join(map(str, values))
-        words += ["--batch-sizes", told] if name == rows else ["--axes", f"{name}={told}"]
-    usual = {name: scalar.value for name, scalar in default_scalars(definition).items()}
-    for name, value in given.items():
-        if value != usual.get(name):
-            words += ["--set", f"{name}={str(value).lower()}"]
-    return " ".join(words)
 
 
 def find_empty_axis(definition: Definition, workload: Workload | None = None) -> str | None:

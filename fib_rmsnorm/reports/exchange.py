@@ -1,21 +1,22 @@
-"""What an export wrote, or a merge added, in words."""
+"""What an export wrote, a merge added, or a validation found, in words."""
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from shlex import join
+from typing import Any
 
 from rich.text import Text
 
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.merge import Conflict, Merger
-from fib_rmsnorm.registry.trace_file import Unknown
+from fib_rmsnorm.registry.validation import Finding, Validation
+from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.units import count
 
-_NAMED = 5
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _NOUNS = {
     "definition": "Definition",
     "solution": "Solution",
@@ -49,15 +50,6 @@ def conflict_line(conflict: Conflict) -> Text:
     )
 
 
-def unknown_line(unknown: Unknown) -> Text:
-    """What Traces of a file name and no registry has, and what to do."""
-    named, more = unknown.names[:_NAMED], len(unknown.names) - _NAMED
-    names = f"{', '.join(named)}{f' and {more} more' if more > 0 else ''}"
-    noun = f"{_NOUNS[unknown.kind]}{'s' * (len(unknown.names) > 1)}"
-    named_by = f"named by {count(unknown.traces, 'Trace')}"
-    return Text.assemble(("unknown: ", "bold red"), f"{noun} {names}, {named_by}: {unknown.remedy}")
-
-
 def merge_line(merger: Merger, folders: Sequence[Path], into: Path | None, *, written: bool) -> Text:
     """The outcome in one line; of a conflict, with the commands that resolve it."""
     added = {kind: number for kind in _NOUNS if (number := merger.added[kind])}
@@ -79,17 +71,27 @@ def merge_line(merger: Merger, folders: Sequence[Path], into: Path | None, *, wr
     return Text(f"Would {'write' if into else 'add'} to {where} {told}{already}")
 
 
-def merge_json(merger: Merger, into: Path | None, *, written: bool) -> str:
-    """The same as JSON."""
-    record = {
-        "into": str(into or merger.ours.root),
+def merge_record(merger: Merger, into: Path | None, *, written: bool) -> dict[str, Any]:
+    """The same for JSON."""
+    return {
+        "into": into or merger.ours.root,
         "written": written,
-        "added": dict(merger.added),
-        "same": dict(merger.same),
-        "unknown": [asdict(each) for each in merger.unknown],
         "kept": merger.keep,
-        "conflicts": [
-            {**asdict(each), "ours": str(each.ours), "theirs": str(each.theirs)} for each in merger.conflicts
-        ],
+        **pick(merger, "added", "same", "conflicts"),
     }
-    return json.dumps(record, indent=2)
+
+
+def finding_line(finding: Finding) -> Text:
+    """One finding in one line, `path:line: error: message`, which editors can jump to."""
+    place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
+    message = " ".join(finding.message.split())
+    return Text.assemble(f"{place}: ", (f"{finding.level}:", _STYLES[finding.level]), f" {message}")
+
+
+def verdict_line(validation: Validation) -> Text:
+    """What was checked, and whether it is sound."""
+    levels = Counter(sorted(finding.level for finding in validation.findings))
+    found = ", ".join(count(levels[level], level) for level in levels)
+    checked = ", ".join(count(number, kind[:-1].capitalize()) for kind, number in validation.counts.items())
+    verdict = ("Valid", "green") if validation.is_valid else ("Not valid", "bold red")
+    return Text.assemble(verdict, f": {checked}" + (f"; {found}" if found else ""))

@@ -1,25 +1,27 @@
-"""Winners and leaderboards as tables."""
+"""Winners and leaderboards as tables: of each Workload, of all Definitions, and of what `deploy` wrote."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.analysis.ranking import Contest, Ranking
+from fib_rmsnorm.analysis.summary import Match, Summary
+from fib_rmsnorm.languages import title_of
+from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.results import baseline_column, latency_cell, section_title
+from fib_rmsnorm.reports.results import baseline_column, latency_cell, section_title, share_of_copy
+from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import (
-    count,
-    estimate_record,
-    finite,
-    format_apart,
-    format_change,
-    format_percent,
-    format_ratio,
-)
+from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_percent, format_ratio
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.deployment.winner_table import MeasuredShape, WinnerTable
+
+_CONTEST_COLUMNS = ("workload", "winner", ">latency", ">of copy", ">speedup")
+_SUMMARY_COLUMNS = ("definition", "workload", "fastest", "language", ">latency", ">of copy")
+_PEER_COLUMNS = ("fastest peer", ">latency", ">times as fast", "")
 
 
 def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
@@ -53,48 +55,24 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
 
 def winners_grid(ranking: Ranking) -> Grid:
     """The winner of each Workload, and who is as fast."""
-    return Grid(
-        (
-            *(
-                "workload",
-                "winner",
-                ">latency",
-                ">of copy",
-                ">speedup",
-                baseline_column(ranking.section),
-                ">apart",
-                "tied with",
-            ),
-        ),
-        [_contest_row(contest) for contest in ranking.contests],
+    columns = (*_CONTEST_COLUMNS, baseline_column(ranking.section), ">apart", "tied with")
+    return Grid(columns, [_contest_row(contest) for contest in ranking.contests])
+
+
+def _contest_row(contest: Contest) -> Sequence[str]:
+    winner = contest.winner
+    if winner is None:
+        return (contest.workload.title, "none", *[""] * 6)
+    return (
+        contest.workload.title,
+        winner.label,
+        latency_cell(winner.record),
+        share_of_copy(winner.record),
+        format_ratio(winner.speedup.value) if winner.speedup else "",
+        format_ratio(winner.over_baseline.value) if winner.over_baseline else "",
+        f"up to {format_apart(contest.apart)}" if contest.apart is not None else "",
+        ", ".join(result.label for result in contest.ties),
     )
-
-
-def summarize_ranking(ranking: Ranking) -> str:
-    """Who wins most often, how far the winners are from the copy, and how many Workloads nobody wins."""
-    total = count(len(ranking.contests), "Workload")
-    if not ranking.decided:
-        return f"No winner on any of {total}."
-    most = max(each.wins for each in ranking.standings)
-    names = " and ".join(each.label for each in ranking.standings if each.wins == most)
-    undecided = len(ranking.contests) - ranking.decided
-    told = (
-        f"Most wins and ties: {names}, on {most} of {total}.",
-        _winners_share(ranking.contests),
-        f"Nobody wins on {undecided}." if undecided else "",
-    )
-    return " ".join(filter(None, told))
-
-
-def _winners_share(contests: Sequence[Contest]) -> str:
-    winners = [(each.winner.record.percent_of_copy, each.workload.title) for each in contests if each.winner]
-    shares = [(percent, title) for percent, title in winners if percent]
-    if not shares:
-        return ""
-    (low, worst), (high, best) = min(shares), max(shares)
-    if worst == best:
-        return f"The winner reaches {format_percent(low)} of the copy's speed."
-    return f"The winners reach {format_percent(low)} ({worst}) to {format_percent(high)} ({best}) of the copy's speed."
 
 
 def describe_left_out(contests: Sequence[Contest]) -> Iterator[Doubt]:
@@ -107,48 +85,41 @@ def describe_left_out(contests: Sequence[Contest]) -> Iterator[Doubt]:
         yield Doubt(f"Left out: {label} at {'; '.join(titles)} ({why})")
 
 
-def _contest_row(contest: Contest) -> Sequence[str]:
-    winner = contest.winner
-    if winner is None:
-        return (contest.workload.title, "none", "", "", "", "", "", "")
-    record, over = winner.record, winner.over_baseline
-    return (
-        contest.workload.title,
-        winner.label,
-        latency_cell(record),
-        format_percent(record.percent_of_copy) if record.percent_of_copy else "",
-        format_ratio(winner.speedup.value) if winner.speedup else "",
-        format_ratio(over.value) if over else "",
-        f"up to {format_apart(contest.apart)}" if contest.apart is not None else "",
-        ", ".join(result.label for result in contest.ties),
-    )
+def summarize_ranking(ranking: Ranking) -> str:
+    """Who wins most often, how far the winners are from the copy, and how many Workloads nobody wins."""
+    total = count(len(ranking.contests), "Workload")
+    if not ranking.decided:
+        return f"No winner on any of {total}."
+    most = max(each.wins for each in ranking.standings)
+    names = " and ".join(each.label for each in ranking.standings if each.wins == most)
+    told = [f"Most wins and ties: {names}, on {most} of {total}."]
+    winners = [(each.winner.record.percent_of_copy, each.workload.title) for each in ranking.contests if each.winner]
+    if shares := [(percent, title) for percent, title in winners if percent]:
+        (low, worst), (high, best) = min(shares), max(shares)
+        ends = f"{format_percent(low)} ({worst}) to {format_percent(high)} ({best})" if worst != best else ""
+        told.append(f"The winners reach {ends or format_percent(low)} of the copy's speed.")
+    if undecided := len(ranking.contests) - ranking.decided:
+        told.append(f"Nobody wins on {undecided}.")
+    return " ".join(told)
 
 
-def rankings_json(rankings: Sequence[Ranking]) -> str:
+def ranking_records(rankings: Sequence[Ranking]) -> list[dict[str, Any]]:
     """The same in numbers."""
-    return json.dumps([_record(ranking) for ranking in rankings], indent=2) + "\n"
-
-
-def _record(ranking: Ranking) -> dict[str, Any]:
-    conditions = ranking.section.conditions
-    return {
-        "definition": ranking.section.definition,
-        "hardware": conditions.hardware,
-        "timer": conditions.timer,
-        "clock_mhz": conditions.clock,
-        "cold_l2": conditions.cold_l2,
-        **conditions.settings._asdict(),
-        "workloads": [{**contest.workload.identity, **contest_record(contest)} for contest in ranking.contests],
-        "leaderboard": [
-            {
-                "solution": each.label,
-                "mean_behind": each.mean_behind,
-                "won_or_tied": each.wins,
-                "workloads": each.workloads,
-            }
-            for each in ranking.standings
-        ],
-    }
+    return [
+        {
+            "definition": ranking.section.definition,
+            **pick(conditions, "hardware", "timer", "cold_l2"),
+            "clock_mhz": conditions.clock,
+            **conditions.settings._asdict(),
+            "workloads": [{**each.workload.identity, **contest_record(each)} for each in ranking.contests],
+            "leaderboard": [
+                {"solution": each.label, "won_or_tied": each.wins, **pick(each, "mean_behind", "workloads")}
+                for each in ranking.standings
+            ],
+        }
+        for ranking in rankings
+        for conditions in [ranking.section.conditions]
+    ]
 
 
 def contest_record(contest: Contest) -> dict[str, Any]:
@@ -156,18 +127,97 @@ def contest_record(contest: Contest) -> dict[str, Any]:
     winner = contest.winner
     return {
         "winner": winner.record.solution if winner else None,
-        "latency_ms": winner.record.latency_ms if winner else None,
-        "percent_of_copy": winner.record.percent_of_copy if winner else None,
-        "speedup": estimate_record(winner.speedup) if winner else None,
+        **pick(winner.record if winner else None, "latency_ms", "percent_of_copy"),
+        **pick(winner, "speedup"),
         "tied_with": [result.record.solution for result in contest.ties],
-        "apart": finite(contest.apart),
+        "apart": contest.apart,
         "left_out": [
-            {
-                "solution": each.result.record.solution,
-                "label": each.result.label,
-                "why": each.why,
-                "latency_ms": each.result.record.latency_ms,
-            }
+            {**pick(each.result.record, "solution", "latency_ms"), "label": each.result.label, "why": each.why}
             for each in contest.left_out
         ],
     }
+
+
+def describe_summaries(summaries: Sequence[Summary]) -> Iterator[Part]:
+    """The fastest Solution of each Definition beside the fastest peer: a table for each device."""
+    for summary in summaries:
+        yield Heading(
+            f"{count(len({each.definition for each in summary.matches}), 'Definition')} on {summary.hardware}"
+        )
+        yield Grid((*_SUMMARY_COLUMNS, *_PEER_COLUMNS), [_match_row(match) for match in summary.matches])
+        yield _count_verdicts(summary)
+        conditions = dict.fromkeys(match.conditions.removeprefix(f"{summary.hardware}, ") for match in summary.matches)
+        yield f"Measured with {'; '.join(conditions)}."
+        for match in summary.matches:
+            for side in (match.own, match.peers):
+                if side.winner and (reasons := side.winner.record.noisy):
+                    yield Doubt(f"Noisy: {show_name(side.winner.label, match.workload.title)}: {'; '.join(reasons)}")
+    yield (
+        "Peers: Solutions by the author baseline. Times as fast: the fastest peer's latency over the fastest other's;"
+        " a tie: the 95% interval of the ratio, with what medians drift from run to run, holds 1."
+    )
+    yield POINTER
+
+
+def _match_row(match: Match) -> Sequence[str]:
+    own, peer, ratio = match.own.winner, match.peers.winner, match.times_as_fast
+    return (
+        match.definition,
+        match.workload.title,
+        own.label if own else "none",
+        title_of(own.record.language) if own else "",
+        latency_cell(own.record) if own else "",
+        share_of_copy(own.record) if own else "",
+        peer.label if peer else "none",
+        latency_cell(peer.record) if peer else "",
+        format_ratio(ratio.value) if ratio else "",
+        f"tie, up to {format_apart(ratio.apart)} apart" if ratio and match.verdict == "tie" else match.verdict or "",
+    )
+
+
+def _count_verdicts(summary: Summary) -> str:
+    total = len(summary.matches)
+    faster, alike, slower = (summary.count(verdict) for verdict in ("faster", "tie", "slower"))
+    told = f"Faster than all peers on {faster} of {count(total, 'Workload')}, a tie on {alike}, slower on {slower}"
+    unknown = total - faster - alike - slower
+    return f"{told}, not known on {unknown}." if unknown else f"{told}."
+
+
+def summary_records(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
+    """A row for each Workload of each Definition on each device, in numbers."""
+    return [_match_record(summary, match) for summary in summaries for match in summary.matches]
+
+
+def _match_record(summary: Summary, match: Match) -> dict[str, Any]:
+    own, peer = (side.winner.record if side.winner else None for side in (match.own, match.peers))
+    ratio = pick(match.times_as_fast, "value", "low", "high", "apart")
+    return {
+        "definition": match.definition,
+        "hardware": summary.hardware,
+        "conditions": match.conditions,
+        **match.workload.identity,
+        "fastest": own.solution if own else None,
+        **pick(own, "author", "language", "latency_ms", "percent_of_copy"),
+        "fastest_peer": peer.solution if peer else None,
+        "peer_latency_ms": peer.latency_ms if peer else None,
+        "times_as_fast": ratio["value"],
+        "times_as_fast_low": ratio["low"],
+        "times_as_fast_high": ratio["high"],
+        "verdict": match.verdict,
+        "apart": ratio["apart"],
+    }
+
+
+def describe_winners(table: WinnerTable) -> Iterator[str]:
+    """What a model's norms choose: a line for each operator and measured shape."""
+    for operator, winners in table.operators.items():
+        kinds = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in winners.unmeasured.items())
+        yield f"{operator}, where nothing was measured: {kinds or 'torch'}"
+        for device, shapes in winners.measured.items():
+            yield from (f"  {device}, {each.shape}: {_shape_text(each)}" for each in shapes)
+
+
+def _shape_text(measured: MeasuredShape) -> str:
+    first = measured.candidates[0]
+    faster = f" (faster, by another author: {measured.faster_elsewhere})" if measured.faster_elsewhere else ""
+    return f"{first.solution} {first.latency_us:.3g} us{faster}"

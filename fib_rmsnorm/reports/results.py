@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
+from fib_rmsnorm.analysis.estimate import Estimate, RunLatency, recorded
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
-from fib_rmsnorm.reports.chain.chain_columns import CHAIN_COLUMNS, chain_cells, chain_doubts, chain_row, has_chains
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.text.csv_text import csv_text
+from fib_rmsnorm.reports.text.control_characters import harmless
+from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
 from fib_rmsnorm.reports.text.tables import Grid
 from fib_rmsnorm.reports.text.units import (
-    assignments,
     count,
-    estimate_record,
     format_bandwidth,
     format_either_side,
     format_latency,
@@ -27,87 +25,52 @@ from fib_rmsnorm.reports.text.units import (
     format_ratio,
 )
 
-_COLUMNS = (
-    "solution",
-    "language",
-    ">latency",
-    *CHAIN_COLUMNS,
-    ">bandwidth",
-    ">of copy",
-    ">of peak",
-    ">speedup",
-    "",  # the baseline's
-    ">host",
-    "",
-)
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the results; `>` before its title aligns it to the right."""
+
+    title: str
+    text: Callable[[Result], str]
+    value: Callable[[Result], float | str | None]
+    """By which a browser sorts; None comes last."""
 
 
-def describe_results(sections: Sequence[SectionResults], superseded: int) -> Iterator[Part]:
-    """A table for each Workload, section by section, and what to know about them."""
-    for section in sections:
-        yield Heading(section_title(section))
-        yield from workload_grids(section)
-        yield _legend(section)
-        if any(result.record.by_reference for result in section.results):
-            yield "Judged by the reference alone, on the Workload's inputs: no known operator computes the same."
-        for each in section.workloads:
-            for result in each.results:
-                name = show_name(result.record.solution, each.title)
-                if result.record.is_native and result.record.noisy:
-                    yield Doubt(f"Noisy: {name}: {'; '.join(result.record.noisy)}")
-                yield from chain_doubts(result.record, name)
-    yield POINTER
-    if superseded:
-        left_out = count(superseded, "older Trace")
-        yield f"{left_out} left out: for each Solution, Workload and conditions only the newest counts."
+def result_columns(section: SectionResults) -> list[Column]:
+    """What the table and the page tell of a result; those that have nothing to tell of any are left out."""
+    columns = [
+        _text("solution", lambda result: result.label),
+        _text("language", lambda result: title_of(result.record.language)),
+        Column(
+            ">latency", lambda r: latency_cell(r.record), lambda r: r.record.latency_ms if r.record.passed else None
+        ),
+        Column(">in a graph", lambda r: _chained_cell(r.record), lambda r: r.record.chained_latency_ms),
+        Column(">dependent", lambda r: _dependent_cell(r.record), lambda r: r.record.dependent_latency_ms),
+        _number(">bandwidth", lambda result: result.bandwidth_gb_per_s, format_bandwidth),
+        Column(">of copy", lambda r: share_of_copy(r.record), lambda r: r.record.percent_of_copy),
+        _number(">of peak", lambda result: result.percent_of_peak, format_percent),
+        _number(">speedup", lambda result: _ratio(result.speedup), format_ratio),
+        _number(baseline_column(section), lambda result: _ratio(result.over_baseline), format_ratio),
+        _number(">host", lambda result: result.record.host_overhead_us, lambda us: format_latency(us / 1e3)),
+        _text("", lambda result: result.mark),
+    ]
+    return [column for column in columns if any(map(column.text, section.results))]
 
 
-def _legend(section: SectionResults) -> str:
-    """What the columns mean."""
-    has_intervals = any(result.record.latency_low_ms is not None for result in section.results)
-    latency = (
-        "the median, ± half its 95% interval where that is over 2%"
-        if has_intervals
-        else "as recorded, without an interval"
-    )
-    rivals = "Speedup: times as fast as the reference."
-    if section.baseline:
-        rivals = f"{rivals} {baseline_column(section).removeprefix('>').capitalize()}: as {section.baseline}."
-    over = any((result.percent_of_peak or 0) > 100 for result in section.results)
-    peak = " Of peak: over 100% where L2 kept a part of the bytes from the memory." if over else ""
-    chained = ""
-    if has_chains(result.record for result in section.results):
-        chained = " In a graph: what a call adds to a CUDA graph. Dependent: by programmatic dependent launch."
-    several = ""
-    if any(each.is_of_several_runs for each in section.workloads):
-        several = " Measured in several runs: each result is compared with the reference and the copy of its own."
-    return f"Latency: {latency}. {rivals}{several}{peak}{chained}"
+def _text(title: str, text: Callable[[Result], str]) -> Column:
+    return Column(title, text, text)
 
 
-def section_title(section: SectionResults) -> str:
-    """`rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2`."""
-    return f"{section.definition} on {section.conditions.text}"
+def _number(title: str, value: Callable[[Result], float | None], form: Callable[[float], str]) -> Column:
+    def text(result: Result) -> str:
+        number = value(result)
+        return form(number) if number is not None else ""
+
+    return Column(title, text, value)
 
 
-def empty_name(section: SectionResults) -> str:
-    """The name of what measures the floor of a launch."""
-    return "An empty call" if section.conditions.timer == "cpu_clock" else "An empty kernel"
-
-
-def workload_grids(section: SectionResults) -> Iterator[Grid]:
-    """A table for each Workload."""
-    for each in section.workloads:
-        bounds = {
-            "Reference": _bound_cell(each.reference),
-            "A copy of the same bytes": _bound_cell(each.copy),
-            empty_name(section): format_latency(each.empty_ms) if each.empty_ms else "",
-        }
-        rows: list[Sequence[str]] = [
-            (name, "", bound, *[""] * (len(_COLUMNS) - 3)) for name, bound in bounds.items() if bound
-        ]
-        rows += [_row(result) for result in each.results]
-        columns = [name or baseline_column(section) for name in _COLUMNS[:-1]]
-        yield Grid((*columns, ""), rows, title=f"Benchmark Results ({each.title})")
+def _ratio(ratio: Estimate | None) -> float | None:
+    return ratio.value if ratio else None
 
 
 def baseline_column(section: SectionResults) -> str:
@@ -115,17 +78,14 @@ def baseline_column(section: SectionResults) -> str:
     return ">vs torch" if section.baseline and "torch" in section.baseline else ">vs baseline"
 
 
-def _bound_cell(bound: RunLatency | None) -> str:
-    return _cell(bound.ms, bound.interval_ms) if bound else ""
-
-
-def _cell(latency_ms: float, interval_ms: Estimate | None) -> str:
-    return f"{format_latency(latency_ms)} {format_either_side(interval_ms)}".rstrip()
+def number_cell(latency_ms: float | None, interval: Estimate | None) -> str:
+    """`137 us ±9%`; nothing where it is not known."""
+    return f"{format_latency(latency_ms)} {format_either_side(interval)}".rstrip() if latency_ms is not None else ""
 
 
 def latency_cell(record: TraceRecord) -> str:
     """`137 us ±9%`; nothing for what failed or was not timed."""
-    return _cell(record.latency_ms, record.interval_ms) if record.latency_ms and record.passed else ""
+    return number_cell(record.latency_ms, record.interval_ms) if record.latency_ms and record.passed else ""
 
 
 def share_of_copy(record: TraceRecord) -> str:
@@ -133,90 +93,127 @@ def share_of_copy(record: TraceRecord) -> str:
     return format_percent(record.percent_of_copy) if record.is_native and record.percent_of_copy else ""
 
 
-def _row(result: Result) -> Sequence[str]:
-    record = result.record
-    return (
-        result.label,
-        title_of(record.language),
-        latency_cell(record),
-        *chain_cells(record),
-        format_bandwidth(result.bandwidth_gb_per_s) if result.bandwidth_gb_per_s else "",
-        share_of_copy(record),
-        format_percent(result.percent_of_peak) if result.percent_of_peak else "",
-        _ratio(result.speedup),
-        _ratio(result.over_baseline),
-        format_latency(record.host_overhead_us / 1e3) if record.host_overhead_us is not None else "",
-        result.mark,
-    )
+def _chained_cell(record: TraceRecord) -> str:
+    if record.chain_refused:
+        return "not captured"
+    latency_ms = record.chained_latency_ms
+    return number_cell(latency_ms, recorded(latency_ms, record.chained_low_ms, record.chained_high_ms))
 
 
-def _ratio(ratio: Estimate | None) -> str:
-    return format_ratio(ratio.value) if ratio else ""
+def _dependent_cell(record: TraceRecord) -> str:
+    latency_ms = record.dependent_latency_ms
+    return number_cell(latency_ms, recorded(latency_ms, record.dependent_low_ms, record.dependent_high_ms))
+
+
+def section_title(section: SectionResults) -> str:
+    """`rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2`."""
+    return f"{section.definition} on {section.conditions.text}"
+
+
+def describe_results(sections: Sequence[SectionResults], superseded: int) -> Iterator[Part]:
+    """A table for each Workload, section by section, and what to know about them."""
+    for section in sections:
+        yield Heading(section_title(section))
+        columns = result_columns(section)
+        for each in section.workloads:
+            yield _workload_grid(section, each, columns)
+        yield " ".join(_legend(section, columns))
+        if any(result.record.by_reference for result in section.results):
+            yield "Judged by the reference alone, on the Workload's inputs: no known operator computes the same."
+        for each in section.workloads:
+            for result in each.results:
+                yield from _doubts(result.record, show_name(result.record.solution, each.title))
+    yield POINTER
+    if superseded:
+        left_out = count(superseded, "older Trace")
+        yield f"{left_out} left out: for each Solution, Workload and conditions only the newest counts."
+
+
+def _workload_grid(section: SectionResults, workload: WorkloadResults, columns: Sequence[Column]) -> Grid:
+    """The results, below what bounds them."""
+    empty = "An empty call" if section.conditions.timer == "cpu_clock" else "An empty kernel"
+    bounds = {
+        "Reference": _bound_cell(workload.reference),
+        "A copy of the same bytes": _bound_cell(workload.copy),
+        empty: number_cell(workload.empty_ms or None, None),
+    }
+    titles = [column.title for column in columns]
+    rows = [
+        [{"solution": name, ">latency": bound}.get(title, "") for title in titles]
+        for name, bound in bounds.items()
+        if bound and ">latency" in titles
+    ]
+    rows += [[column.text(result) for column in columns] for result in workload.results]
+    return Grid(titles, rows, title=f"Benchmark Results ({workload.title})")
+
+
+def _bound_cell(bound: RunLatency | None) -> str:
+    return number_cell(bound.ms, bound.interval_ms) if bound else ""
+
+
+def _legend(section: SectionResults, columns: Sequence[Column]) -> Iterator[str]:
+    """What the columns mean."""
+    if any(result.record.latency_low_ms is not None for result in section.results):
+        yield "Latency: the median, ± half its 95% interval where that is over 2%."
+    else:
+        yield "Latency: as recorded, without an interval."
+    yield "Speedup: times as fast as the reference."
+    if section.baseline:
+        yield f"{baseline_column(section).removeprefix('>').capitalize()}: as {section.baseline}."
+    if any(each.is_of_several_runs for each in section.workloads):
+        yield "Measured in several runs: each result is compared with the reference and the copy of its own."
+    if any((result.percent_of_peak or 0) > 100 for result in section.results):
+        yield "Of peak: over 100% where L2 kept a part of the bytes from the memory."
+    if any(column.title == ">in a graph" for column in columns):
+        yield "In a graph: what a call adds to a CUDA graph. Dependent: by programmatic dependent launch."
+
+
+def _doubts(record: TraceRecord, name: str) -> Iterator[Doubt]:
+    """What no interval tells of the numbers, and why a call is not captured."""
+    if record.is_native and record.noisy:
+        yield Doubt(f"Noisy: {name}: {'; '.join(record.noisy)}")
+    if record.chain_refused:
+        yield Doubt(f"Not captured in a graph: {name}: {harmless(record.chain_refused)}")
+    if record.chain_noisy:
+        yield Doubt(f"Noisy: {name} in a graph: {'; '.join(record.chain_noisy)}")
 
 
 def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
-    """A row for each result, with numbers as they are."""
+    """A row for each result, with numbers as they are, for JSON and CSV."""
     return [
-        _flat(section, workload, result)
+        _row(section, workload, result)
         for section in sections
         for workload in section.workloads
         for result in workload.results
     ]
 
 
-def as_csv(sections: Sequence[SectionResults]) -> str:
-    """A row for each result; its axes and scalars are text, as in the tables."""
-    return csv_text([flat_row(row) for row in result_rows(sections)])
-
-
-def flat_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of which axes and scalars are text, for a CSV."""
-    return {**row, "axes": assignments(row["axes"]), "scalars": assignments(row["scalars"])}
-
-
-def as_json(sections: Sequence[SectionResults], superseded: int, side_by_side: list[dict[str, Any]]) -> str:
-    """The rows of the CSV, several devices side by side, and how many Traces were left out."""
-    record = {"superseded": superseded, "results": result_rows(sections), "side_by_side": side_by_side}
-    return json.dumps(record, indent=2) + "\n"
-
-
-def _flat(section: SectionResults, workload: WorkloadResults, result: Result) -> dict[str, Any]:
-    record, conditions = result.record, section.conditions
+def _row(section: SectionResults, workload: WorkloadResults, result: Result) -> dict[str, Any]:
+    record = result.record
+    speedup, over_baseline = (pick(ratio, "value", "low", "high") for ratio in (result.speedup, result.over_baseline))
     return {
         "definition": section.definition,
-        "hardware": conditions.hardware,
-        "timer": conditions.timer,
+        **pick(section.conditions, "hardware", "timer"),
         "clock_mhz": record.during_mhz,
-        "cold_l2": conditions.cold_l2,
+        "cold_l2": section.conditions.cold_l2,
         **workload.identity,
-        "solution": record.solution,
         "label": result.label,
-        "author": record.author,
-        "language": record.language,
-        "status": record.status,
+        **pick(record, "solution", "author", "language", "status"),
         "mark": result.mark,
-        "latency_ms": record.latency_ms,
-        "latency_low_ms": record.interval_ms.low if record.interval_ms else None,
-        "latency_high_ms": record.interval_ms.high if record.interval_ms else None,
-        "reference_latency_ms": record.reference_latency_ms,
-        **_ratio_fields("speedup", result.speedup),
+        **pick(record, "latency_ms", "latency_low_ms", "latency_high_ms", "reference_latency_ms"),
+        "speedup": speedup["value"],
+        "speedup_low": speedup["low"],
+        "speedup_high": speedup["high"],
         "baseline": section.baseline,
-        **_ratio_fields("vs_baseline", result.over_baseline),
-        "bytes_moved": record.bytes_moved,
-        "bandwidth_gb_per_s": result.bandwidth_gb_per_s,
-        "percent_of_copy": record.percent_of_copy if record.is_native else None,
-        "percent_of_peak": result.percent_of_peak,
-        "copy_ms": record.copy_ms,
-        "empty_ms": record.empty_ms,
-        "host_overhead_us": record.host_overhead_us,
-        "empty_host_us": record.empty_host_us,
-        **chain_row(record),
+        "vs_baseline": over_baseline["value"],
+        "vs_baseline_low": over_baseline["low"],
+        "vs_baseline_high": over_baseline["high"],
+        **pick(result, "bandwidth_gb_per_s", "percent_of_peak"),
+        **pick(record, "bytes_moved", "percent_of_copy", "copy_ms", "empty_ms", "host_overhead_us", "empty_host_us"),
+        **pick(record, "chained_latency_ms", "chained_low_ms", "chained_high_ms"),
+        **pick(record, "dependent_latency_ms", "dependent_low_ms", "dependent_high_ms", "chain_refused"),
+        "chain_noisy": "; ".join(record.chain_noisy),
         "noisy": "; ".join(record.noisy),
         "timestamp": record.timestamp,
         "trace": record.place,
     }
-
-
-def _ratio_fields(name: str, ratio: Estimate | None) -> dict[str, float | None]:
-    values = estimate_record(ratio) or {}
-    return {name: values.get("value"), f"{name}_low": values.get("low"), f"{name}_high": values.get("high")}

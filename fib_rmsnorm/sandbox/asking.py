@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -18,6 +19,11 @@ class Request(BaseModel):
     doing: ClassVar[str]
     """What the process does to answer it, as messages say it: `building`."""
     do: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """The answer to a request for something to be done and not told."""
 
 
 class Refusal(BaseModel):

@@ -148,6 +148,8 @@ class Performance(upstream.Performance, use_attribute_docstrings=False):
     trials: int | None = None
     trial_medians_ms: list[float] | None = None
     """The median of each trial. Their scatter shows the uncertainty better than the calls within one trial do."""
+    trial_scatter: float | None = None
+    """How far the medians of the trials lie from each other, as a relative standard deviation by their quartiles."""
     stopped_by: Literal["interval", "budget", "iterations"] | None = None
     """Why timing ended: the interval was within 1%, the time budget was spent, or the number of calls was given."""
     repeated_trials: list[str] = Field(default_factory=list)
@@ -177,6 +179,10 @@ class Performance(upstream.Performance, use_attribute_docstrings=False):
     reference_low_ms: float | None = None
     reference_high_ms: float | None = None
     """Upper bound of the 95% confidence interval of `reference_latency_ms`; `reference_low_ms` is the lower bound."""
+    reference_trial_scatter: float | None = None
+    """`trial_scatter` of the reference's trials."""
+    reference_pieces: int | None = None
+    """`pieces` of the reference's calls."""
     bytes_moved: int | None = None
     """Bytes of all inputs and outputs, each counted once."""
     bandwidth_gb_per_s: float | None = None

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.analysis.peaks import peak_of
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.roofline import make_roofline
 from fib_rmsnorm.analysis.sections import split
+from fib_rmsnorm.analysis.traffic import peak_of
 from fib_rmsnorm.machine.gpu_models import GPU_MODELS, find_gpu_model
 from fib_rmsnorm.operators import RmsNorm, count_cost
 from fib_rmsnorm.schema import Definition

@@ -23,7 +23,6 @@ def test_the_published_traces_answer_the_four_questions(fib):
     assert "it is memory-bound, 20 times off the ridge" in said
     assert re.search(r"At batch=\d+, \d+% of the peak and \d+% of a copy of the same bytes", said)
     assert "nothing: fits in L2" in said and "what is written may stay in the cache" in said
-    assert "Where it is bound by launch, from batch=1 to batch=128" in said
 
 
 def test_more_than_the_peak_is_explained(fib):

@@ -255,7 +255,7 @@ def test_a_file_that_is_not_there_is_told_before_anything_starts(fib, full_regis
 def test_an_unknown_name(fib, full_registry):
     outcome = fib("explain", PYTHON[:-1])
     assert outcome.code == 2
-    assert f"similar: {PYTHON}" in outcome.err
+    assert f"(available: {CUDA}, {PYTHON})" in outcome.err
     outcome = fib("explain", PYTHON, "--definition", "foo")
     assert outcome.code == 2
     assert outcome.err == f"fib-rmsnorm: no Definition 'foo' in {full_registry.root} (available: {DEFINITION})\n"

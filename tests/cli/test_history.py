@@ -199,9 +199,8 @@ def test_plots_that_cannot_be_written_are_one_line(fib, tmp_path, monkeypatch, p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.jsonl").write_text(lines(on(1, 2.0), on(2, 2.0)))
     (tmp_path / "f").touch()
-    for command in (("history", "mine_v1"), ("report",)):
-        outcome = fib(*command, "t.jsonl", "--plots", place)
-        assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
+    outcome = fib("report", "t.jsonl", "--plots", place)
+    assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -209,13 +208,3 @@ def test_an_empty_name_is_not_all(fib, tmp_path):
     (tmp_path / "t.jsonl").write_text(lines(on(1, 2.0)))
     outcome = fib("history", "", tmp_path / "t.jsonl")
     assert (outcome.code, outcome.out) == (2, "") and "is empty" in outcome.err
-
-
-def test_a_chart_shows_each_batch_relative_to_its_first_run(fib, tmp_path):
-    pytest.importorskip("matplotlib")
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(*(on(day, day * size, batch=size) for day in (1, 2, 3) for size in (8, 512))))
-    outcome = fib("history", "mine_v1", path, "--plots", tmp_path / "plots")
-    assert outcome.code == 0 and "Wrote 2 charts" in outcome.err
-    drawn = (tmp_path / "plots" / "mine-v1-on-nvidia-h200-history.svg").read_text()
-    assert all(text in drawn for text in ("batch=8", "batch=512", "latency / first latency"))

@@ -103,8 +103,7 @@ def test_a_file_is_no_folder(fib):
     assert (below.code, below.err.count("\n")) == (2, 1)
 
 
-@pytest.mark.parametrize("exists", [False, True])
-@pytest.mark.parametrize("failing", ["copytree", "rename"])
+@pytest.mark.parametrize(("failing", "exists"), [("copytree", False), ("copytree", True), ("rename", False)])
 def test_a_failure_leaves_nothing_behind(fib, monkeypatch, exists, failing):
     if exists:
         Path("demo").mkdir()

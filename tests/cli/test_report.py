@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from fib_rmsnorm.analysis import loading
 from fib_rmsnorm.schema import REFERENCE, digest
 from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON, make_trace
 from support.registries import RIGHT, add_kernel, make_registry, pack_all
@@ -76,24 +75,18 @@ def redefined(full_registry):
 LEFT_OUT = f"fib-rmsnorm: 4 Traces of another version of Definition {DEFINITION} (left out)\n"
 
 
-@pytest.mark.parametrize("limit", [0, 1 << 40], ids=["large", "small"])
 @pytest.mark.parametrize("command", ["report", "best", "analyze"])
-def test_traces_of_another_version_of_the_registrys_definition_are_left_out(
-    fib, redefined, monkeypatch, command, limit
-):
+def test_traces_of_another_version_of_the_registrys_definition_are_left_out(fib, redefined, command):
     """Also newer ones, as of a Definition that was changed back."""
-    monkeypatch.setattr(loading, "LARGE_BYTES", limit)
     outcome = fib(command)
     assert (outcome.code, outcome.err) == (0, LEFT_OUT)
     assert "batch=1" in outcome.out and "batch=8" not in outcome.out and CUDA not in outcome.out
     assert fib(command, "--solutions", PYTHON).err == LEFT_OUT.replace("4", "2")
 
 
-@pytest.mark.parametrize("limit", [0, 1 << 40], ids=["large", "small"])
 def test_where_all_traces_are_of_another_version_of_the_definition_they_are_shown_but_nothing_is_chosen_by_them(
-    fib, redefined, monkeypatch, limit
+    fib, redefined
 ):
-    monkeypatch.setattr(loading, "LARGE_BYTES", limit)
     for command in ("report", "analyze"):
         outcome = fib(command, "--batch-sizes", "8")
         assert (outcome.code, outcome.err) == (
@@ -121,11 +114,9 @@ def test_of_a_definition_that_no_registry_has_the_version_of_the_newest_trace_co
     assert "new_v1" in outcome.out and "plain_v1" in outcome.out and "old_v1" not in outcome.out
 
 
-@pytest.mark.parametrize("limit", [0, 1 << 40], ids=["large", "small"])
 @pytest.mark.parametrize("command", ["report", "best", "analyze"])
-def test_solutions_that_changed_since_they_were_measured_are_named(fib, full_registry, monkeypatch, command, limit):
+def test_solutions_that_changed_since_they_were_measured_are_named(fib, full_registry, command):
     """Of each device: a kernel that was measured again on one is still another than what was measured elsewhere."""
-    monkeypatch.setattr(loading, "LARGE_BYTES", limit)
     assert fib(command).err == ""
     (source,) = full_registry.layout.solutions.rglob(f"{PYTHON}/*.py")
     source.write_text(f"{source.read_text()}\n")

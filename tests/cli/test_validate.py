@@ -15,10 +15,6 @@ from support.full_registry import (
     DEFINITION,
     DEFINITION_FILE,
     PUBLISHED_TRACES,
-    PYTHON,
-    PYTHON_FILE,
-    PYTHON_FOLDER,
-    PYTHON_TRACES,
     WORKLOAD_FILE,
     make_trace,
     publish,
@@ -128,34 +124,6 @@ def test_what_was_benched_here_can_be_left_out(fib, full_registry):
     assert fib("validate").code == 1
     outcome = fib("validate", "--published")
     assert (outcome.code, outcome.lines) == (0, ["Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"])
-
-
-def test_what_upstreams_reports_want(fib, full_registry):
-    edit(DEFINITION_FILE, "axes", "batch", "description", "")
-    edit(DEFINITION_FILE, "outputs", "out", "description", None)
-    trace = make_trace(
-        full_registry.packed_solutions()[PYTHON], full_registry.workloads(DEFINITION)[0], status="TIMEOUT"
-    )
-    Path(PYTHON_TRACES).write_text(trace.model_dump_json() + "\n")
-    outcome = fib("validate")
-    assert outcome.code == 0
-    resume = f"fib-rmsnorm bench --definitions {DEFINITION} --resume"
-    assert [line for line in outcome.lines if ": warning: " in line] == [
-        f"{DEFINITION_FILE}: warning: no description for axes.batch, outputs.out",
-        f"{PYTHON_TRACES}: warning: no Traces for 1 of 2 Workloads; run: {resume}",
-        f"{PYTHON_TRACES}: warning: 1 Trace of the baseline did not pass",
-    ]
-
-
-def test_a_definition_alone(fib, full_registry):
-    for file in (WORKLOAD_FILE, PYTHON_TRACES, CUDA_TRACES, PYTHON_FILE):
-        Path(file).unlink()
-    shutil.rmtree(PYTHON_FOLDER)
-    warnings = [line for line in fib("validate").lines if ": warning: " in line]
-    assert warnings == [
-        f"{DEFINITION_FILE}: warning: no Workloads; run: fib-rmsnorm workload --definition {DEFINITION}",
-        f"{DEFINITION_FILE}: warning: no Solution by author 'baseline' to compare with",
-    ]
 
 
 def test_a_line_break_that_upstream_splits_at(fib, full_registry):

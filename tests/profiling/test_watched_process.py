@@ -10,8 +10,7 @@ import pytest
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.ncu import find_ncu
 from fib_rmsnorm.profiling.sanitizer import find_compute_sanitizer
-from fib_rmsnorm.profiling.tool_process import run_tool
-from fib_rmsnorm.profiling.watched_process import prepare_call, python_command
+from fib_rmsnorm.profiling.tool_process import prepare_call, python_command, run_tool
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from support.registries import RIGHT, add_kernel
 from support.watched_attacks import SECRET_VARIABLE, attacking

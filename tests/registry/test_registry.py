@@ -56,11 +56,3 @@ def test_json_among_sources_is_no_solution(registry):
     add_kernel(registry, "one_v1")
     (registry.layout.solutions / "tester/norm/rmsnorm_d128/one_v1/tuned.json").write_text("{}")
     assert list(registry.packed_solutions()) == ["one_v1"]
-
-
-def test_the_reading_of_an_empty_registry_writes_nothing(registry):
-    before = sorted(registry.root.rglob("*"))
-    assert registry.traces() == []
-    assert registry.packed_solutions() == {}
-    assert registry.workloads("other") == []
-    assert sorted(registry.root.rglob("*")) == before

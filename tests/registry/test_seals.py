@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fib_rmsnorm.analysis import loading
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.seals import Sealer, TraceOrigin, find_false_date, key_file
 from fib_rmsnorm.registry.store import read_jsonl
@@ -65,9 +64,7 @@ def seal_all(path) -> None:
     path.write_text("".join(sealer.seal(trace).model_dump_json() + "\n" for trace in read_jsonl(path, Trace)))
 
 
-@pytest.mark.parametrize("large_bytes", [loading.LARGE_BYTES, 0], ids=["small files", "large files"])
-def test_a_forged_trace_is_told_and_not_the_best(fib, full_registry, monkeypatch, large_bytes):
-    monkeypatch.setattr(loading, "LARGE_BYTES", large_bytes)
+def test_a_forged_trace_is_told_and_not_the_best(fib, full_registry):
     for path in (PYTHON_TRACES, CUDA_TRACES):
         seal_all(full_registry.root / path)
     assert fib("validate").code == 0

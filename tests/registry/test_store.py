@@ -70,13 +70,6 @@ def test_a_whole_last_line_of_the_wrong_kind_is_named(tmp_path):
         read_jsonl(path, Record)
 
 
-def test_bytes_that_are_no_text_are_named(tmp_path):
-    path = tmp_path / "records.jsonl"
-    path.write_bytes(b'{"n":1}\n\xff\xfe\n{"n":3}\n')
-    with pytest.raises(InputError, match=r"records\.jsonl"):
-        read_jsonl(path, Record)
-
-
 def append_many(path: Path, writer: int, count: int) -> None:
     for n in range(count):
         append_line(path, Record(n=n, text=f"{writer}" * 3000).model_dump_json())

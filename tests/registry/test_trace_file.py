@@ -37,13 +37,13 @@ def test_new_traces_of_a_file_are_added_once(fib, full_registry, benched, suffix
     before = files_of(full_registry.root)
     outcome = fib("merge", full_registry.root, path)
     assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.lines == [f"Added to {full_registry.root}: 2 Traces; already there: 2 Traces"]
+    assert outcome.lines == [f"Added to {full_registry.root}: 2 Traces; already there: 1 Trace"]
     after = files_of(full_registry.root)
     assert {name for name in after if after[name] != before.get(name)} == {PYTHON_TRACES}
     assert after[PYTHON_TRACES].startswith(before[PYTHON_TRACES]) and len(full_registry.traces()) == 6
     assert fib("validate", full_registry.root).code == 0
     again = fib("merge", full_registry.root, path)
-    assert again.lines == [f"Added to {full_registry.root}: nothing; already there: 4 Traces"]
+    assert again.lines == [f"Added to {full_registry.root}: nothing; already there: 3 Traces"]
     assert files_of(full_registry.root) == after
 
 
@@ -53,57 +53,26 @@ def test_a_torn_last_line_of_a_file_is_left_out(fib, full_registry, benched):
     assert fib("merge", full_registry.root, benched).code == 0
 
 
+def test_traces_of_what_the_registry_lacks_are_refused_and_nothing_is_written(fib, full_registry, benched):
+    trace = full_registry.traces()[0].model_dump(mode="json")
+    (other,) = generate_workloads(full_registry.definition(DEFINITION), (3,))
+    faults = {
+        "Definition rmsnorm_d256, which": {"definition": "rmsnorm_d256"},
+        "Solution new_v1, which": {"solution": "new_v1"},
+        f"Workload {other.uuid[:8]} of {DEFINITION} (batch=3), which": {"workload": other.model_dump(mode="json")},
+    }
+    before, sound = files_of(full_registry.root), benched.read_text()
+    for said, changes in faults.items():
+        benched.write_text(sound + f"{json.dumps({**trace, **changes})}\n")
+        outcome = fib("merge", full_registry.root, benched)
+        assert outcome.code == 2 and outcome.err.startswith(f"fib-rmsnorm: {benched}: a Trace names {said}")
+        assert files_of(full_registry.root) == before
+
+
 def edited(path, **changes):
     """The file with its first Trace changed."""
     first, *others = path.read_text().splitlines()
     path.write_text("\n".join([json.dumps({**json.loads(first), **changes}), *others]) + "\n")
-
-
-def test_traces_of_what_the_registry_lacks_are_told_by_kind_and_nothing_is_written(fib, full_registry, benched):
-    trace = full_registry.traces()[0].model_dump(mode="json")
-    other, larger = generate_workloads(full_registry.definition(DEFINITION), (3, 5))
-    odd = [
-        {**trace, "definition": "rmsnorm_d256"},
-        {**trace, "solution": "new_v1"},
-        {**trace, "solution": "newer_v1"},
-        {**trace, "workload": larger.model_dump(mode="json")},
-        {**trace, "workload": other.model_dump(mode="json")},
-    ]
-    benched.write_text(benched.read_text() + "".join(f"{json.dumps(each)}\n" for each in odd))
-    before = files_of(full_registry.root)
-    outcome = fib("merge", full_registry.root, benched)
-    assert outcome.code == 2
-    assert outcome.lines == [
-        (
-            "unknown: Definition rmsnorm_d256, named by 1 Trace: create it with: fib-rmsnorm define;"
-            " or merge the registry that has it"
-        ),
-        (
-            "unknown: Solutions new_v1, newer_v1, named by 2 Traces: add its sources under solutions/, and run:"
-            " fib-rmsnorm solve --definitions '*'; or merge the registry that has it"
-        ),
-        (
-            f"unknown: Workloads {larger.uuid[:8]} of {DEFINITION} (batch=5), {other.uuid[:8]} of {DEFINITION}"
-            " (batch=3), named by 2 Traces: add with:"
-            f" fib-rmsnorm workload --definition {DEFINITION} --batch-sizes 3,5; or merge the registry that has it"
-        ),
-    ]
-    assert outcome.err == (f"fib-rmsnorm: nothing written: Traces refer to records that {full_registry.root} lacks\n")
-    found = json.loads(fib("merge", full_registry.root, benched, "--json").out)
-    assert found["written"] is False
-    assert [each["kind"] for each in found["unknown"]] == ["definition", "solution", "workload"]
-    assert files_of(full_registry.root) == before
-
-
-def test_what_several_files_name_is_told_once(fib, full_registry, benched, tmp_path):
-    trace = full_registry.traces()[0].model_dump(mode="json")
-    new, newer = ({**trace, "solution": name} for name in ("new_v1", "newer_v1"))
-    later = tmp_path / "later.jsonl"
-    benched.write_text(f"{json.dumps(new)}\n")
-    later.write_text(f"{json.dumps(new)}\n{json.dumps(newer)}\n")
-    outcome = fib("merge", full_registry.root, benched, later)
-    (line,) = outcome.lines
-    assert line.startswith("unknown: Solutions new_v1, newer_v1, named by 2 Traces: ")
 
 
 def test_a_trace_that_says_something_else_is_a_conflict(fib, full_registry, benched):

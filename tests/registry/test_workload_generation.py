@@ -6,7 +6,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.operators.norms.rmsnorm import REFERENCE
 from fib_rmsnorm.registry import bytes_moved, choose_workloads, generate_workloads
-from fib_rmsnorm.registry.workload_generation import generating_command, list_undetermined
+from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.schema import AxisVar, Definition, ScalarInput, TensorSpec
 from support.norms import define_norm
 
@@ -67,8 +67,6 @@ def test_each_combination_of_sizes_is_a_workload():
         {"batch": 1, "heads": 4},
     ]
     assert made[0].inputs["scale"] == ScalarInput(value=2.0)
-    command = generating_command(with_heads(), made)
-    assert command.endswith("--batch-sizes 8,1 --axes heads=2,4 --set scale=2.0")
 
 
 @pytest.mark.parametrize(
@@ -97,11 +95,8 @@ def test_registered_workloads_are_chosen_where_none_can_be_generated():
     registered = generate_workloads(with_heads(), [1, 8], {"heads": [2]}, {"scale": 2})
     assert choose_workloads(with_heads(), registered, [], [512]) == registered
     assert choose_workloads(with_heads(), registered, [8], [512]) == registered[1:]
-    with pytest.raises(InputError, match=r"no Workload of batch=4; to add one, run: (fib-rmsnorm .*)") as found:
+    with pytest.raises(InputError, match=r"no Workload of batch=4; add one with a value of heads, scale, by: fib-rms"):
         choose_workloads(with_heads(), registered, [8, 4], [512])
-    assert str(found.value).endswith(
-        f"workload --definition {with_heads().name} --batch-sizes 8,4 --axes heads=SIZES --set scale=VALUE"
-    )
 
 
 @pytest.mark.parametrize("name", ["eps", "epsilon", "norm_eps"])

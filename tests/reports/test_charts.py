@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from fib_rmsnorm.analysis.loading import load_traces
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import split
 from fib_rmsnorm.analysis.traffic import read_definitions
-from fib_rmsnorm.analysis.ulp_histogram import read_ulps
 from fib_rmsnorm.reports.charts import make_charts, number_series
 from support.paths import PUBLISHED, REPOSITORY
 from support.trace_json import lines, trace, upstream_trace
@@ -22,8 +20,7 @@ def charts(*sources: Path):
     results = find_results(split(found.records), found.solutions)
     definitions = read_definitions({section.definition for section in results}, [REPOSITORY])
     (findings,) = analyze(results, definitions)
-    ulps = read_ulps(result.record for result in findings.results.results)
-    return {chart.name: chart for chart in make_charts(findings, ulps)}
+    return {chart.name: chart for chart in make_charts(findings)}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +33,7 @@ def series(chart, name):
 
 
 def test_the_published_traces_give_every_chart(published):
-    assert set(published) == {"copy", "latency", "bandwidth", "scaling", "roofline", "spread", "ulp"}
+    assert set(published) == {"copy", "latency", "bandwidth", "roofline"}
 
 
 def test_latency_stands_beside_the_copy_and_the_peak(published):
@@ -68,7 +65,7 @@ def test_the_share_of_the_copy_has_intervals(published, tmp_path):
 
 def test_a_kernel_has_the_same_number_in_every_chart(published):
     numbers = number_series(published.values())
-    assert sorted(numbers.values()) == list(range(11)), "ten kernels, and the reference among the distances"
+    assert sorted(numbers.values()) == list(range(10))
     assert "a copy of the same bytes" not in numbers
 
 
@@ -77,13 +74,8 @@ def test_no_kernel_is_above_the_roof():
     chart = charts(REPOSITORY / "docs" / "data" / "h200.jsonl")["roofline"]
     roof = series(chart, "roof: memory, then arithmetic").points
     slope = roof[1].y / roof[1].x
-    kernels = [each for each in chart.series if each.kind == "line"]
+    kernels = [each for each in chart.series if not each.is_limit]
     assert kernels and all(point.y <= slope * point.x for each in kernels for point in each.points)
-
-
-def test_shares_of_ulp_add_up(published):
-    for each in published["ulp"].series:
-        assert sum(point.y for point in each.points) == pytest.approx(1)
 
 
 def test_a_noisy_point_says_so(tmp_path):
@@ -103,11 +95,3 @@ def test_failures_alone_have_no_charts(tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text(lines(trace(latency_ms=None)))
     assert charts(path) == {}
-
-
-def test_odd_cases_of_others_are_passed_over(tmp_path):
-    odd = trace()
-    odd["evaluation"]["correctness"]["extra"] = {"cases": [{"ulp": {"out": {"histogram": [1]}}}, 3]}
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps([odd, trace("other")]))
-    assert "ulp" not in charts(path)

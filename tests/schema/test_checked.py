@@ -1,7 +1,6 @@
 """Definitions in requests are checked when they are read, and not again when a thread sends them."""
 
 import ast
-import json
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -34,14 +33,3 @@ def test_a_definition_is_checked_where_a_request_arrives(text):
     assert _Request.model_validate_json(message).definition.name == "rmsnorm_d4096"
     with pytest.raises(ValidationError, match="named 'run'"):
         _Request.model_validate_json(message.replace("def run(", "def stand("))
-
-
-def test_a_definition_is_checked_once_if_it_arrives_again(text, monkeypatch):
-    message = json.loads(text)
-    first = _Request(definition=message).definition
-    parse = ast.parse
-    monkeypatch.setattr(ast, "parse", lambda *arguments, **options: pytest.fail("parsed again"))
-    assert _Request(definition=json.loads(text)).definition == first
-    monkeypatch.setattr(ast, "parse", parse)
-    with pytest.raises(ValidationError, match="named 'run'"):
-        _Request(definition={**message, "reference": message["reference"].replace("def run(", "def stand(")})

@@ -101,11 +101,15 @@ class Kernel:
 
 
 def shared_sources(text: str) -> list[SourceFile]:
-    """The files of tests/wrong_kernels/ that a source in Python imports."""
-    names = re.findall(r"^from \.(\w+) import ", text, re.MULTILINE)
-    return [
-        SourceFile(path=f"{name}.py", content=(TESTS / "wrong_kernels" / f"{name}.py").read_text()) for name in names
-    ]
+    """The files of tests/wrong_kernels/ that a source imports or includes, and those that they need."""
+    names = [f"{name}.py" for name in re.findall(r"^from \.(\w+) import ", text, re.MULTILINE)]
+    names += re.findall(r'^#include "(\w+\.\w+)"', text, re.MULTILINE)
+    found: dict[str, SourceFile] = {}
+    for name in names:
+        content = (TESTS / "wrong_kernels" / name).read_text()
+        for source in (SourceFile(path=name, content=content), *shared_sources(content)):
+            found[source.path] = source
+    return [*found.values()]
 
 
 def read_kernels(kind: str) -> dict[str, Kernel]:

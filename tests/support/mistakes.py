@@ -1,6 +1,6 @@
-"""The kernels with a usual mistake, of tests/mistaken_kernels/ and among the wrong ones, and what verdicts call it.
+"""What verdicts call the mistakes of kernels: those of mistaken_kernels.py, and of wrong kernels that have a usual one.
 
-`mistake` in a kernel's table names what depends on the Definition in braces: `{hidden}`, `{dtype}`.
+`mistake` in a wrong kernel's table names what depends on the Definition in braces: `{hidden}`, `{dtype}`.
 """
 
 from __future__ import annotations
@@ -12,24 +12,17 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.evaluation.judging.judge import Judge
-from fib_rmsnorm.evaluation.judging.judge_client import allow_truncation
+from fib_rmsnorm.evaluation.judging.judge_client import allow_truncation, name_mistakes
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
-from fib_rmsnorm.evaluation.judging.mistake_naming import name_mistakes
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.tensors.inputs import make_case
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
 from fib_rmsnorm.schema import Definition, Settings, Workload
-from support.kernels import Kernel, read_kernels
 
 ANY = "any"
 """The mistake of a kernel whose output depends on what it finds."""
 NAMED = "the output equals RMSNorm"
-KERNELS = {
-    name: kernel
-    for name, kernel in {**read_kernels("wrong"), **read_kernels("mistaken")}.items()
-    if "mistake" in kernel.table
-}
 
 
 def mistake_of(text: str, definition: Definition) -> str:
@@ -56,13 +49,6 @@ def assert_named(log: str, mistake: str | None, definition: Definition) -> None:
         first = log.partition("\n")[0]
         assert first.startswith(NAMED), log
         assert f"{mistake_of(mistake, definition)}: " in first, log
-
-
-def load_run(kernel: Kernel) -> Callable[..., Any]:
-    """The function of a kernel in one Python file."""
-    namespace: dict[str, Any] = {}
-    exec(kernel.path.read_text(), namespace)
-    return namespace["run"]
 
 
 def name_in_process(run: Callable[..., Any], definition: Definition, workload: Workload, folder: Path) -> str | None:

@@ -131,6 +131,8 @@ def keys(traces: Sequence[Trace]) -> list[tuple[str | None, int]]:
 
 
 def read_output(path: Path) -> list[Trace]:
-    if path.suffix == ".jsonl":
-        return read_jsonl(path, Trace)
+    """The Traces of a bench's output, also of one that was killed."""
+    lines = path.with_name(f"{path.name}.unfinished.jsonl")
+    if path.suffix == ".jsonl" or lines.exists():
+        return read_jsonl(lines if lines.exists() else path, Trace)
     return [Trace.model_validate(record) for record in json.loads(path.read_text())]

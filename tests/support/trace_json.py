@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fib_rmsnorm.analysis.decoding import decode
+from fib_rmsnorm.analysis.decoding import Origin, decode
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 GPU = "NVIDIA H200"
@@ -107,7 +107,8 @@ def lines(*traces: dict[str, Any]) -> str:
 
 def records(*traces: dict[str, Any]) -> list[TraceRecord]:
     """As the analysis reads them."""
-    return [decode(json.dumps(each).encode(), "t.jsonl", line, None) for line, each in enumerate(traces, 1)]
+    origin = Origin("t.jsonl", "t.jsonl", None)
+    return [decode(json.dumps(each).encode(), origin, line).flatten() for line, each in enumerate(traces, 1)]
 
 
 def record(*arguments: Any, **changes: Any) -> TraceRecord:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from fib_rmsnorm.analysis.comparing.conditions import CLOCK, DEFINITION, RunConditions
 from fib_rmsnorm.analysis.comparing.difference import (
     Drift,
     estimate_drift,
@@ -19,7 +18,7 @@ from fib_rmsnorm.analysis.comparing.difference import (
 )
 from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
 from fib_rmsnorm.analysis.estimate import Verdict as LatencyVerdict
-from fib_rmsnorm.analysis.trace_files.kinds import Content
+from fib_rmsnorm.analysis.sections import clock_clusters
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.workload_titles import show_name, title_by_definition
@@ -27,6 +26,56 @@ from fib_rmsnorm.registry.workload_titles import show_name, title_by_definition
 Verdict = LatencyVerdict | Literal["now fails"]
 Key = tuple[str, str, str]
 """Definition, Workload and Solution."""
+
+DEFINITION = "definition"
+"""The version of it: a changed one asks for another computation."""
+CLOCK = "clock"
+ASPECTS = ("device", "timer", CLOCK, "cache", DEFINITION)
+"""What must agree, unless it is allowed to differ."""
+MISSING = "missing"
+"""NEW lacks timings that OLD has: what a gate may be told to let pass, besides conditions that differ."""
+
+
+@dataclass(frozen=True)
+class RunConditions:
+    """The conditions of runs that must agree, by aspect, in words."""
+
+    read: dict[str, Callable[[TraceRecord], str | None]]
+    """What is None is not known, and agrees with everything."""
+
+    @staticmethod
+    def of(runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> RunConditions:
+        """All aspects but those allowed to differ. Clocks of a cluster are one clock, so all runs must be known."""
+        clusters = clock_clusters(runs)
+        read: dict[str, Callable[[TraceRecord], str | None]] = {
+            "device": lambda record: record.hardware,
+            "timer": lambda record: record.timer or "an unrecorded timer",
+            CLOCK: clusters.text,
+            "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
+            DEFINITION: lambda record: f"version {record.definition_sha256[:6]}" if record.definition_sha256 else None,
+        }
+        return RunConditions({name: each for name, each in read.items() if name not in allow})
+
+    def key(self, run: TraceRecord) -> tuple[str | None, ...]:
+        """The values of all aspects."""
+        return tuple(read(run) for read in self.read.values())
+
+    def equal_to(self, run: TraceRecord, others: Iterable[TraceRecord]) -> list[TraceRecord]:
+        """Those of `others` that were measured under the conditions of `run`."""
+        return [other for other in others if not self.find_differing(run, other)]
+
+    def find_differing(self, old: TraceRecord, new: TraceRecord) -> dict[str, tuple[str, str]]:
+        """Each aspect in which they differ, with both values."""
+        sides = ((name, read(old), read(new)) for name, read in self.read.items())
+        return {
+            name: (before, after)
+            for name, before, after in sides
+            if before is not None and after is not None and before != after
+        }
+
+    def is_redefined(self, old: TraceRecord, new: TraceRecord) -> bool:
+        """Whether they are of different versions of the Definition."""
+        return DEFINITION in self.find_differing(old, new)
 
 
 @dataclass(frozen=True)
@@ -88,6 +137,20 @@ class Comparisons:
             or (each.verdict == "slower" and each.ratio is not None and each.ratio.value - 1 > max_slowdown)
         ]
 
+    def unjudged(self, max_slowdown: float) -> list[SolutionComparison]:
+        """The ties that may hide a slowdown of more than the limit, which must not look like a pass.
+
+        A limit of 0 asks only for what is certainly slower, so every tie passes.
+        """
+        return [
+            each
+            for each in self.comparisons
+            if max_slowdown
+            and each.verdict == "tie"
+            and each.ratio is not None
+            and min(each.ratio.high - 1, each.resolution or 0.0) > max_slowdown
+        ]
+
 
 _Runs = list[TraceRecord]
 
@@ -144,7 +207,9 @@ def _by_key(records: Iterable[TraceRecord]) -> dict[Key, _Runs]:
 def _newest_runs(runs: _Runs) -> _Runs:
     """The runs of the newest content; what failed last has no latency, whatever it had before."""
     newest = runs[-1]
-    return [run for run in runs if Content.of(run) == Content.of(newest)] if newest.passed else [newest]
+    content = newest.definition_sha256, newest.solution_sha256
+    alike = [run for run in runs if (run.definition_sha256, run.solution_sha256) == content]
+    return alike if newest.passed else [newest]
 
 
 def _match(conditions: RunConditions, old: _Runs, new: _Runs) -> tuple[_Runs, _Runs] | str:

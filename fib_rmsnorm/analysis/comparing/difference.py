@@ -24,10 +24,15 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Assumed:
-    """The standard deviation of a median: a proportion of it, and a time, as GPU clocks have ticks."""
+    """The standard deviation of a median: a proportion of it, and a time, as GPU clocks have ticks.
+
+    Also a time for each gap between the kernels of a call, and a share of what the run's trials scatter by.
+    """
 
     relative: float
     fixed_ms: float
+    gap_ms: float
+    of_trial_scatter: float
     freedom: int
     """How many degrees of freedom that is worth beside repeated runs."""
     overruled_at: float
@@ -35,23 +40,29 @@ class Assumed:
 
     def deviation(self, run: RunLatency) -> float:
         """The standard deviation of the logarithm of a run's median."""
-        return math.hypot(self.relative, self.fixed_ms / run.ms)
+        fixed_ms = math.hypot(self.fixed_ms, self.gap_ms * (run.pieces - 1))
+        return math.hypot(self.relative, fixed_ms / run.ms, self.of_trial_scatter * run.trial_scatter)
 
 
-BETWEEN_RUNS = Assumed(0.0022, 12e-6, 40, 3)
+BETWEEN_RUNS = Assumed(0.0022, 12e-6, 80e-6, 0.0, 40, 3)
 """The deviation between runs of a GPU within a session. Three consecutive benches on each of four H200s
 (docs/data/h200-runs.json) scatter by 0.47 to 0.65% at the 12 kernels of 1.4 to 1.9 us (24 degrees of freedom each),
 0.28 to 0.64% at the 3 of 3.1 us (6), and 0.16 to 0.30% at the 9 of 15 to 251 us (18): 0.54%, 0.47% and 0.23% together.
 The calls explain 0.26%, 0.12% and 0.10% of that, which leaves 0.47%, 0.45% and 0.21%, rounded up. It is worth half as
-many degrees of freedom as it was estimated from."""
-BETWEEN_SESSIONS = Assumed(0.003, 18e-6, 40, 3)
+many degrees of freedom as it was estimated from. How long the gaps between the kernels of a call are differs from
+process to process: eight benches of a reference of eight kernels on an H100 scattered by 0.59 to 0.67 us at medians of
+26 to 295 us, where a single kernel of 1.6 us scattered by 0.01 us."""
+BETWEEN_SESSIONS = Assumed(0.003, 18e-6, 0.0, 0.0, 40, 3)
 """What a session adds on a GPU. Equal kernels benched on H200s started anew differed (root mean square) by 1.23% at 19
 medians of 1.6 to 2.2 us, 1.22% at 10 of 2.8 to 7.8 us and 0.26% at 18 of 15 to 300 us in one pair of sessions; in
 another, against means of three benches, by 1.45% at 8, 0.39% at 2 and 0.58% at 6. Without what runs add that is 0.8%,
 0.5% and 0.2% a session. Rounded up: two pairs of sessions are few, and in the second all 8 moved the same way."""
-CPU_BETWEEN_RUNS = Assumed(0.02, 0.0, 8, 1)
-CPU_BETWEEN_SESSIONS = Assumed(0.02, 0.0, 8, 1)
-"""The same for a CPU, whose caches and clocks are shared with others: a guess, which few repeated runs overrule."""
+CPU_BETWEEN_RUNS = Assumed(0.02, 0.0, 0.0, 0.7, 8, 1)
+CPU_BETWEEN_SESSIONS = Assumed(0.02, 0.0, 0.0, 0.0, 8, 1)
+"""The same for a CPU, whose caches and clocks are shared with others: few repeated runs overrule it. What moves a
+machine from trial to trial moves it from run to run: seven benches on two cores of a virtual machine with idle cores
+beside them scattered by 9 to 27% at 12 pairs of kernel and batch, which is 0.59 to 1.19 times what the trials in them
+scattered by. With 0.7 of it, the intervals of 504 A/A pairs held 1 in 94 of 100 cases, without it in 64."""
 
 _Z_95 = 1.96
 
@@ -149,9 +160,10 @@ def find_difference(
 
 
 def find_speedup(measured: Measured) -> Estimate | None:
-    """The reference's latency over the Solution's, of one run; None if either was not timed."""
+    """The reference's latency over the Solution's, of one run; None if either was not timed, or has no bound."""
     own, reference = RunLatency.of(measured), RunLatency.of_reference(measured)
-    return find_difference([own], [reference]) if own and reference else None
+    found = find_difference([own], [reference]) if own and reference else None
+    return found if found and found.is_bounded else None
 
 
 def _exp(power: float) -> float:

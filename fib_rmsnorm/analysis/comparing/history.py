@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison, judge, latencies
-from fib_rmsnorm.analysis.comparing.conditions import DEFINITION, RunConditions
+from fib_rmsnorm.analysis.comparing.comparison import DEFINITION, RunConditions, SolutionComparison, judge, latencies
 from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift, share_confidence
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.registry.workload_titles import title_workloads

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -81,20 +81,11 @@ def find_failures(records: Iterable[TraceRecord], found: Sequence[OutputDifferen
 
 def _read(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, Peer, list[JudgedCase]]]:
     """The Traces that were compared with a peer; what other tools write there is skipped."""
-    places: dict[str, dict[int, TraceRecord]] = {}
-    for record in records:
-        places.setdefault(record.path, {})[record.line] = record
-    for path, mine in places.items():
-        for number, extra in read_extras(path, mine):
-            if AGAINST in extra and (read := _validate(extra)) and any(case.against for case in read[1]):
-                yield mine[number], *read
-
-
-def _validate(extra: dict[str, Any]) -> tuple[Peer, list[JudgedCase]] | None:
-    try:
-        return _PEER.validate_python(extra[AGAINST]), _CASES.validate_python(extra.get("cases", []))
-    except ValidationError:
-        return None
+    for record, extra in read_extras(records):
+        with suppress(KeyError, ValidationError):
+            peer, cases = _PEER.validate_python(extra[AGAINST]), _CASES.validate_python(extra.get("cases", []))
+            if any(case.against for case in cases):
+                yield record, peer, cases
 
 
 def _sum_up(record: TraceRecord, peer: Peer, cases: Sequence[JudgedCase]) -> Iterator[OutputDifference]:

@@ -12,9 +12,7 @@ from fib_rmsnorm.evaluation import JUDGE
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
     Expect,
-    Expected,
     JudgedCall,
-    OutputsTaken,
     PossibleMistake,
     TakeOutputs,
     Verdict,
@@ -22,11 +20,11 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
 )
 from fib_rmsnorm.evaluation.judging.reference_client import ReferenceClient, ReferenceFailedError, Transferred
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker.worker_messages import OutputsWritten, WriteOutputs
+from fib_rmsnorm.evaluation.worker.worker_messages import WriteOutputs
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition
-from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
+from fib_rmsnorm.sandbox.asking import Answer, Done, InvalidAnswerError, RefusedError, Request, ask
 from fib_rmsnorm.sandbox.device_opening import (
     DeviceOpened,
     DeviceUnusableError,
@@ -83,7 +81,7 @@ class Comparer:
         Raises ReferenceFailedError if they cannot be computed.
         """
         with self._lock:
-            self._ask_until_copied(Expect(**self._describe(subject), case=0), Expected)
+            self._ask_until_copied(Expect(**self._describe(subject), case=0))
 
     def compare(self, subject: Subject, outputs: Transferred, **which: Any) -> list[Verdict]:
         """Compare the outputs that a worker transferred last; `which` says of which calls they are.
@@ -91,9 +89,9 @@ class Comparer:
         Raises EvaluationFailedError if the outputs cannot be copied, and ReferenceFailedError if the expected ones
         cannot be computed.
         """
-        request = self._make_request(subject, self._config.settings, **which)
+        request = Compare(**self._describe(subject), settings=self._config.settings, **which)
         with self._lock:
-            return self._ask_until_copied(request, Verdicts, outputs).verdicts
+            return self._ask_until_copied(request, outputs)
 
     def compare_reference(self, subject: Subject, outputs: Transferred, case: int) -> Verdict:
         """Compare the outputs of the reference itself with the operator's exact answer.
@@ -101,19 +99,14 @@ class Comparer:
         The tolerances are those of the dtypes, whatever the run's settings are.
         """
         unexplained: dict[str, list[PossibleMistake]] = {name: [] for name in subject.definition.outputs}
-        request = self._make_request(subject, Settings(), case=case, suspects=unexplained)
+        request = Compare(**self._describe(subject), settings=Settings(), case=case, suspects=unexplained)
         with self._lock:
             self._reference.forget()  # the judge keeps the expected outputs of one Workload
-            return self._ask_until_copied(request, Verdicts, outputs, needs_reference=False).verdicts[0]
+            return self._ask_until_copied(request, outputs, needs_reference=False)[0]
 
     def _ask_until_copied(
-        self,
-        request: JudgedCall,
-        kind: type[Answer],
-        outputs: Transferred | None = None,
-        *,
-        needs_reference: bool = True,
-    ) -> Answer:
+        self, request: JudgedCall, outputs: Transferred | None = None, *, needs_reference: bool = True
+    ) -> list[Verdict]:
         """Ask a judge that could copy all outputs.
 
         A judge that could not has ended. The outputs are to blame only if another cannot either, since what an earlier
@@ -122,55 +115,52 @@ class Comparer:
         failure = None
         for _ in range(_ATTEMPTS):
             try:
-                return self._ask_once(request, kind, outputs, needs_reference=needs_reference)
+                return self._ask_once(request, outputs, needs_reference=needs_reference)
             except _NotCopiedError as error:  # noqa: PERF203 - twice at most
                 failure = error
         if self._opens_memory is None:
             self._opens_memory = False
-            return self._ask_once(request, kind, outputs, needs_reference=needs_reference)
+            return self._ask_once(request, outputs, needs_reference=needs_reference)
         if outputs is None or failure is None or failure.outputs is not outputs:
             raise ReferenceFailedError(f"the judge could not copy the outputs of the reference: {failure}")
         raise EvaluationFailedError("RUNTIME_ERROR", f"calling: the judge could not copy the outputs: {failure}")
 
-    def _ask_once(
-        self, request: JudgedCall, kind: type[Answer], outputs: Transferred | None, *, needs_reference: bool
-    ) -> Answer:
+    def _ask_once(self, request: JudgedCall, outputs: Transferred | None, *, needs_reference: bool) -> list[Verdict]:
         judge = self._require_judge()
         reference = self._reference.call(request, judge) if needs_reference else None
         files: list[int] = []
         try:
             if reference is not None:
-                request.expected_file = self._hand_over_reference(judge, reference, files)
+                try:
+                    request.expected_file = self._hand_over(judge, reference, files, are_expected=True)
+                except EvaluationFailedError as failure:
+                    raise ReferenceFailedError(f"the outputs of the reference are missing: {failure}") from None
             if outputs is not None and isinstance(request, Compare):
                 request.outputs_file = self._hand_over(judge, outputs, files, are_expected=False)
-            return self._ask(judge, request, kind, files)
+            return self._ask(judge, request, Verdicts, files).verdicts
         finally:
             if reference is not None:
                 reference.worker.process.clear_outputs()
 
-    def _hand_over_reference(self, judge: Process, reference: Transferred, files: list[int]) -> int | None:
-        try:
-            return self._hand_over(judge, reference, files, are_expected=True)
-        except EvaluationFailedError as failure:
-            raise ReferenceFailedError(f"the outputs of the reference are missing: {failure}") from None
-
     def _hand_over(self, judge: Process, outputs: Transferred, files: list[int], *, are_expected: bool) -> int | None:
         """Have the judge copy outputs from the GPU's memory. If they are in a file, add it and return its number."""
-        if outputs.memory is None or self._device.kind == "cpu":
-            return _add_file(outputs, files)
-        if self._opens_memory is False:
-            outputs.worker.ask(WriteOutputs(), OutputsWritten, TimeBudget(self._config.timeout_s))
-            return _add_file(outputs, files)
-        request = TakeOutputs(device=self._device.name, memory=outputs.memory, are_expected=are_expected)
+        memory = None if self._device.kind == "cpu" else outputs.memory
+        if memory is not None and self._opens_memory is False:
+            outputs.worker.ask(WriteOutputs(), Done, TimeBudget(self._config.timeout_s))
+            memory = None
+        if memory is None:
+            try:
+                files.append(outputs.worker.process.outputs_file)
+            except ProcessDiedError as error:
+                raise EvaluationFailedError("RUNTIME_ERROR", f"calling: the process {error}") from None
+            return len(files) - 1
+        request = TakeOutputs(device=self._device.name, memory=memory, are_expected=are_expected)
         try:
-            ask(judge, request, OutputsTaken, time.monotonic() + self._config.timeout_s)
+            ask(judge, request, Done, time.monotonic() + self._config.timeout_s)
         except (ProcessDiedError, ProcessTimeoutError, InvalidAnswerError, RefusedError) as error:
             raise _NotCopiedError(outputs, str(error)) from None
         self._opens_memory = True
         return None
-
-    def _make_request(self, subject: Subject, settings: Settings, **which: Any) -> Compare:
-        return Compare(**self._describe(subject), settings=settings, **which)
 
     def _describe(self, subject: Subject) -> dict[str, Any]:
         """The fields that all requests on a Subject have."""
@@ -183,20 +173,18 @@ class Comparer:
         }
 
     def _require_judge(self) -> Process:
-        if self._judge is None or not self._judge.alive:
-            # It reads what others wrote: outputs, and tensors of Workloads.
-            dataset = [self._config.dataset] if self._config.dataset else []
-            self._judge = self._fork_server.spawn(JUDGE, is_confined=True, readable=dataset)
-            if self._device.kind != "cpu":
-                self._open_device(self._judge)
-        return self._judge
-
-    def _open_device(self, judge: Process) -> None:
-        with take_turn(self._device.name):
-            opened = self._ask(judge, OpenDevice(device=self._device.name), DeviceOpened, [])
-        if opened.fault is not None:
-            judge.kill()
-            raise DeviceUnusableError(describe_unusable(self._device, opened.fault))
+        if self._judge is not None and self._judge.alive:
+            return self._judge
+        # It reads what others wrote: outputs, and tensors of Workloads.
+        dataset = [self._config.dataset] if self._config.dataset else []
+        self._judge = judge = self._fork_server.spawn(JUDGE, is_confined=True, readable=dataset)
+        if self._device.kind != "cpu":
+            with take_turn(self._device.name):
+                opened = self._ask(judge, OpenDevice(device=self._device.name), DeviceOpened, [])
+            if opened.fault is not None:
+                judge.kill()
+                raise DeviceUnusableError(describe_unusable(self._device, opened.fault))
+        return judge
 
     def _ask(self, judge: Process, request: Request, kind: type[Answer], files: Sequence[int]) -> Answer:
         try:
@@ -207,12 +195,3 @@ class Comparer:
             raise ReferenceFailedError(f"the judge {error}: {judge.take_log()}") from None
         except RefusedError as refused:
             raise ReferenceFailedError(f"the judge failed: {refused}") from None
-
-
-def _add_file(outputs: Transferred, files: list[int]) -> int:
-    """Add the file with a worker's outputs, and return its number."""
-    try:
-        files.append(outputs.worker.process.outputs_file)
-    except ProcessDiedError as error:
-        raise EvaluationFailedError("RUNTIME_ERROR", f"calling: the process {error}") from None
-    return len(files) - 1

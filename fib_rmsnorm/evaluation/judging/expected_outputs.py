@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import JudgedCall
-from fib_rmsnorm.evaluation.judging.output_bias import measure_bias
-from fib_rmsnorm.evaluation.judging.output_comparison import compare
-from fib_rmsnorm.evaluation.judging.output_differences import Comparison
-from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
+from fib_rmsnorm.evaluation.judging.judge_messages import Comparison, JudgedCall
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
+from fib_rmsnorm.evaluation.judging.output_statistics import measure_bias, measure_ulp
 from fib_rmsnorm.evaluation.tensors.inputs import Case, is_random
-from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
+from fib_rmsnorm.operators import ExactOutput
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
 from fib_rmsnorm.schema import Definition, Settings, UlpStatistics
 
@@ -22,68 +20,62 @@ _UNITS_OF_A_ROW = 32
 
 
 @dataclass
-class ExpectedOutputs:
-    """The right outputs of a call, and how far others may be from them."""
+class ExpectedOutput:
+    """The right values of an output, and how far others may be from them."""
 
-    case: Case
-    outputs: list[torch.Tensor]
-    bounds: list[torch.Tensor | None]
-    """The error that each element of an output may have beyond its dtype's tolerance, where terms cancel."""
-    are_strict: list[bool]
-    """Whether an output may have no error beyond its bound."""
-    common_errors: list[float | None]
-    """The relative error that all elements of an output may share; None if that is unknown."""
-    alternatives: list[torch.Tensor | None]
-    """Outputs whose elements are as right as those of `outputs`; None for one that has none."""
-    is_random: bool
-    """Whether the inputs are random, none hard or from a file."""
-    non_finite_rows: list[torch.Tensor | None]
-    """Which rows of an output belong to inputs that are not finite; None if none does."""
-    reference: list[torch.Tensor] | None = None
-    """The outputs of the Definition's reference, if `outputs` are more exact."""
-    contradicted: bool = False
-    """Whether `reference` is wrong by an operator that was recognised by the reference's outputs on other inputs."""
-    _reference_ulp: dict[int, UlpStatistics | None] = field(default_factory=dict)
+    exact: ExactOutput
+    alternative: torch.Tensor | None = None
+    """Values that are as right as the exact ones, element by element."""
+    non_finite_rows: torch.Tensor | None = None
+    """Which rows belong to inputs that are not finite; None if none does."""
+    reference: torch.Tensor | None = None
+    """The output of the Definition's reference, if the exact one is another."""
+    has_random_inputs: bool = False
+    """Whether the inputs of the call are random, none hard or from a file."""
 
-    def tolerance(self, index: int, settings: Settings) -> tuple[float | None, float | None]:
-        """rtol and atol of the output of this number: the given ones, else None for those of its dtype."""
-        default = 0.0 if self.are_strict[index] else None
-        rtol, atol = settings.rtol, settings.atol
-        return default if rtol is None else rtol, default if atol is None else atol
+    def tolerance(self, settings: Settings) -> tuple[float | None, float | None]:
+        """rtol and atol: the given ones, else None for those of the dtype."""
+        default = 0.0 if self.exact.is_strict else None
+        return default if settings.rtol is None else settings.rtol, default if settings.atol is None else settings.atol
 
-    def pair(self, index: int, actual: torch.Tensor) -> OutputPair:
-        """The output of this number beside the nearest right one."""
-        return OutputPair(actual, self.nearest(index, actual), self.bounds[index])
+    def pair(self, actual: torch.Tensor) -> OutputPair:
+        """An output beside the nearest right one."""
+        return OutputPair(actual, self.nearest(actual), self.exact.bound)
 
-    def compare(
-        self, index: int, pair: OutputPair, settings: Settings, kinds: Sequence[str] = (), dim: int = 0
-    ) -> Comparison:
-        """Compare the output of this number with the nearest right one.
+    def compare(self, pair: OutputPair, settings: Settings, kinds: Sequence[str] = (), dim: int = 0) -> Comparison:
+        """Compare an output with the nearest right one.
 
         The mean error of all elements is looked at where the inputs are random, and with the dtype's own tolerances:
         in a constant row, right kernels may cross one tie of the rounding in all elements.
         """
-        common = self.common_errors[index]
-        found = compare(pair, *self.tolerance(index, settings), kinds, dim)
-        if common is not None and self.is_random and settings.rtol is None and settings.atol is None:
+        common = self.exact.common_error
+        found = compare(pair, *self.tolerance(settings), kinds, dim)
+        if common is not None and self.has_random_inputs and settings.rtol is None and settings.atol is None:
             found.bias, found.allowed_bias = measure_bias(pair, found.atol, common)
         return found
 
-    def reference_ulp(self, index: int) -> UlpStatistics | None:
-        """The distances of the reference's output of this number, if it is known and another is more exact."""
-        if self.reference is None:
-            return None
-        if index not in self._reference_ulp:
-            self._reference_ulp[index] = measure_ulp(self.pair(index, self.reference[index]))
-        return self._reference_ulp[index]
+    @cached_property
+    def reference_ulp(self) -> UlpStatistics | None:
+        """The distances of the reference's output, if it is known and the exact one is another."""
+        return None if self.reference is None else measure_ulp(self.pair(self.reference))
 
-    def nearest(self, index: int, actual: torch.Tensor) -> torch.Tensor:
-        """The right output of this number whose elements are nearest to those of `actual`."""
-        right, other, rows = self.outputs[index], self.alternatives[index], self.non_finite_rows[index]
+    def nearest(self, actual: torch.Tensor) -> torch.Tensor:
+        """The right output whose elements are nearest to those of `actual`."""
+        right, other, rows = self.exact.values, self.alternative, self.non_finite_rows
         if other is not None:
             is_nearer = (actual.double() - other.double()).abs() < (actual.double() - right.double()).abs()
             right = torch.where(is_nearer, other, right)
         return right if rows is None else _accept(actual, right, rows)
+
+
+@dataclass
+class ExpectedOutputs:
+    """The right outputs of a call."""
+
+    case: Case
+    outputs: list[ExpectedOutput]
+    contradicted: bool = False
+    """Whether the reference is wrong by an operator that was recognised by the reference's outputs on other inputs."""
 
 
 def make_expected(request: JudgedCall, case: Case, reference: list[torch.Tensor] | None) -> ExpectedOutputs:
@@ -91,39 +83,25 @@ def make_expected(request: JudgedCall, case: Case, reference: list[torch.Tensor]
 
     Raises OutputTransferError if the outputs of the reference are needed and missing.
     """
-    if request.recognition:
-        exact = request.recognition.compute_exact(case.inputs)
-        expected = ExpectedOutputs(
-            case,
-            outputs=[each.values for each in exact],
-            bounds=[each.bound for each in exact],
-            are_strict=[each.is_strict for each in exact],
-            common_errors=[each.common_error for each in exact],
-            is_random=_has_random_inputs(request, case),
-            reference=reference,
-            alternatives=request.recognition.compute_alternatives(case.inputs),
-            non_finite_rows=_find_non_finite_rows(request.definition, case),
-        )
-        probed = [] if request.recognition.is_own or reference is None else reference
-        expected.contradicted = any(
-            expected.compare(index, expected.pair(index, output), Settings()).is_wrong
-            for index, output in enumerate(probed)
-        )
-        return expected
-    if reference is None:
-        raise OutputTransferError("the outputs of the reference are missing")
-    count = len(reference)
-    nones: list[torch.Tensor | None] = [None] * count
-    return ExpectedOutputs(
-        case,
-        reference,
-        bounds=[_bound_sums(output) for output in reference],
-        are_strict=[False] * count,
-        common_errors=[None] * count,
-        is_random=False,
-        alternatives=nones,
-        non_finite_rows=nones,
+    recognition = request.recognition
+    if recognition is None:
+        if reference is None:
+            raise OutputTransferError("the outputs of the reference are missing")
+        return ExpectedOutputs(case, [ExpectedOutput(ExactOutput(each, _bound_sums(each))) for each in reference])
+    tensors = [name for name, value in case.inputs.items() if isinstance(value, torch.Tensor)]
+    has_random_inputs = case.kind != "hard" and all(is_random(request.workload, name) for name in tensors)
+    references: Sequence[torch.Tensor | None] = reference or [None] * len(request.definition.outputs)
+    found = zip(
+        recognition.compute_exact(case.inputs),
+        recognition.compute_alternatives(case.inputs),
+        _find_non_finite_rows(request.definition, case),
+        references,
+        strict=True,
     )
+    outputs = [ExpectedOutput(*each, has_random_inputs) for each in found]
+    probed = [] if recognition.is_own or reference is None else zip(outputs, reference, strict=True)
+    contradicted = any(right.compare(right.pair(output), Settings()).is_wrong for right, output in probed)
+    return ExpectedOutputs(case, outputs, contradicted)
 
 
 def _bound_sums(output: torch.Tensor) -> torch.Tensor | None:
@@ -141,20 +119,25 @@ def _bound_sums(output: torch.Tensor) -> torch.Tensor | None:
     return (largest * (_UNITS_OF_A_ROW * torch.finfo(wide).eps)).expand(output.shape).contiguous()
 
 
-def _has_random_inputs(request: JudgedCall, case: Case) -> bool:
-    tensors = [name for name, value in case.inputs.items() if isinstance(value, torch.Tensor)]
-    return case.kind != "hard" and all(is_random(request.workload, name) for name in tensors)
-
-
 def _find_non_finite_rows(definition: Definition, case: Case) -> list[torch.Tensor | None]:
-    """For each output, which of its rows belong to inputs that are not finite; None if none does.
+    """For each output, which of its rows belong to inputs that are not finite, in a shape that broadcasts over it.
 
-    Only in a case that is made of them: nobody looks through the inputs of others.
+    None if none does. Only in a case that is made of them: nobody looks through the inputs of others.
     """
-    if case.explains or case.row_axis is None:
+    axis = case.row_axis
+    if case.explains or axis is None:
         return [None] * len(definition.outputs)
-    rows = _find_rows(definition, case.inputs, case.row_axis)
-    return [_spread(rows, spec.shape or (), case.row_axis) for spec in definition.outputs.values()]
+    found = [
+        ~case.inputs[name].movedim(spec.shape.index(axis), 0).flatten(1).isfinite().all(dim=1)
+        for name, spec in definition.inputs.items()
+        if spec.shape and axis in spec.shape and len(spec.shape) > 1 and case.inputs[name].is_floating_point()
+    ]
+    rows = torch.stack(found).any(dim=0)
+    shapes = [spec.shape or () for spec in definition.outputs.values()]
+    return [
+        rows.view([-1 if each == axis else 1 for each in shape]) if axis in shape and rows.any() else None
+        for shape in shapes
+    ]
 
 
 def _accept(actual: torch.Tensor, right: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -167,20 +150,3 @@ def _accept(actual: torch.Tensor, right: torch.Tensor, rows: torch.Tensor) -> to
     is_finite = actual.double().isfinite()
     is_as_right = ~right.double().isfinite() & ~is_finite | (right.double() == 0) & actual.double().isnan()
     return torch.where(rows & is_as_right, actual, right)
-
-
-def _find_rows(definition: Definition, inputs: dict[str, Any], row_axis: str) -> torch.Tensor:
-    """Whether any input of each row is not finite."""
-    found = [
-        ~inputs[name].movedim(spec.shape.index(row_axis), 0).flatten(1).isfinite().all(dim=1)
-        for name, spec in definition.inputs.items()
-        if spec.shape and row_axis in spec.shape and len(spec.shape) > 1 and inputs[name].is_floating_point()
-    ]
-    return torch.stack(found).any(dim=0)
-
-
-def _spread(rows: torch.Tensor, shape: Sequence[str], row_axis: str) -> torch.Tensor | None:
-    """One flag for each row, in a shape that broadcasts over an output; None if it has no rows, or no flag is set."""
-    if row_axis not in shape or not rows.any():
-        return None
-    return rows.view([-1 if axis == row_axis else 1 for axis in shape])

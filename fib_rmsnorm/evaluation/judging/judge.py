@@ -5,38 +5,28 @@ It runs no code of other people: the outputs of a Definition's reference come fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutputs, make_expected
-from fib_rmsnorm.evaluation.judging.judge_messages import (
-    Compare,
-    Expect,
-    Expected,
-    JudgedCall,
-    OutputVerdict,
-    Verdict,
-    Verdicts,
-)
+from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutput, ExpectedOutputs, make_expected
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Expect, JudgedCall, OutputVerdict, Verdict, Verdicts
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
-from fib_rmsnorm.evaluation.judging.output_comparison import compare
-from fib_rmsnorm.evaluation.judging.peer_outputs import PeerOutputs
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
+from fib_rmsnorm.evaluation.judging.output_statistics import measure_difference, measure_ulp
 from fib_rmsnorm.evaluation.judging.received_outputs import ReceivedOutputs
-from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
 from fib_rmsnorm.evaluation.tensors.bits import as_bytes
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
-from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
-from fib_rmsnorm.operators import Recognition
+from fib_rmsnorm.operators import ExactOutput, Recognition
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, serve
 from fib_rmsnorm.sandbox.device_opening import open_device
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
-from fib_rmsnorm.schema import Workload
+from fib_rmsnorm.schema import Peer, Workload
 
 _MAX_EXPLAINED_BYTES = 64 << 20
 _SAMPLED_ELEMENTS = 256
@@ -47,21 +37,27 @@ class Judge:
 
     def __init__(self, files: Sequence[int]) -> None:
         """`files` are the descriptors of the files that came with the current request."""
-        self._current: tuple[str, str, Recognition | None] | None = None
+        self.received = ReceivedOutputs(files)
+        self._begin(None)
+
+    def _begin(self, workload: tuple[str, str, Recognition | None] | None) -> None:
+        """Forget what was of another Workload."""
+        self._current = workload
         self._cases: dict[tuple[int, bool], ExpectedOutputs] = {}
         """By the number of the case, and whether it has few rows."""
-        self._peer_outputs = PeerOutputs()
+        self._peer: Peer | None = None
+        self._peer_outputs: dict[tuple[int | None, bool], list[torch.Tensor]] = {}
+        """By case too: outputs of one Solution, with which those of others on the same inputs are compared."""
         self._fresh_inputs: dict[bool, FreshInputs] = {}
         """By whether they have few rows."""
-        self.received = ReceivedOutputs(files)
 
-    def expect(self, message: Message) -> Expected:
-        """Compute the expected outputs of a case, while solutions are being built."""
+    def expect(self, message: Message) -> Verdicts:
+        """Compute the expected outputs of a case, while solutions are being built. There is no verdict."""
         try:
             next(self._expect(Expect.model_validate(message)))
         finally:
             self.received.clear()
-        return Expected()
+        return Verdicts([])
 
     def compare(self, message: Message) -> Verdicts:
         """Compare the outputs that were transferred with the expected ones."""
@@ -81,16 +77,23 @@ class Judge:
         return [self._compare_call(request, right, actuals) for right, actuals in calls]
 
     def _compare_call(self, request: Compare, expected: ExpectedOutputs, actuals: list[torch.Tensor]) -> Verdict:
-        outputs = [_judge_output(request, expected, index, actual) for index, actual in enumerate(actuals)]
-        outputs, peer = self._peer_outputs.compare(request, actuals, outputs)
+        key = request.case, request.few_rows
+        kept = None if request.keep_as else self._peer_outputs.get(key)
+        peers: Sequence[torch.Tensor | None] = kept or [None] * len(actuals)
+        if request.keep_as:
+            self._peer, self._peer_outputs[key] = request.keep_as, actuals
+        shapes = [spec.shape or () for spec in request.definition.outputs.values()]
+        compared = zip(expected.outputs, shapes, actuals, peers, strict=True)
+        outputs = [_judge_output(request, expected.case, *each) for each in compared]
         hint = None
         if request.suspects is None and any(output.comparison.mismatched for output in outputs):
-            hint = describe_unwritten(actuals, expected.outputs) or self._explain(request, expected, actuals)
-        comparisons = [output.comparison for output in outputs]
+            right = [output.exact.values for output in expected.outputs]
+            hint = describe_unwritten(actuals, right) or self._explain(request, expected, actuals)
         case = expected.case
         mistakes = request.suspects or {}
         if case.explains:
-            mistakes = explain_outputs(request, case.inputs, actuals, expected.nearest, expected.bounds, comparisons)
+            mistakes = explain_outputs(request, expected, actuals, [output.comparison for output in outputs])
+        peer = self._peer if kept else None
         return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer)
 
     def _expect(self, request: JudgedCall) -> Iterator[ExpectedOutputs]:
@@ -98,10 +101,7 @@ class Judge:
         definition, workload = request.definition, request.workload
         current = (definition.name, workload.uuid, request.recognition)
         if self._current != current:
-            self._current = current
-            self._cases.clear()
-            self._peer_outputs.clear()
-            self._fresh_inputs.clear()
+            self._begin(current)
         if request.case is None:
             for number, reference in zip(request.numbers, self.received.read_reference(request, workload), strict=True):
                 inputs = self._require_fresh_inputs(request).set(number) if request.recognition else {}
@@ -132,24 +132,18 @@ class Judge:
     def _explain(self, request: Compare, expected: ExpectedOutputs, actuals: list[torch.Tensor]) -> str | None:
         """Explain wrong outputs if they would be right with one input of an earlier call, or with all of them."""
         recognition = request.recognition
-        tolerances = [expected.tolerance(index, request.settings) for index in range(len(actuals))]
-        if sum(output.nbytes for output in expected.outputs) > _MAX_EXPLAINED_BYTES:
+        if sum(output.exact.values.nbytes for output in expected.outputs) > _MAX_EXPLAINED_BYTES:
             return None
 
-        def is_right(outputs: list[torch.Tensor], bounds: list[torch.Tensor | None]) -> bool:
-            compared = list(zip(actuals, outputs, bounds, tolerances, strict=True))
-            samples = [
-                (OutputPair(_sample(a), _sample(r), None if bound is None else _sample(bound)), limits)
-                for a, r, bound, limits in compared
-            ]  # usually enough to see that they differ
-            wholes = [(OutputPair(a, r, bound), limits) for a, r, bound, limits in compared]
-            return not any(compare(pair, *limits).mismatched for pair, limits in samples + wholes)
+        def is_right(outputs: Iterable[ExactOutput]) -> bool:
+            limits = [output.tolerance(request.settings) for output in expected.outputs]
+            pairs = [OutputPair(a, right.values, right.bound) for a, right in zip(actuals, outputs, strict=True)]
+            # A sample is usually enough to see that they differ.
+            tried = zip(chain(map(_sample, pairs), pairs), limits + limits, strict=True)
+            return not any(compare(pair, *limit).mismatched for pair, limit in tried)
 
         def is_right_for(inputs: dict[str, Any]) -> bool:
-            if recognition is None:
-                return False
-            exact = recognition.compute_exact(inputs)
-            return is_right([each.values for each in exact], [each.bound for each in exact])
+            return recognition is not None and is_right(recognition.compute_exact(inputs))
 
         earlier = [
             each
@@ -161,7 +155,7 @@ class Judge:
                 if is_right_for({**expected.case.inputs, name: value}):
                     return f"this would be right with the {name!r} of an earlier call: {each.case.name}"
         for each in earlier:
-            if is_right(each.outputs, each.bounds):
+            if is_right(output.exact for output in each.outputs):
                 return f"this is the answer to an earlier call: {each.case.name}"
         for number in request.earlier if recognition else ():
             if is_right_for(self._require_fresh_inputs(request).set(number)):
@@ -176,24 +170,31 @@ def _timed_workload(request: JudgedCall) -> Workload:
     return request.workload
 
 
-def _judge_output(request: Compare, expected: ExpectedOutputs, index: int, actual: torch.Tensor) -> OutputVerdict:
-    settings, case = request.settings, expected.case
-    shape = list(request.definition.outputs.values())[index].shape or []
+def _judge_output(
+    request: Compare,
+    case: Case,
+    expected: ExpectedOutput,
+    shape: Sequence[str],
+    actual: torch.Tensor,
+    peer: torch.Tensor | None,
+) -> OutputVerdict:
     kinds, dim = (case.row_kinds, shape.index(case.row_axis)) if case.row_axis in shape else ((), 0)
-    pair = expected.pair(index, actual)
-    comparison = expected.compare(index, pair, settings, kinds, dim)
+    pair = expected.pair(actual)
+    comparison = expected.compare(pair, request.settings, kinds, dim)
     # Hundreds of timed calls are right, and their distances are not reported.
     is_reported = request.case is not None or comparison.is_wrong
     return OutputVerdict(
         comparison,
         ulp=measure_ulp(pair) if is_reported else None,
-        reference_ulp=expected.reference_ulp(index),
+        reference_ulp=expected.reference_ulp,
+        against=None if peer is None else measure_difference(actual, peer),
     )
 
 
-def _sample(tensor: torch.Tensor) -> torch.Tensor:
-    flat = tensor.reshape(-1)
-    return flat[:: max(1, flat.numel() // _SAMPLED_ELEMENTS)]
+def _sample(pair: OutputPair) -> OutputPair:
+    step = max(1, pair.actual.numel() // _SAMPLED_ELEMENTS)
+    bound = None if pair.bound is None else pair.bound.reshape(-1)[::step]
+    return OutputPair(pair.actual.reshape(-1)[::step], pair.expected.reshape(-1)[::step], bound)
 
 
 def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str | None:

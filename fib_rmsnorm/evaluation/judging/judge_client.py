@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NoReturn
+from typing import Any
 
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
 from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
-from fib_rmsnorm.evaluation.judging.mistake_naming import name_mistakes
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.judging.reference_client import Transferred
 from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -25,18 +24,16 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Revealed,
     Time,
     Timed,
-    TimingEnded,
     TimingPrepared,
 )
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
 from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import AGAINST, REFERENCE, Correctness, Definition, DType, JudgedCase, Peer, Tolerance, Workload
 
 _TRUNCATED_BFLOAT16 = 2.0**-8
 """Half a unit in the last place, relative to the least number that has this unit."""
-
-
 _REPEATED_CALLS = 4
 """The second shows an answer that was kept by address; the others, one that is kept later."""
 
@@ -113,7 +110,12 @@ class JudgeClient:
         names = list(subject.definition.outputs)
         few = worker.is_interpreted
         cases = count_cases(subject.definition, subject.recognition, subject.workload, few_rows=few)
-        guards = Guards() if first.changed_inputs else self._choose_guards(subject.definition, worker)
+        guards = Guards()
+        if self._is_cpu and not first.changed_inputs:
+            # The first call shows what it changes for good, without the worker's death. Triton's interpreter writes
+            # arguments back to where they came from.
+            tensors = tuple(name for name, spec in subject.definition.inputs.items() if spec.shape is not None)
+            guards = Guards(fenced=tensors, read_only=() if few else tensors)
         for case in range(cases):
             request = Call(
                 workload=subject.workload, case=case, recognition=subject.recognition, few_rows=few, guards=guards
@@ -131,21 +133,9 @@ class JudgeClient:
         if cases == 1 and not faults and guards != Guards():
             worker.ask(Call(workload=subject.workload, case=0, recognition=None, guards=guards), Called, budget)
             worker.process.clear_outputs()
-        correctness = _sum_up(verdicts, names)
         if faults:
-            _refuse(faults, name_mistakes(suspects or {}, names), correctness)
-        return correctness
-
-    def _choose_guards(self, definition: Definition, worker: WorkerClient) -> Guards:
-        """What every call but the first is guarded by.
-
-        The first shows what a call changes for good, without the worker's death. Triton's interpreter writes arguments
-        back to where they came from.
-        """
-        if not self._is_cpu:
-            return Guards()
-        tensors = tuple(name for name, spec in definition.inputs.items() if spec.shape is not None)
-        return Guards(fenced=tensors, read_only=() if worker.is_interpreted else tensors)
+            raise _refusal(faults, suspects or {}, verdicts, names)
+        return _sum_up(verdicts, names)
 
     def judge_timed_calls(
         self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget, count: int
@@ -171,7 +161,7 @@ class JudgeClient:
         worker.ask(Time(calls=_REPEATED_CALLS, cold=False, budget_s=budget.left_s), Timed, budget)
         revealed = worker.ask(Reveal(), Revealed, budget)
         self._judge_revealed(definition, workload, worker, revealed, _REPEATED_CALLS, few_rows=True)
-        worker.ask(EndTiming(), TimingEnded, budget)
+        worker.ask(EndTiming(), Done, budget)
         return prepared.operators
 
     def judge_chained_call(
@@ -203,7 +193,7 @@ class JudgeClient:
         calls = {"numbers": revealed.numbers, "earlier": revealed.earlier, "few_rows": few_rows}
         for verdict in self._compare(subject, outputs, **calls):
             if faults := _describe_faults(verdict, revealed, names):
-                _refuse(faults, name_mistakes(verdict.mistakes, names), _sum_up([verdict], names))
+                raise _refusal(faults, verdict.mistakes, [verdict], names)
 
     def _compare(self, subject: Subject, outputs: Transferred, **which: Any) -> list[Verdict]:
         process = outputs.worker.process
@@ -254,21 +244,44 @@ def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> li
     return faults
 
 
-def _refuse(faults: list[str], mistakes: list[str], correctness: Correctness) -> NoReturn:
-    """Raise EvaluationFailedError, with the mistakes first that explain wrong outputs."""
-    raise EvaluationFailedError("INCORRECT_NUMERICAL", "\n".join([*mistakes, *faults]), correctness)
+def _refusal(
+    faults: list[str], suspects: Mapping[str, Sequence[PossibleMistake]], verdicts: list[Verdict], names: list[str]
+) -> EvaluationFailedError:
+    """The failure of wrong outputs, with the mistakes first that explain them."""
+    text = "\n".join([*name_mistakes(suspects, names), *faults])
+    return EvaluationFailedError("INCORRECT_NUMERICAL", text, _sum_up(verdicts, names))
+
+
+def name_mistakes(suspects: Mapping[str, Sequence[PossibleMistake]], outputs: Sequence[str]) -> list[str]:
+    """A sentence on each wrong output that one mistake explains, with the output's name if there are several `outputs`.
+
+    `suspects` are the mistakes that would give each wrong output, by its name.
+    """
+    sentences = {name: _name_mistake(each) for name, each in suspects.items()}
+    return [f"{name}: {said}" if len(outputs) > 1 else said for name, said in sentences.items() if said]
+
+
+def _name_mistake(suspects: Iterable[PossibleMistake]) -> str | None:
+    """The sentence on the one mistake that explains an output in all cases, the simplest; None if several do.
+
+    None too if no case told it from the right answer.
+    """
+    shown = [mistake for mistake in suspects if mistake.is_shown]
+    fewest = min((mistake.parts for mistake in shown), default=0)
+    simplest = {mistake.sentence for mistake in shown if mistake.parts == fewest}
+    return simplest.pop() if len(simplest) == 1 else None
 
 
 def _sum_up(verdicts: list[Verdict], names: list[str]) -> Correctness:
     """Sum up the errors: upstream's two fields for the Workload's own inputs, and `extra` for every case."""
     own = [output.comparison for output in verdicts[0].outputs]
-    tolerances = {name: Tolerance(rtol=found.rtol, atol=found.atol) for name, found in zip(names, own, strict=True)}
+    tolerances = [Tolerance(rtol=found.rtol, atol=found.atol).model_dump() for found in own]
     peer = next((verdict.peer for verdict in verdicts if verdict.peer), None)
     return Correctness(
         max_absolute_error=max((found.max_absolute_error for found in own), default=0.0),
         max_relative_error=max((found.max_relative_error for found in own), default=0.0),
         extra={
-            "tolerance": {name: tolerance.model_dump() for name, tolerance in tolerances.items()},
+            "tolerance": dict(zip(names, tolerances, strict=True)),
             "cases": [_describe_case(verdict, names).model_dump(exclude_defaults=True) for verdict in verdicts],
             **({AGAINST: asdict(peer)} if peer else {}),
         },

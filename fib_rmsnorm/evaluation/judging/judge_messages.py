@@ -1,18 +1,49 @@
-"""The scheduler's requests to the judge, and the judge's answers."""
+"""The scheduler's requests to the judge, and the judge's answers. Without torch: the scheduler imports them too."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from fib_rmsnorm.evaluation.judging.output_differences import Comparison
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.sandbox.transferred import DeviceMemory
 from fib_rmsnorm.schema import CaseKind, CheckedDefinition, Difference, Peer, Settings, UlpStatistics, Workload
+
+
+@dataclass
+class Comparison:
+    """The differences between one output and the expected one."""
+
+    max_absolute_error: float = 0.0
+    max_relative_error: float = 0.0
+    mismatched: int = 0
+    elements: int = 0
+    rtol: float = 0.0
+    atol: float = 0.0
+    worst: str = ""
+    """A description of the element whose error exceeds its bound the most; empty if none does."""
+    failing_kinds: list[str] = field(default_factory=list)
+    wrong_rows: list[int] = field(default_factory=list)
+    """The numbers of the first rows with a wrong element."""
+    bias: float = 0.0
+    """By how much the magnitudes of all elements together are too large, relative to their sum; less than 0 if they
+    are too small."""
+    allowed_bias: float = float("inf")
+    """The largest bias of right outputs."""
+
+    @property
+    def is_biased(self) -> bool:
+        """Whether elements that are each within the tolerance are too large, or too small, on average."""
+        return abs(self.bias) > self.allowed_bias
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether an element exceeds its bound, or all of them together."""
+        return self.mismatched > 0 or self.is_biased
 
 
 @dataclass(frozen=True)
@@ -35,11 +66,6 @@ class TakeOutputs(Request):
     memory: list[DeviceMemory]
     are_expected: bool
     """Whether they are the outputs of the Definition's reference."""
-
-
-@dataclass(frozen=True)
-class OutputsTaken:
-    """The outputs are copied."""
 
 
 class JudgedCall(Request):
@@ -65,11 +91,6 @@ class Expect(JudgedCall):
 
     doing: ClassVar[str] = "computing the right outputs"
     do: Literal["expect"] = "expect"
-
-
-@dataclass(frozen=True)
-class Expected:
-    """The judge has the expected outputs of the case."""
 
 
 class Compare(JudgedCall):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
+from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutputs
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Comparison, PossibleMistake
 from fib_rmsnorm.evaluation.judging.output_comparison import tolerance
-from fib_rmsnorm.evaluation.judging.output_differences import Comparison
 from fib_rmsnorm.evaluation.tensors.bits import as_integers
-from fib_rmsnorm.operators import Mistake, Recognition
+from fib_rmsnorm.operators import Mistake
 
 # Few rows are looked at, for milliseconds: the wrong ones that the comparison lists, and some right ones.
 _MAX_RIGHT_ROWS = 8
@@ -40,49 +39,33 @@ _AS_GOOD, _NEXT_TO_NOTHING = 2.0, 0.005
 
 def explain_outputs(
     request: Compare,
-    inputs: dict[str, Any],
+    expected: ExpectedOutputs,
     actuals: Sequence[torch.Tensor],
-    right_of: Callable[[int, torch.Tensor], torch.Tensor],
-    bounds: Sequence[torch.Tensor | None],
     comparisons: Sequence[Comparison],
 ) -> dict[str, list[PossibleMistake]]:
     """The usual mistakes that would give each output that is wrong or was, by its name.
 
-    After a case in which an output was wrong, right ones too tell its mistakes from one another. `right_of` returns the
-    right output of a number that is nearest to an actual one. `bounds` are the errors that the elements of each output
-    may have beyond its dtype's tolerance, if any.
+    After a case in which an output was wrong, right ones too tell its mistakes from one another.
     """
+    recognition = request.recognition
     found: dict[str, list[PossibleMistake]] = {}
-    for index, (name, spec) in enumerate(request.definition.outputs.items()):
-        before, mismatched = (request.suspects or {}).get(name), comparisons[index].mismatched
-        if before is None and not mismatched:
+    compared = zip(request.definition.outputs.items(), expected.outputs, actuals, comparisons, strict=True)
+    for (name, spec), right_output, actual, comparison in compared:
+        before = (request.suspects or {}).get(name)
+        if before is None and not comparison.mismatched:
             continue
         found[name] = before or []
-        axes, row_axis = spec.shape or [], request.recognition.row_axis if request.recognition else None
-        if request.recognition is None or before == [] or not actuals[index].numel() or row_axis in axes[1:]:
+        axes, row_axis = spec.shape or [], recognition.row_axis if recognition else None
+        if recognition is None or before == [] or not actual.numel() or row_axis in axes[1:]:
             continue
-        actual, right = actuals[index], right_of(index, actuals[index])
+        right, bound = right_output.nearest(actual), right_output.exact.bound
         rows = right.shape[0] if row_axis in axes else 1
-        wrong_rows = comparisons[index].wrong_rows if row_axis in axes else [0][:mismatched]
-        compute = partial(_compute_mistakes, request.recognition, name, inputs, before)
-        bound = bounds[index]
+        wrong_rows = comparison.wrong_rows if row_axis in axes else [0][: comparison.mismatched]
         by_row = None if bound is None else bound.reshape(rows, -1)
         outputs = actual.reshape(rows, -1), right.reshape(rows, -1)
+        compute = partial(recognition.mistakes, name, expected.case.inputs)
         found[name] = find_mistakes(compute, *outputs, wrong_rows, by_row, before or ())
     return found
-
-
-def _compute_mistakes(
-    recognition: Recognition,
-    output: str,
-    inputs: dict[str, Any],
-    suspected: Sequence[PossibleMistake] | None,
-    rows: torch.Tensor,
-    columns: torch.Tensor,
-) -> list[Mistake]:
-    sentences = None if suspected is None else {mistake.sentence for mistake in suspected}
-    mistakes = recognition.mistakes(output, inputs, rows, columns)
-    return [mistake for mistake in mistakes if sentences is None or mistake.sentence in sentences]
 
 
 def find_mistakes(
@@ -97,8 +80,10 @@ def find_mistakes(
 
     `actual` and `expected` are an output, [rows, columns], and `bound` is the error that each element may have beyond
     its dtype's tolerance. `compute` makes the mistakes for rows and columns with given numbers. Few rows are looked at,
-    and most mistakes are seen to differ in a few elements of one. `before` are those that earlier cases left.
+    and most mistakes are seen to differ in a few elements of one. `before` are those that earlier cases left, if there
+    were any: no others are looked for.
     """
+    left = {mistake.sentence for mistake in before}
     shown_before = {mistake.sentence for mistake in before if mistake.is_shown}
     rows, wrong = _choose_rows(expected, wrong_rows)
     columns = torch.arange(expected.shape[1], device=rows.device)
@@ -109,6 +94,8 @@ def find_mistakes(
     fitting: list[tuple[float, PossibleMistake]] = []
     pairs = zip(compute(*glance), compute(rows, columns), strict=True)
     for at_a_glance, mistake in sorted(pairs, key=lambda pair: pair[1].slack > 0):
+        if left and mistake.sentence not in left:
+            continue
         if mistake.slack and any(mean <= _NEXT_TO_NOTHING for mean, _ in fitting):
             break  # an exact formula explains the output
         allowed = bounds + mistake.slack * right.to(torch.float64).abs().nan_to_num(0.0, 0.0, 0.0)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, JudgedCall, OutputsTaken, TakeOutputs
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, JudgedCall, TakeOutputs
 from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
+from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.channel import Message, RefusalError
 from fib_rmsnorm.sandbox.device_memory import DeviceMemoryError, take
 from fib_rmsnorm.sandbox.output_transfer import read_outputs, view_outputs
@@ -23,7 +24,7 @@ class ReceivedOutputs:
         self._taken: dict[bool, list[torch.Tensor]] = {}
         """Bytes of outputs: those to compare, and with True the reference's."""
 
-    def take(self, message: Message) -> OutputsTaken:
+    def take(self, message: Message) -> Done:
         """Copy outputs that a worker offers in a GPU's memory.
 
         It may offer anything, so a refusal is fatal: what a false handle has left in this process harms nobody else.
@@ -33,7 +34,7 @@ class ReceivedOutputs:
             self._taken[request.are_expected] = take(request.memory, request.device)
         except (DeviceMemoryError, RuntimeError) as error:  # torch's, if there is not enough memory
             raise RefusalError("RUNTIME_ERROR", str(error), fatal=True) from None
-        return OutputsTaken()
+        return Done()
 
     def clear(self) -> None:
         """Forget what was copied, or another call could pass with it."""
@@ -46,7 +47,7 @@ class ReceivedOutputs:
     def read_reference(self, request: JudgedCall, workload: Workload) -> Sequence[list[torch.Tensor] | None]:
         """The outputs of the Definition's reference for each call; None if they were not transferred."""
         if request.expected_file is None and True not in self._taken:
-            return [None] * _count_calls(request)
+            return [None] * (1 if request.case is not None else len(request.numbers))
         return self._read(request, workload, request.expected_file, are_expected=True)
 
     def _read(
@@ -59,7 +60,7 @@ class ReceivedOutputs:
             )
             for name, spec in request.definition.outputs.items()
         ]
-        every = like * _count_calls(request)
+        every = like * (1 if request.case is not None else len(request.numbers))
         found = (
             view_outputs(self._taken.pop(are_expected, []), every)
             if file is None
@@ -67,7 +68,3 @@ class ReceivedOutputs:
         )
         here = [output.to(request.device) for output in found]
         return [here[start : start + len(like)] for start in range(0, len(here), len(like))]
-
-
-def _count_calls(request: JudgedCall) -> int:
-    return 1 if request.case is not None else len(request.numbers)

@@ -18,7 +18,7 @@ import torch
 
 from fib_rmsnorm.evaluation.tensors.bits import as_integers, same_bits
 from fib_rmsnorm.evaluation.tensors.inputs import generate_alone, generate_inputs, is_random
-from fib_rmsnorm.evaluation.tensors.memory_placement import copy_to_random_place
+from fib_rmsnorm.evaluation.tensors.output_buffers import copy_to_random_place
 from fib_rmsnorm.operators import derive_inputs, list_derived
 from fib_rmsnorm.schema import Definition, Workload
 
@@ -82,22 +82,16 @@ class FreshInputs:
         self._generator = torch.Generator(device)
         self._derived = [name for name in list_derived(definition) if is_random(workload, name)]
         self._random = {name for name in definition.inputs if is_random(workload, name)} - {*self._derived}
-        self._make()
+        self._values = {name: _place(self._generate(name)) for name in definition.inputs}
+        # Tensors from files stay as they are: they may hold indices, which must stay valid.
+        changing = [
+            value
+            for name, value in self._values.items()
+            if name in self._random and isinstance(value, torch.Tensor) and value.numel()
+        ]
+        self._rows = [_as_rows(value) for value in changing]
         elements = sum(rows.shape[0] for rows in self._rows)
         self._draws = max(1, min(_MAX_DRAWS, _MAX_DRAWN_ELEMENTS // max(1, elements)))
-
-    def _make(self) -> None:
-        self._values = {name: _place(self._generate(name)) for name in self._definition.inputs}
-        self._begin()
-
-    def _begin(self) -> None:
-        """Begin with no number set."""
-        self._rows = [
-            # Tensors from files stay as they are: they may hold indices, which must stay valid.
-            _as_rows(value)
-            for name, value in self._values.items()
-            if isinstance(value, torch.Tensor) and value.numel() and name in self._random
-        ]
         self._seed: int | None = None
         self._drawn: list[_Draw] = []
         """The replacements of all numbers of the seed."""
@@ -108,26 +102,6 @@ class FreshInputs:
     def tensors(self) -> list[torch.Tensor]:
         """The inputs that are tensors."""
         return [value for value in self._values.values() if isinstance(value, torch.Tensor)]
-
-    def move(self) -> list[str]:
-        """Make the inputs anew, elsewhere in memory. Returns the names of those that calls have changed.
-
-        No number is set then.
-        """
-        changed = self._changed_derived()
-        self._restore()
-        del self._rows, self._drawn  # which keep the memory of the old ones
-        changed += [name for name in self._values if self._renew(name)]
-        self._begin()
-        return changed
-
-    def _renew(self, name: str) -> bool:
-        """Make an input anew, and return whether calls have changed it."""
-        made = self._generate(name)
-        is_changed = name not in self._derived and _differs(self._values[name], made)
-        self._values[name] = None  # before the new one has its place: together they may take a fourth of the memory
-        self._values[name] = _place(made)
-        return is_changed
 
     def _generate(self, name: str) -> Any:
         where = self._definition, self._workload, self._device, self._dataset
@@ -203,7 +177,10 @@ class FreshInputs:
         self._restore()
         self._derive()  # they fitted the inputs before
         own = [name for name in self._values if name not in self._derived]
-        return changed + [name for name in own if _differs(self._values[name], self._generate(name))]
+        pairs = ((name, self._values[name], self._generate(name)) for name in own)
+        return changed + [
+            name for name, value, made in pairs if isinstance(value, torch.Tensor) and not same_bits(value, made)
+        ]
 
     def _changed_derived(self) -> list[str]:
         made = derive_inputs(self._definition, self._values) if self._derived else {}
@@ -214,15 +191,7 @@ def _place(value: Any) -> Any:
     return copy_to_random_place(value) if isinstance(value, torch.Tensor) else value
 
 
-def _differs(value: Any, made: Any) -> bool:
-    """Whether a tensor differs from one that was made like it."""
-    return isinstance(value, torch.Tensor) and not same_bits(value, made)
-
-
 def _as_rows(tensor: torch.Tensor) -> torch.Tensor:
     flat = tensor.view(-1, tensor.shape[-1]) if tensor.dim() else tensor.view(1, 1)
-    return flat.view(torch.uint8) if _is_float8(flat) else flat  # torch can neither gather nor add float8
-
-
-def _is_float8(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.element_size() == 1
+    is_float8 = flat.is_floating_point() and flat.element_size() == 1
+    return flat.view(torch.uint8) if is_float8 else flat  # torch can neither gather nor add float8

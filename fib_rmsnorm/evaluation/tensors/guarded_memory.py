@@ -1,24 +1,30 @@
-"""Memory for the inputs of a judged call on a CPU: a write to it, or a read beyond it, ends the process by a signal.
+"""Memory on a CPU that the processor protects: whose inputs a call must not touch, and whose tensors we must not.
 
-Without it, a call that changes an input and restores it would pass, and so would one that reads beyond an input: there
-lies other memory of the process. The system's pages are what the processor protects, so a tensor gets pages of its own
-between two that nobody can read.
+In a judged call, a write to guarded memory, or a read beyond it, ends the process by a signal. Without it, a call that
+changes an input and restores it would pass, and so would one that reads beyond an input: there lies other memory of the
+process. The system's pages are what the processor protects, so a tensor gets pages of its own between two that nobody
+can read.
+
+A kernel can do the same: forbid access to the pages of a tensor and handle the signal of the next access. Its handler
+then works while the evaluator fills or copies the tensor: outside the timed call. The system can be asked to access
+pages as a program would, which runs no handler.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, PAGESIZE, PROT_READ, PROT_WRITE, mmap
 from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
+from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, WrongOutputError, address_of
 from fib_rmsnorm.sandbox.confinement.libc import libc
 
 _PROT_NONE = 0
+_MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23
 _ALIGNMENT = 64
 """Torch's on a CPU. So up to 63 bytes behind a tensor can be read; they hold poison."""
 
@@ -62,3 +68,37 @@ def _protect(address: int, size: int, allowed: int) -> None:
     if libc().mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), allowed) != 0:
         error = ctypes.get_errno()
         raise OSError(error, f"mprotect failed: {os.strerror(error)}")
+
+
+def _is_allowed(begin: int, end: int, advice: int) -> bool:
+    error: int = libc().madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), advice)
+    return error == 0
+
+
+def _is_known() -> bool:
+    """Whether the system knows this advice, as Linux does since 5.14: if so, it allows it for a page of our own."""
+    with mmap(-1, PAGESIZE) as page:
+        begin = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        return _is_allowed(begin, begin + PAGESIZE, _MADV_POPULATE_WRITE)
+
+
+# Found out when this is imported, before a Solution is loaded.
+_IS_KNOWN = _is_known()
+
+
+def require_access(tensors: Iterable[torch.Tensor], *, writing: bool, is_known: bool = _IS_KNOWN) -> None:
+    """Raise WrongOutputError if a CPU tensor's pages cannot be read, or with `writing`, written. Nothing changes.
+
+    An older Linux cannot tell: there, nothing is refused. (`is_known` is a default, as the tamper check sees those.)
+    """
+    if not is_known:
+        return
+    advice = _MADV_POPULATE_WRITE if writing else _MADV_POPULATE_READ
+    for tensor in tensors:
+        if not tensor.numel() or tensor.layout is not torch.strided:
+            continue
+        begin = address_of(tensor)
+        last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        end = begin + (last + 1) * tensor.element_size()
+        if not _is_allowed(begin - begin % PAGESIZE, end, advice):
+            raise WrongOutputError("the solution changed the access to the memory of an input or output")

@@ -109,6 +109,8 @@ class Scatter:
     p5_ms: float
     p95_ms: float
     a_a_difference: float | None
+    of_trials: float
+    """How far the medians of the trials lie from each other, relative to their median, as a standard deviation."""
 
 
 def measure_scatter(trials: Sequence[Sequence[float]], tick: float) -> Scatter:
@@ -116,7 +118,22 @@ def measure_scatter(trials: Sequence[Sequence[float]], tick: float) -> Scatter:
     trials = [trial for trial in trials if trial]
     samples = [sample for trial in trials for sample in trial]
     p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
-    return Scatter(grouped_median(samples, tick), latency_interval(trials, tick), p5, p95, a_a_difference(trials, tick))
+    return Scatter(
+        latency_ms=grouped_median(samples, tick),
+        interval=latency_interval(trials, tick),
+        p5_ms=p5,
+        p95_ms=p95,
+        a_a_difference=a_a_difference(trials, tick),
+        of_trials=_relative_scatter([grouped_median(trial, tick) for trial in trials]),
+    )
+
+
+def _relative_scatter(medians: Sequence[float]) -> float:
+    """By their quartiles, which lie 1.349 standard deviations apart where values are normal: few are outliers."""
+    if len(medians) < _MIN_TRIALS or min(medians) <= 0:
+        return 0.0
+    low, _, high = quantiles(map(math.log, medians), n=4, method="inclusive")
+    return (high - low) / 1.349
 
 
 def measure_calls(calls: ChosenCalls, tick: float) -> Scatter:

@@ -1,4 +1,4 @@
-"""Call a built solution in its calling style, and check that the call has really finished."""
+"""Call a built solution in its calling style, and check that the call has really finished and what it returned."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch.utils._device import DeviceContext
 
+from fib_rmsnorm.building import is_compile_error
+from fib_rmsnorm.building.tracebacks import describe_exception, is_of_solution
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
-from fib_rmsnorm.evaluation.tensors.memory_access import require_access
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, address_of
-from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError, normalize_outputs
+from fib_rmsnorm.evaluation.tensors.guarded_memory import require_access
+from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, WrongOutputError, address_of
+from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.schema import Definition, Solution
 
 # Long enough for work on another thread or stream to change an output.
@@ -46,7 +48,7 @@ class SolutionCaller:
         taken = {source: _copy(outputs.pop(name), inputs[source]) for name, source in self.in_place.items()}
         return partial(self._entry, *{**inputs, **taken}.values(), *outputs.values())
 
-    def describe_style(self) -> str:
+    def _describe_style(self) -> str:
         """Say what the call passes and why, for an entry point that takes other arguments."""
         outputs = [name for name in self._names if name not in self.in_place]
         passed = [*self._inputs, *(outputs if self.destination_passing else [])]
@@ -83,17 +85,27 @@ class SolutionCaller:
         """Call once. Return copies of the outputs, and the names of those that changed after they were copied.
 
         The copies are what the next user of the current stream sees. They lack what another thread, or a stream that
-        nobody joined, writes later. With `settle`, wait for such writes before naming the outputs that changed.
+        nobody joined, writes later. With `settle`, wait for such writes before naming the outputs that changed. Raises
+        RefusalError with the status that fits if the call fails.
         """
-        if self._device == "cpu":
-            found = self.outputs_of(self.bind(inputs, buffers)(), buffers)
-            seen = [_clone(tensor) for tensor in found]
-        else:
-            found, seen = self._run_on_late_inputs(inputs, buffers)
-        if settle:
-            sleep(_SETTLE_S)
-        self.synchronize()
-        return seen, self.changed(found, seen)
+        try:
+            if self._device == "cpu":
+                found = self.outputs_of(self.bind(inputs, buffers)(), buffers)
+                seen = [_clone(tensor) for tensor in found]
+            else:
+                found, seen = self._run_on_late_inputs(inputs, buffers)
+            if settle:
+                sleep(_SETTLE_S)
+            self.synchronize()
+            return seen, self.changed(found, seen)
+        except RefusalError:
+            raise
+        except Exception as error:
+            if is_compile_error(error):
+                raise RefusalError("COMPILE_ERROR", f"{type(error).__name__}: {error}") from None
+            wrong_style = isinstance(error, TypeError) and not is_of_solution(error)
+            hint = f"{self._describe_style()}: " if wrong_style else ""
+            raise RefusalError("RUNTIME_ERROR", f"{hint}{describe_exception(error)}", fatal=True) from None
 
     def changed(self, now: Sequence[torch.Tensor], seen: Sequence[torch.Tensor]) -> list[str]:
         """Names of the outputs that have changed since they were copied when their call returned."""
@@ -140,12 +152,51 @@ def _active_modes() -> list[str]:
 
 
 def _placeholder(value: Any) -> Any:
-    return (
-        torch.full_like(value, float("nan"))
-        if _is_floating(value)
-        else (torch.zeros_like(value) if isinstance(value, torch.Tensor) else value)
-    )
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.full_like(value, float("nan")) if value.is_floating_point() else torch.zeros_like(value)
 
 
-def _is_floating(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+def normalize_outputs(returned: Any, names: Sequence[str]) -> list[torch.Tensor]:
+    """Return the output tensors in the Definition's order.
+
+    Accepts what upstream accepts: a tensor for a single output, a tuple or list, or a dict by name.
+    Raises WrongOutputError for anything else.
+    """
+    found = _unpack(returned, names)
+    if len(found) != len(names):
+        raise WrongOutputError(f"the call returned {len(found)} values for {len(names)} output(s)")
+    for name, value in zip(names, found, strict=True):
+        if not issubclass(type(value), torch.Tensor):
+            raise WrongOutputError(f"the output {name!r} is a {type(value).__name__}, not a tensor")
+    return found
+
+
+def _unpack(returned: Any, names: Sequence[str]) -> list[Any]:
+    """Unpack a container without calling its own methods or those of its keys: they could compute the outputs now."""
+    kind = type(returned)  # not `__class__`, which could lie
+    if issubclass(kind, torch.Tensor):
+        return [returned]
+    if issubclass(kind, dict):
+        held = {key: value for key, value in dict.items(returned) if type(key) is str}
+        missing = [name for name in names if name not in held]
+        if missing:
+            raise WrongOutputError(f"the returned dict lacks the output {missing[0]!r}")
+        return [held[name] for name in names]
+    if issubclass(kind, tuple):
+        return list(tuple.__iter__(returned))
+    if issubclass(kind, list):
+        return list(list.__iter__(returned))
+    hint = "; return it, or say by in_place in the [spec] which input it replaces" if returned is None else ""
+    raise WrongOutputError(f"the call returned a {kind.__name__}; expected {len(names)} tensor(s){hint}")
+
+
+def check_form(definition: Definition, found: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
+    """Raise RefusalError if an output has another shape or dtype than the buffer that was made for it."""
+    for name, actual, expected in zip(definition.outputs, found, outputs, strict=True):
+        if actual.shape != expected.shape:
+            raise RefusalError(
+                "INCORRECT_SHAPE", f"{name}: shape {list(actual.shape)}, expected {list(expected.shape)}"
+            )
+        if actual.dtype != expected.dtype:
+            raise RefusalError("INCORRECT_DTYPE", f"{name}: dtype {actual.dtype}, expected {expected.dtype}")

@@ -21,14 +21,16 @@ import torch
 from fib_rmsnorm.building.tracebacks import describe_exception
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.memory_placement import allocate_at_random_place
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, address_of, find_overrun
-from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
+from fib_rmsnorm.evaluation.tensors.output_buffers import (
+    OutputBuffers,
+    address_of,
+    allocate_at_random_place,
+    find_overrun,
+)
 from fib_rmsnorm.evaluation.timing.cuda_graph import CapturedGraph, CopyKernel
 from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import repeat
-from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
-from fib_rmsnorm.evaluation.worker.judged_call import check_form
+from fib_rmsnorm.evaluation.worker.caller import SolutionCaller, check_form
 from fib_rmsnorm.evaluation.worker.timed_calls import ChosenCall
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.schema import Definition, Workload
@@ -175,7 +177,7 @@ def find_produced_input(definition: Definition) -> str:
 def _capture(link: Callable[[int], None]) -> CapturedGraph:
     try:
         return CapturedGraph(link, LINKS)
-    except (WrongOutputError, RefusalError):
+    except RefusalError:
         raise
     except Exception as error:
         raise UncapturableError(describe_exception(error).partition("\n")[0]) from None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -13,17 +13,29 @@ from secrets import randbelow
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.memory_access import require_access
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, count_kept_calls, find_overrun
-from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
+from fib_rmsnorm.evaluation.tensors.guarded_memory import require_access
+from fib_rmsnorm.evaluation.tensors.output_buffers import (
+    OutputBuffers,
+    WrongOutputError,
+    count_kept_calls,
+    find_overrun,
+)
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.timer import Call, repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.schema import Definition, Workload
 
 _clone = torch.Tensor.clone
+# Operators that only create, move or fill tensors: they do not do a kernel's work.
+_PLAIN = {
+    *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "set_"),
+    *("full", "full_like", "new_full", "ones", "ones_like", "new_ones", "zeros", "zeros_like", "new_zeros"),
+    *("fill", "fill_", "zero_", "clone", "contiguous", "copy_", "_to_copy", "_reshape_copy", "_local_scalar_dense"),
+    *("alias", "detach", "lift_fresh", "_unsafe_view"),
+}
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,7 @@ class TimedCalls:
         self._judged_calls = judged_calls
         self._caller = caller
         self._device = device
-        self._inputs = FreshInputs(definition, workload, device, dataset)
+        self._make_inputs = partial(FreshInputs, definition, workload, device, dataset)
         self._make_outputs = partial(OutputBuffers, definition, workload, device)
         self._numbers: list[int] = []
         self._changed_inputs: set[str] = set()
@@ -64,6 +76,7 @@ class TimedCalls:
 
     def _set_up(self) -> None:
         self._number: int | None = None
+        self._inputs = self._make_inputs()
         first = self._make_outputs()
         kept = count_kept_calls(sum(tensor.nbytes for tensor in first.tensors))
         self._ring = deque([first, *(self._make_outputs() for _ in range(kept - 1))])
@@ -73,8 +86,8 @@ class TimedCalls:
         if self._device == "cpu":
             return
         self._overrun.update(self.overrun())
-        del self._ring  # before the new ones exist: they may take a fourth of the memory
-        self._changed_inputs.update(self._inputs.move())
+        self._changed_inputs.update(self._inputs.changed())
+        del self._ring, self._inputs  # before the new ones exist: they may take a fourth of the memory
         self._set_up()
 
     @property
@@ -160,13 +173,15 @@ class TimedCalls:
             found |= {self._numbers[i] for i in (0, 1, index - 1) if 0 <= i < index}
         return sorted(found)
 
-    def warm_up(self, calls: int, budget_s: float, first_call_context: AbstractContextManager[object]) -> None:
-        """Call up to `calls` times without timing, the first time within `first_call_context`."""
+    def warm_up(self, calls: int, budget_s: float, *, lists_operators: bool) -> list[str] | None:
+        """Call up to `calls` times without timing. Returns the torch operators that the first call ran, if asked to."""
+        library_calls = LibraryCalls() if lists_operators and calls else None
         for index in repeat(calls, budget_s):
             call = self.prepare()
-            with first_call_context if index == 0 else nullcontext():
+            with library_calls if library_calls and index == 0 else nullcontext():
                 call()
             self._caller.synchronize()
+        return library_calls.names if library_calls else None
 
     def changed_inputs(self) -> list[str]:
         """Names of inputs that timed calls have changed."""
@@ -193,3 +208,33 @@ class TimedCalls:
         peak = torch.cuda.max_memory_allocated() - before
         outputs = [] if self._caller.destination_passing else self._outputs()
         return max(0, peak - sum(tensor.nbytes for tensor in outputs))
+
+
+class LibraryCalls(TorchDispatchMode):
+    """Lists the operators that this thread runs while entered, but not those that only create, move or fill tensors.
+
+    A kernel that claims to be Triton may be torch's own.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._names: dict[str, None] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether torch wraps `__torch_dispatch__` to keep Dynamo out, whose import takes seconds at the first call."""
+        return False
+
+    @property
+    def names(self) -> list[str]:
+        """Qualified names, such as `aten::mean.dim`, in the order of their first call."""
+        return list(self._names)
+
+    def __torch_dispatch__(
+        self, function: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Note the operator, and run it."""
+        name: str = function.name()
+        if not function.is_view and name.partition("::")[2].partition(".")[0] not in _PLAIN:
+            self._names[name] = None
+        return function(*args, **(kwargs or {}))

@@ -183,11 +183,6 @@ class WriteOutputs(Request):
     do: Literal["write_outputs"] = "write_outputs"
 
 
-@dataclass(frozen=True)
-class OutputsWritten:
-    """The outputs of the last call are in the file."""
-
-
 class CountCosts(Request):
     """Measure the costs of a call other than its latency."""
 
@@ -237,8 +232,3 @@ class EndTiming(Request):
 
     doing: ClassVar[str] = "finishing"
     do: Literal["end_timing"] = "end_timing"
-
-
-@dataclass(frozen=True)
-class TimingEnded:
-    """Timing ended without a sign of tampering."""

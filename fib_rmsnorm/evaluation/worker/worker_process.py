@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from time import perf_counter, perf_counter_ns
 
 import torch
@@ -13,19 +16,15 @@ from fib_rmsnorm.building import BuildError, build_entry, prepare_build
 from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
+from fib_rmsnorm.evaluation.tensors.inputs import make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun
-from fib_rmsnorm.evaluation.tensors.returned_outputs import WrongOutputError
-from fib_rmsnorm.evaluation.timing import choose_timer
+from fib_rmsnorm.evaluation.timing import Timer, choose_timer
 from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample
 from fib_rmsnorm.evaluation.timing.trial_times import collect
-from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
+from fib_rmsnorm.evaluation.worker.call_outputs import KeptOutputs, Outbox
+from fib_rmsnorm.evaluation.worker.caller import SolutionCaller, check_form
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
-from fib_rmsnorm.evaluation.worker.judged_call import check_form, run_call
-from fib_rmsnorm.evaluation.worker.kept_outputs import KeptOutputs
-from fib_rmsnorm.evaluation.worker.library_calls import LibraryCalls
-from fib_rmsnorm.evaluation.worker.outbox import Outbox
-from fib_rmsnorm.evaluation.worker.own_work import on_one_thread
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
 from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
@@ -38,23 +37,52 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     ChainTimed,
     Costs,
     Outputs,
-    OutputsWritten,
     Prepare,
     PrepareTiming,
     Revealed,
     Time,
     TimeChain,
     Timed,
-    TimingEnded,
     TimingPrepared,
 )
-from fib_rmsnorm.evaluation.worker.worker_target import WorkerTarget
+from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
 from fib_rmsnorm.sandbox.device_opening import DeviceOpened, open_device
-from fib_rmsnorm.schema import SupportedLanguages, check_in_place
+from fib_rmsnorm.schema import Definition, SupportedLanguages, check_in_place
+
+_get_num_threads, _set_num_threads = torch.get_num_threads, torch.set_num_threads
 
 # A call that waits for the device itself is timed on an idle one from then on.
 _MOST_LATE_RELEASES = 2
+
+
+@contextmanager
+def on_one_thread(device: str) -> Iterator[None]:
+    """Let torch use one thread inside, if `device` is the CPU, for what the worker does for itself.
+
+    Each of many short operations waits for all threads, which spin meanwhile. Where another process takes a core, the
+    hard inputs of 512 rows take 392 ms on two threads, and 46 ms on one.
+    """
+    threads = _get_num_threads()
+    if device != "cpu" or threads == 1:
+        yield
+        return
+    _set_num_threads(1)
+    try:
+        yield
+    finally:
+        _set_num_threads(threads)
+
+
+@dataclass(frozen=True)
+class WorkerTarget:
+    """The Definition and device for which a process calls its solution. They never change."""
+
+    definition: Definition
+    dataset: Path | None
+    device: str
+    timer: Timer
+    is_python: bool
 
 
 class Worker:
@@ -124,11 +152,19 @@ class Worker:
         request = Call.model_validate(message)
         target, caller = self._begin()
         with on_one_thread(target.device):
-            case = target.make_case(request)
+            case = make_case(
+                target.definition,
+                request.recognition,
+                request.workload,
+                request.case,
+                target.device,
+                target.dataset,
+                few_rows=request.few_rows,
+            )
             inputs, before = place_inputs(case.inputs, request.guards.fenced, request.guards.read_only)
             outputs = OutputBuffers(target.definition, case.workload, target.device)
         started = perf_counter()
-        found, changed_outputs = run_call(caller, inputs, outputs, settle=request.case == 0)
+        found, changed_outputs = caller.run_checked(inputs, outputs, settle=request.case == 0)
         elapsed_ms = (perf_counter() - started) * 1e3
         with on_one_thread(target.device):
             check_form(target.definition, found, outputs.tensors)
@@ -154,7 +190,7 @@ class Worker:
                 # Made anew each time: the last call may have changed its own.
                 inputs = FreshInputs(target.definition, request.workload, target.device, target.dataset).set(number)
                 outputs = OutputBuffers(target.definition, request.workload, target.device)
-            of_call, _changed = run_call(caller, inputs, outputs, settle=False)
+            of_call, _changed = caller.run_checked(inputs, outputs)
             check_form(target.definition, of_call, outputs.tensors)
             found += of_call
         return Outputs(self._outbox.transfer(found))
@@ -168,18 +204,8 @@ class Worker:
         )
         self._calls_since_reveal = 0
         self._late_releases = 0
-        library_calls = LibraryCalls()
-        first_call_context = nullcontext() if target.is_python else library_calls
-        try:
-            self._timing.warm_up(request.warmup_runs, request.budget_s, first_call_context)
-        except WrongOutputError as error:
-            raise RefusalError("RUNTIME_ERROR", str(error)) from None
-        is_known = request.warmup_runs and not target.is_python
-        return TimingPrepared(
-            timer=target.timer.name,
-            tick_ms=target.timer.tick_ms,
-            operators=library_calls.names if is_known else None,
-        )
+        operators = self._timing.warm_up(request.warmup_runs, request.budget_s, lists_operators=not target.is_python)
+        return TimingPrepared(timer=target.timer.name, tick_ms=target.timer.tick_ms, operators=operators)
 
     def time(self, message: Message) -> Timed:
         """Time one trial."""
@@ -207,9 +233,9 @@ class Worker:
                 repeated.append(str(error))
                 if len(repeated) == MAX_ATTEMPTS:
                     raise RefusalError("RUNTIME_ERROR", f"{error}, in {MAX_ATTEMPTS} trials in a row") from None
-            except WrongOutputError as error:
-                raise RefusalError("RUNTIME_ERROR", str(error)) from None
         self._calls_since_reveal += len(samples)
+        if queued:
+            self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
         is_queued = queued and target.device != "cpu"
         return Timed(**vars(collect(samples)), repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
 
@@ -217,10 +243,7 @@ class Worker:
         """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
         target, _caller = self._begin()
         timed_calls = self._require_timed_calls()
-        try:
-            chosen = timed_calls.take_chosen(self._calls_since_reveal)
-        except WrongOutputError as error:
-            raise RefusalError("RUNTIME_ERROR", str(error)) from None
+        chosen = timed_calls.take_chosen(self._calls_since_reveal)
         self._calls_since_reveal = 0
         for call in chosen:
             check_form(target.definition, call.outputs, timed_calls.buffers.tensors)
@@ -236,10 +259,10 @@ class Worker:
             changed_outputs=timed_calls.changed_outputs(chosen),
         )
 
-    def write_outputs(self, _: Message) -> OutputsWritten:
+    def write_outputs(self, _: Message) -> Done:
         """Write the outputs of the last call to the file."""
         self._outbox.write()
-        return OutputsWritten()
+        return Done()
 
     def count_costs(self, _: Message) -> Costs:
         """Measure the host's time to issue a call, and the device memory that it takes beyond its outputs."""
@@ -248,7 +271,7 @@ class Worker:
         target.timer.rest()
         return Costs(host_overhead_us=timed_calls.host_overhead_us(), peak_memory_bytes=timed_calls.peak_memory_bytes())
 
-    def end_timing(self, _: Message) -> TimingEnded:
+    def end_timing(self, _: Message) -> Done:
         """Release the memory that timing took. Fails if the solution kept outputs or replaced kernels of torch's."""
         target, _caller = self._begin()
         self._timing = None
@@ -258,7 +281,7 @@ class Worker:
             raise RefusalError("RUNTIME_ERROR", f"the solution replaced {', '.join(kernels[:5])}", fatal=True)
         if target.device != "cpu":
             torch.cuda.empty_cache()
-        return TimingEnded()
+        return Done()
 
     def time_chain(self, message: Message) -> ChainTimed:
         """Time one trial of calls in a CUDA graph. That they cannot be captured is an answer, not a failure."""
@@ -272,8 +295,6 @@ class Worker:
             self._chain_trial = time_chain(make, request.replays, request.budget_s, dependent=request.dependent)
         except UncapturableError as error:
             return ChainTimed(None, str(error)[:MAX_REASON], perf_counter_ns())
-        except WrongOutputError as error:
-            raise RefusalError("RUNTIME_ERROR", str(error)) from None
         return ChainTimed(self._chain_trial.times, None, perf_counter_ns())
 
     def reveal_chain(self, _: Message) -> Revealed:

@@ -69,25 +69,15 @@ def _lock(descriptor: int, root: Path, *, for_writing: bool) -> None:
         try:
             fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
         except BlockingIOError:
-            with _telling(root, for_writing=for_writing):
+            told = f"waiting for another command, which {'uses' if for_writing else 'changes'} {root}"
+            timer = threading.Timer(_PATIENCE_S, _tell or str, [told])
+            timer.daemon = True
+            timer.start()
+            try:
                 fcntl.flock(descriptor, operation)
+            finally:
+                timer.cancel()
     except OSError as error:
         if for_writing:
             raise InputError(f"cannot lock {root} for writing: {error.strerror}") from None
         # A file system without locks: nobody can write to this registry by this tool.
-
-
-@contextmanager
-def _telling(root: Path, *, for_writing: bool) -> Iterator[None]:
-    """Say after a second what is waited for."""
-    if _tell is None:
-        yield
-        return
-    uses = "uses" if for_writing else "changes"
-    timer = threading.Timer(_PATIENCE_S, _tell, [f"waiting for another command, which {uses} {root}"])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

@@ -1,4 +1,4 @@
-"""The files of a dataset that hold the tensors of its Workloads."""
+"""The files of a dataset that hold the tensors of its Workloads: find them, and check what they hold."""
 
 from __future__ import annotations
 
@@ -6,6 +6,21 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fib_rmsnorm.schema import SafetensorsInput, Workload
+
+# The names that safetensors gives the dtypes of a Definition.
+_DTYPES = {
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "bool": "BOOL",
+}
+_LFS_POINTER = b"version https://git-lfs"
 
 
 def find_tensor_file(given: SafetensorsInput, root: Path) -> Path | None:
@@ -22,3 +37,27 @@ def tensor_files(workloads: Iterable[Workload], dataset: Path) -> list[Path]:
     given = [value for workload in workloads for value in workload.inputs.values()]
     paths = [find_tensor_file(value, dataset) for value in given if isinstance(value, SafetensorsInput)]
     return [path for path in dict.fromkeys(paths) if path is not None and path.suffix == ".safetensors"]
+
+
+def check_blob(root: Path, given: SafetensorsInput, shape: list[int], dtype: str) -> str | None:
+    """Describe the fault of a tensor on disk, from its file's header alone; None if it has none."""
+    from safetensors import SafetensorError, safe_open
+
+    path = find_tensor_file(given, root)
+    if path is None:
+        return f"{given.path!r} leads outside the dataset"
+    if not path.is_file():
+        return f"no such file: {given.path!r}"
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
+                return f"{given.path!r} is a Git LFS pointer; run: git lfs pull"
+        with safe_open(path, framework="np") as tensors:
+            if given.tensor_key not in tensors.keys():  # noqa: SIM118 - not a dict
+                return f"{given.path!r} has no tensor {given.tensor_key!r}"
+            found = tensors.get_slice(given.tensor_key)
+            holds = f"{found.get_dtype()} {list(found.get_shape())}"
+    except (SafetensorError, OSError) as error:
+        return f"{given.path!r} is not a safetensors file: {error}"
+    wanted = f"{_DTYPES.get(dtype, dtype)} {shape}"
+    return None if holds == wanted else f"{given.path!r} holds {holds}, expected {wanted}"

@@ -5,23 +5,19 @@ An adapted Solution is a folder with a solution.toml, which includes the kernel'
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cached_property
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.sources.adapted_call import describe_constants, plan_adapted_call, write_adapter
-from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest
-from fib_rmsnorm.registry.sources.packing import pack_folder, served_suffix
-from fib_rmsnorm.registry.sources.source_folder import find_included, read_sources
+from fib_rmsnorm.registry.sources.adapted_call import write_adapter
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest, write_manifest
+from fib_rmsnorm.registry.sources.packing import find_included, pack_folder, read_sources, served_suffix
 from fib_rmsnorm.registry.store import read_text, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, digest
 
@@ -35,25 +31,12 @@ class KernelFolder:
     registry: Registry
     folder: Path
     manifest: Manifest
-
-    @property
-    def home(self) -> str:
-        """The Definition in whose folder it lies."""
-        return self.folder.parent.name
-
-    @cached_property
-    def packed(self) -> Solution | None:
-        """What is packed of it for the Definition of its folder; None if that is not there."""
-        home = {name: each for name, each in self.registry.definitions().items() if name == self.home}
-        return next(iter(pack_folder(self.registry, self.folder, home)), None) if self.serves_any(home) else None
-
-    def serves_any(self, definitions: Collection[str]) -> bool:
-        """Whether its manifest names one of the Definitions."""
-        return any(map(self.serves, definitions))
+    home: Definition | None
+    """The Definition in whose folder it lies; None if its registry lacks it."""
 
     def serves(self, definition: str) -> bool:
         """Whether its manifest names a Definition."""
-        return any(fnmatch(definition, pattern) for pattern in self.manifest.definitions or [self.home])
+        return any(fnmatch(definition, pattern) for pattern in self.manifest.definitions or [self.folder.parent.name])
 
 
 @dataclass(frozen=True)
@@ -69,10 +52,12 @@ def find_kernels(registries: Collection[Registry]) -> list[KernelFolder]:
     """The folders of sources, without adapted ones; of two at one path, that of the first registry."""
     found: dict[Path, KernelFolder] = {}
     for registry in registries:
+        definitions = registry.definitions()
         for path in find_files(registry.layout.solutions, MANIFEST):
-            if not read_text(path).startswith(_MARK):
-                place = path.parent.relative_to(registry.layout.solutions)
-                found.setdefault(place, KernelFolder(registry, path.parent, read_manifest(path)))
+            folder = path.parent
+            if not _is_adapted(folder):
+                kernel = KernelFolder(registry, folder, read_manifest(path), definitions.get(folder.parent.name))
+                found.setdefault(folder.relative_to(registry.layout.solutions), kernel)
     return [found[place] for place in sorted(found)]
 
 
@@ -97,21 +82,14 @@ def adapt(
             yield Adapted(kernel.manifest.name, _write(registry, kernel, definition, files))
 
 
-def describe_none(
-    registry: Registry, kernels: Collection[KernelFolder], definition: Definition, recognition: Recognition
-) -> str:
+def describe_none(kernels: Collection[KernelFolder], definition: Definition, recognition: Recognition) -> str:
     """Why `adapt` finds none of the kernels for a Definition."""
     try:
         own = recognition.define_own(definition)
     except InputError as error:
         return f"kernels of {recognition.operator} are for other sizes or dtypes: {error}"
-    serving = [kernel for kernel in kernels if kernel.serves(definition.name)]
-    if any(kernel.registry.root == registry.root for kernel in serving):
-        return f"each kernel of {recognition.operator} serves it already"
-    if serving:
-        return "the kernels that ship serve it as they are; to have them in a new registry, run: fib-rmsnorm init DIR"
-    if own.name == definition.name:
-        return "no kernel serves it"
+    if any(kernel.serves(definition.name) for kernel in kernels):
+        return f"the kernels of {recognition.operator} serve it as they are"
     return f"no kernel serves {own.name}, which is what it computes"
 
 
@@ -120,25 +98,20 @@ def _make_files(
 ) -> dict[str, str]:
     """The manifest and the adapter of a Solution, by name. Raises InputError if the kernel cannot be called."""
     manifest = kernel.manifest
-    made_of = kernel.packed or pack_folder(kernel.registry, kernel.folder, {own.name: own})[0]
-    sources = f"{manifest.name} (SHA-256 {digest(made_of)[:12]}){describe_constants(recognition.constants)}"
-    call = plan_adapted_call(own, definition, recognition, manifest.spec)
-    is_native = LANGUAGES[manifest.spec.language.value].is_compiled
-    about = f"{definition.name} by {sources}."
-    spec, file, text = write_adapter(call, manifest.spec, about, is_native=is_native)
-    lines = [
-        f"{_MARK}, which writes it again when the sources of {manifest.name} have changed.",
-        f"name = {json.dumps(manifest.name + served_suffix(kernel.home, definition.name))}",
-        f"description = {json.dumps(f'{sources}. {manifest.description or str()}'.strip(), ensure_ascii=False)}",
-        "include = [",
-        *(f"  {json.dumps(path)}," for path in _list_sources(kernel)),
-        "]",
-        "",
-        "[spec]",
-        *(f"{key} = {json.dumps(value)}" for key, value in spec.model_dump(mode="json").items() if value is not None),
-        "",
-    ]
-    return {MANIFEST: "\n".join(lines), file: text}
+    made_for = kernel.home if kernel.home and kernel.serves(kernel.home.name) else own
+    (made_of,) = pack_folder(kernel.registry, kernel.folder, {made_for.name: made_for})
+    constants = "".join(f", {name} = {value!r}" for name, value in recognition.constants.items())
+    sources = f"{manifest.name} (SHA-256 {digest(made_of)[:12]}){constants}"
+    spec, file, text = write_adapter(own, definition, recognition, manifest.spec, f"{definition.name} by {sources}.")
+    said = f"{sources}. {manifest.description or ''}".strip()
+    written = write_manifest(_name(kernel, definition), said, spec, include=_list_sources(kernel))
+    mark = f"{_MARK}, which writes it again when the sources of {manifest.name} have changed.\n"
+    return {MANIFEST: mark + written, file: text}
+
+
+def _name(kernel: KernelFolder, definition: Definition) -> str:
+    """What the adapted Solution is called."""
+    return kernel.manifest.name + served_suffix(kernel.folder.parent.name, definition.name)
 
 
 def _list_sources(kernel: KernelFolder) -> list[str]:
@@ -157,9 +130,7 @@ def _list_sources(kernel: KernelFolder) -> list[str]:
 def _write(registry: Registry, kernel: KernelFolder, definition: Definition, files: dict[str, str]) -> Solution:
     layout = registry.layout
     author = kernel.folder.relative_to(kernel.registry.layout.solutions).parts[0]
-    name = kernel.manifest.name + served_suffix(kernel.home, definition.name)
-    packed = layout.solution(author, definition.op_type, definition.name, name)
-    folder = packed.parent / name
+    folder = layout.solution(author, definition.op_type, definition.name, _name(kernel, definition)).with_suffix("")
     with locked(writing=[registry.root]):
         if folder.exists() and not _is_adapted(folder):
             raise InputError(f"{folder} exists, and fib-rmsnorm adapt did not write it; remove it first")

@@ -5,21 +5,17 @@ The file is a source of the Solution, beside those of the kernel, and holds its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.registry.sources.starting_kernel import identifier
-from fib_rmsnorm.schema import BuildSpec, Definition, SupportedBindings, TensorSpec
-
-PYTHON_FILE = "adapter.py"
-NATIVE_FILE = "adapter.cpp"
-_NATIVE_ENTRY = "run_adapted"
+from fib_rmsnorm.schema import BuildSpec, Definition, SupportedBindings
 
 
 @dataclass(frozen=True)
-class BoundCall:
+class _BoundCall:
     """A call of a kernel, written in the names of another Definition than its own."""
 
     parameters: dict[str, str]
@@ -33,13 +29,28 @@ class BoundCall:
     all_returned: int
 
 
-def plan_adapted_call(own: Definition, definition: Definition, recognition: Recognition, spec: BuildSpec) -> BoundCall:
-    """Plan how a kernel for `own`, whose tensors are called as their parts, serves another Definition.
+def write_adapter(
+    own: Definition, definition: Definition, recognition: Recognition, spec: BuildSpec, about: str
+) -> tuple[BuildSpec, str, str]:
+    """Have a kernel for `own`, whose tensors are called as their parts, serve another Definition.
 
-    Raises InputError that says why it cannot.
+    Returns the spec of the adapted Solution, and the name and text of the file to add. Raises InputError that says why
+    the kernel cannot be called.
     """
     if spec.in_place:
         raise InputError("it writes to its inputs")
+    call = _plan(own, definition, recognition, spec)
+    file, _, entry = spec.entry_point.partition("::")
+    if not LANGUAGES[spec.language.value].is_compiled:
+        text = _write_python(call, file.removesuffix(".py").replace("/", "."), entry, about)
+        return spec.model_copy(update={"entry_point": "adapter.py::run"}), "adapter.py", text
+    if spec.binding is SupportedBindings.TORCH or call.returned is not None:
+        raise InputError("only compiled kernels that tvm-ffi binds, and that write to their outputs, can be adapted")
+    adapted = spec.model_copy(update={"entry_point": "adapter.cpp::run_adapted"})
+    return adapted, "adapter.cpp", _write_native(call, entry, about)
+
+
+def _plan(own: Definition, definition: Definition, recognition: Recognition, spec: BuildSpec) -> _BoundCall:
     names = {part: identifier(name) for part, name in recognition.tensors.items()}
     passed = [*definition.inputs, *(definition.outputs if spec.destination_passing_style else ())]
     specs = {**definition.inputs, **definition.outputs}
@@ -51,17 +62,14 @@ def plan_adapted_call(own: Definition, definition: Definition, recognition: Reco
             names[part] = part
             scratch[part] = names[_find_like(own, part)]
         if part in own.inputs and part in recognition.tensors:
-            _check_kind(part, own, specs[recognition.tensors[part]])
+            is_number = own.inputs[part].shape is None
+            if is_number != (specs[recognition.tensors[part]].shape is None):
+                raise InputError(f"it takes {part} as a {'number' if is_number else 'tensor'}")
         arguments.append(names[part] if part in names else repr(recognition.constants[part]))
     parts = {name: part for part, name in recognition.tensors.items()}
     wanted = tuple(list(own.outputs).index(parts[name]) for name in definition.outputs)
     returned = None if spec.destination_passing_style else wanted
-    return BoundCall(types, tuple(arguments), scratch, returned, len(own.outputs))
-
-
-def _check_kind(part: str, own: Definition, given: TensorSpec) -> None:
-    if (given.shape is None) != (own.inputs[part].shape is None):
-        raise InputError(f"it takes {part} as a {'number' if own.inputs[part].shape is None else 'tensor'}")
+    return _BoundCall(types, tuple(arguments), scratch, returned, len(own.outputs))
 
 
 def _find_like(own: Definition, output: str) -> str:
@@ -73,22 +81,7 @@ def _find_like(own: Definition, output: str) -> str:
     raise InputError(f"it needs {output}")
 
 
-def write_adapter(call: BoundCall, spec: BuildSpec, about: str, *, is_native: bool) -> tuple[BuildSpec, str, str]:
-    """The spec of the adapted Solution, and the name and text of the file to add.
-
-    Raises InputError if a compiled kernel is bound in another way than by tvm-ffi.
-    """
-    file, _, entry = spec.entry_point.partition("::")
-    if not is_native:
-        name, text = PYTHON_FILE, _write_python(call, file.removesuffix(".py").replace("/", "."), entry, about)
-        return spec.model_copy(update={"entry_point": f"{name}::run"}), name, text
-    if spec.binding is SupportedBindings.TORCH or call.returned is not None:
-        raise InputError("only compiled kernels that tvm-ffi binds, and that write to their outputs, can be adapted")
-    text = _write_native(call, entry, about)
-    return spec.model_copy(update={"entry_point": f"{NATIVE_FILE}::{_NATIVE_ENTRY}"}), NATIVE_FILE, text
-
-
-def _write_python(call: BoundCall, module: str, entry: str, about: str) -> str:
+def _write_python(call: _BoundCall, module: str, entry: str, about: str) -> str:
     made = {name: f"torch.empty_like({like})" for name, like in call.scratch.items()}
     called = f"_kernel({', '.join(made.get(each, each) for each in call.arguments)})"
     if call.returned is None or call.returned == tuple(range(call.all_returned)):
@@ -101,7 +94,7 @@ def _write_python(call: BoundCall, module: str, entry: str, about: str) -> str:
     return "\n".join([*lines, f"def run({', '.join(call.parameters)}):", f"    {body}", ""])
 
 
-def _write_native(call: BoundCall, entry: str, about: str) -> str:
+def _write_native(call: _BoundCall, entry: str, about: str) -> str:
     parameters = [f"{kind} {name}" for name, kind in call.parameters.items()]
     made = [
         f"  const auto {name} =\n"
@@ -128,12 +121,7 @@ def _write_native(call: BoundCall, entry: str, about: str) -> str:
             "",
             "}  // namespace",
             "",
-            f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({_NATIVE_ENTRY}, Adapted);",
+            "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run_adapted, Adapted);",
             "",
         ]
     )
-
-
-def describe_constants(constants: Mapping[str, float]) -> str:
-    """`, eps = 1e-05`; empty without constants."""
-    return "".join(f", {name} = {value!r}" for name, value in constants.items())

@@ -9,10 +9,9 @@ import re
 from fnmatch import fnmatch
 from pathlib import Path
 
-from fib_rmsnorm.errors import InputError, MisfitError
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import name_others
-from fib_rmsnorm.registry.sources.kernel_source import read_fitting
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition
@@ -29,13 +28,12 @@ def choose_definition(registry: Registry, path: Path, asked: str | None = None) 
     """
     if asked is not None:
         return registry.definition(asked)
-    named = named_definitions(registry, path)
-    main = registry.main_definition
-    if not named and main is not None and path.is_dir():
-        _require_fit(registry, path, registry.definition(main))
-    if main is not None and (not named or main in named):
-        return registry.definition(main)
-    return registry.definition(_only(path, named or list(registry.definitions())))
+    definitions, main = registry.definitions(), registry.main_definition
+    names = _find_named(registry, definitions, path) or [*definitions]
+    if main not in names and len(names) != 1:
+        what = f"nothing says for which Definition it is; choose with --definition ({name_others('', names)})"
+        raise InputError(f"{path}: {what}")
+    return definitions[main if main in names else names[0]]
 
 
 def named_definitions(registry: Registry, path: Path) -> list[str]:
@@ -45,25 +43,27 @@ def named_definitions(registry: Registry, path: Path) -> list[str]:
     of which the one that the folder lies in comes before the others; else the one that the folder lies in. Raises
     InputError for a name that the registry lacks.
     """
-    if path.is_file() and (line := _read_line(path)):
-        number, name = line
-        definitions = registry.definitions()
-        if name not in definitions:
-            others = name_others(name, definitions)
-            raise InputError(f"{path}:{number}: no Definition {name!r} in {registry.root} ({others})")
-        return [name]
+    return _find_named(registry, registry.definitions(), path)
+
+
+def _find_named(registry: Registry, definitions: dict[str, Definition], path: Path) -> list[str]:
+    lines = read_text(path).splitlines()[:_FIRST_LINES] if path.is_file() else []
+    for number, line in enumerate(lines, 1):
+        if found := _LINE.fullmatch(line):
+            if found[1] not in definitions:
+                others = name_others(found[1], definitions)
+                raise InputError(f"{path}:{number}: no Definition {found[1]!r} in {registry.root} ({others})")
+            return [found[1]]
     folder = path.resolve() if path.is_dir() else path.resolve().parent
     if not (folder / MANIFEST).is_file():
         return []
-    definitions, home = registry.definitions(), folder.parent.name
     wanted = read_manifest(folder / MANIFEST).definitions
     named = [name for name in definitions if any(fnmatch(name, glob) for glob in wanted)]
     if wanted and not named:
         others = name_others(wanted[0], definitions)
         raise InputError(f"{folder / MANIFEST}: no Definition matches {', '.join(wanted)} ({others})")
-    if home in (named or definitions):
-        return [home]
-    return named
+    home = folder.parent.name
+    return [home] if home in (named or definitions) else named
 
 
 def require_meant(registry: Registry, path: Path, definition: str, asked: str | None = None) -> None:
@@ -76,31 +76,3 @@ def require_meant(registry: Registry, path: Path, definition: str, asked: str | 
 def definition_line(suffix: str, definition: str) -> str:
     """The line by which a file of this suffix names its Definition."""
     return f"{'#' if suffix == '.py' else '//'} definition: {definition}\n"
-
-
-def _require_fit(registry: Registry, folder: Path, definition: Definition) -> None:
-    """Raise MisfitError if the parameters of a folder's entry point fit other Definitions instead."""
-    if not (folder / MANIFEST).is_file():
-        return
-    file, _, entry = read_manifest(folder / MANIFEST).spec.entry_point.partition("::")
-    try:
-        read_fitting(registry, folder / file, definition, entry)
-    except MisfitError:
-        raise
-    except InputError:  # its manifest says what its source does not show
-        return
-
-
-def _only(path: Path, names: list[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    what = f"nothing says for which Definition it is; choose with --definition ({name_others('', names)})"
-    raise InputError(f"{path}: {what}")
-
-
-def _read_line(path: Path) -> tuple[int, str] | None:
-    """The number of the line that names a Definition, and the name."""
-    for number, line in enumerate(read_text(path).splitlines()[:_FIRST_LINES], 1):
-        if found := _LINE.fullmatch(line):
-            return number, found[1]
-    return None

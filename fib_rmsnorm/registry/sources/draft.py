@@ -1,36 +1,40 @@
-"""Make a temporary Solution from a kernel's file, its source and the files that it needs."""
+"""Make a Solution from a kernel's file and the files that it needs: a temporary one, or one that is registered."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
-from difflib import get_close_matches
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.files.locking import locked
+from fib_rmsnorm.registry.layout import check_name
+from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-from fib_rmsnorm.registry.sources.kernel_source import KernelSource, read_fitting
-from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.sources.packing import read_current
-from fib_rmsnorm.registry.sources.python_kernel import imported_modules, parse_python
-from fib_rmsnorm.registry.sources.source_folder import find_included, read_sources
-from fib_rmsnorm.registry.store import describe, read_text
-from fib_rmsnorm.schema import (
-    BuildSpec,
-    Definition,
-    Solution,
-    SourceFile,
-    SupportedBindings,
-    SupportedLanguages,
-    check_in_place,
+from fib_rmsnorm.registry.sources.kernel_source import find_fitting_style, read_kernel
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest, write_manifest
+from fib_rmsnorm.registry.sources.packing import (
+    find_included,
+    make_solution,
+    pack_folder,
+    read_current,
+    read_sources,
+    require_packed,
 )
+from fib_rmsnorm.registry.sources.python_kernel import PythonKernel
+from fib_rmsnorm.registry.sources.python_module import read_module
+from fib_rmsnorm.registry.store import describe, read_text, write_atomic
+from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedBindings, SupportedLanguages
 
 AUTHOR = "draft"
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+_SERVES_OTHERS = '# definitions = ["rmsnorm_d*"]  # for sources that serve other Definitions too'
 
 
 def find_solution(
@@ -50,7 +54,7 @@ def find_solution(
         return wanted, draft_solution(registry, path, wanted, entry)
     refuse_entry(name, entry)
     current = read_current(registry)
-    current.require((name,))
+    require_packed(current.faulty, [name], current.by_name)
     solutions = current.by_name
     found = solutions.get(name)
     if definition is not None and (found is None or found.definition != definition):
@@ -58,10 +62,8 @@ def find_solution(
         named = (each for each in served if each.name.startswith(f"{name}_"))
         found = min(named, key=lambda each: len(each.name), default=None)
     if found is None:
-        close = get_close_matches(name, solutions, n=3, cutoff=0.5)
-        hint = f"similar: {', '.join(close)}" if close else "see: fib-rmsnorm list solutions"
         what = f"{name!r} for {definition}" if definition else repr(name)
-        raise InputError(f"no Solution {what} ({hint})")
+        raise InputError(f"no Solution {what} ({name_others(name, solutions)})")
     return registry.definition(found.definition), found
 
 
@@ -83,31 +85,41 @@ def draft_solution(
 ) -> Solution:
     """Make a Solution from a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
 
-    `read_fitting` decides the language and the calling style of a file. A solution.toml in its folder may include
-    shared files of the registry. `flags` are those of the C++ compiler. Raises InputError that says what is missing.
+    `find_fitting_style` decides the calling style of a file unless `style` does. A solution.toml in its folder may
+    include shared files of the registry. `flags` are those of the C++ compiler. Raises InputError that says what is
+    missing.
     """
+    has_manifest = (path if path.is_dir() else path.parent).joinpath(MANIFEST).exists()
     if path.is_dir():
-        return _draft_folder(registry, path, definition, entry, flags)
-    source = read_fitting(registry, path, definition, entry, style)
-    shared = _find_shared(registry, path.parent)
-    files = _with_includes(path, shared) if source.language.is_compiled else _with_siblings(path, source.text, shared)
-    return _solution(path, definition, _with_flags(path, _spec(source), flags), files)
-
-
-def _solution(path: Path, definition: Definition, spec: BuildSpec, sources: list[SourceFile]) -> Solution:
-    try:
-        check_in_place(spec.in_place, definition)
-        return Solution(name=path.name, definition=definition.name, author=AUTHOR, spec=spec, sources=sources)
-    except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
+        if not has_manifest:
+            raise InputError(f"{path}: this folder has no {MANIFEST}; add one, or name the kernel's file")
+        manifest = read_manifest(path / MANIFEST)
+        spec = manifest.spec
+        if entry:
+            spec = spec.model_copy(update={"entry_point": f"{spec.entry_point.partition('::')[0]}::{entry}"})
+        sources = read_sources(path, manifest.include, registry.layout.solutions)
+        path = path.resolve()  # of `.`, which has no name
+    else:
+        kernel = read_kernel(path, entry)
+        spec = BuildSpec(
+            destination_passing_style=find_fitting_style(registry, kernel, definition, style),
+            language=SupportedLanguages(kernel.language.name),
+            target_hardware=kernel.target_hardware,
+            entry_point=f"{path.name}::{kernel.entry}",
+            binding=SupportedBindings(kernel.binding) if kernel.binding else None,
+        )
+        shared = _find_shared(registry, path.parent) if has_manifest else {}
+        sources = _with_siblings(kernel, shared) if isinstance(kernel, PythonKernel) else _with_includes(path, shared)
+    if flags:
+        try:
+            spec = BuildSpec.model_validate({**spec.model_dump(), "flags": list(flags)})
+        except ValidationError as error:
+            raise InputError(f"{path}: {describe(error)}") from None
+    return make_solution(path, path.name, AUTHOR, definition, spec, sources)
 
 
 def _find_shared(registry: Registry, folder: Path) -> dict[str, Path]:
     """Find what the folder's manifest adds to a kernel's file: included files, and the table of tuned choices."""
-    if not (folder / MANIFEST).exists():
-        return {}
     manifest = read_manifest(folder / MANIFEST)
     table = manifest.tune.table if manifest.tune else None
     return {
@@ -116,54 +128,19 @@ def _find_shared(registry: Registry, folder: Path) -> dict[str, Path]:
     }
 
 
-def _draft_folder(
-    registry: Registry, path: Path, definition: Definition, entry: str | None, flags: Sequence[str]
-) -> Solution:
-    if not (path / MANIFEST).exists():
-        raise InputError(f"{path}: this folder has no {MANIFEST}; add one, or name the kernel's file")
-    manifest = read_manifest(path / MANIFEST)
-    spec = manifest.spec
-    if entry:
-        spec = spec.model_copy(update={"entry_point": f"{spec.entry_point.partition('::')[0]}::{entry}"})
-    sources = read_sources(path, manifest.include, registry.layout.solutions)
-    return _solution(path.resolve(), definition, _with_flags(path, spec, flags), sources)
-
-
-def _spec(source: KernelSource) -> BuildSpec:
-    return BuildSpec(
-        language=SupportedLanguages(source.language.name),
-        target_hardware=list(source.target_hardware),
-        entry_point=f"{source.path.name}::{source.entry}",
-        destination_passing_style=source.destination_passing_style,
-        binding=SupportedBindings(source.binding) if source.binding else None,
-    )
-
-
-def _with_flags(path: Path, spec: BuildSpec, flags: Sequence[str]) -> BuildSpec:
-    """The spec with these flags of the C++ compiler instead of its own, if there are any."""
-    if not flags:
-        return spec
-    try:
-        return BuildSpec.model_validate({**spec.model_dump(), "flags": list(flags)})
-    except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
-
-
-def _with_siblings(path: Path, text: str, shared: dict[str, Path]) -> list[SourceFile]:
+def _with_siblings(kernel: PythonKernel, shared: dict[str, Path]) -> list[SourceFile]:
     """Return the file, the modules beside it or shared that it imports directly or indirectly, and shared data."""
     data = {name: file for name, file in shared.items() if file.suffix != ".py"}
     found = {name: SourceFile(path=name, content=read_text(file)) for name, file in data.items()}
-    waiting = [(path, text)]
+    found[kernel.path.name] = SourceFile(path=kernel.path.name, content=kernel.text)
+    waiting = [kernel.module]
     while waiting:
-        file, content = waiting.pop()
-        if file.name in found:
-            continue
-        found[file.name] = SourceFile(path=file.name, content=content)
-        for name in imported_modules(parse_python(file, content)):
-            module = f"{name.split('.')[0]}.py"
-            sibling = shared.get(module, path.parent / module)
-            if sibling.is_file():
-                waiting.append((sibling, read_text(sibling)))
+        for name in dict.fromkeys(waiting.pop().imports):
+            file = shared.get(f"{name}.py", kernel.path.with_name(f"{name}.py"))
+            if file.name not in found and file.is_file():
+                content = read_text(file)
+                found[file.name] = SourceFile(path=file.name, content=content)
+                waiting.append(read_module(file, content))
     return list(found.values())
 
 
@@ -192,3 +169,43 @@ def _find_header(folder: Path, path: Path, shared: dict[str, Path]) -> tuple[str
     if not header.is_file() or not header.is_relative_to(folder):
         return None
     return header.relative_to(folder).as_posix(), header
+
+
+def register_solution(
+    registry: Registry, draft: Solution, definition: Definition, *, name: str, author: str, description: str | None
+) -> tuple[Solution, Path]:
+    """Write the sources of a draft and a solution.toml into the registry, pack them, and return Solution and folder.
+
+    All of it is written, or nothing. Raises InputError for a name that is unsafe or taken, in which case nothing is
+    overwritten, and for sources that cannot be packed.
+    """
+    packed = registry.layout.solution(author, definition.op_type, definition.name, check_name(name, "solution"))
+    folder = packed.parent / name
+    with locked(writing=[registry.root]):
+        current = read_current(registry)
+        taken = [(each.definition, each.author) for each in current.by_name.values() if each.name == name]
+        taken += [(each.home, each.author) for each in current.faulty if each.may_make(name)]
+        for other, by in taken:
+            raise InputError(
+                f"a Solution {name!r} exists already ({other}, by {by}); edit its sources in solutions/, which bench"
+                " packs again, or choose another name"
+            )
+        for path in (folder, packed):
+            if path.exists():
+                raise InputError(f"{path} exists already; choose another name, or remove it first")
+        created = [parent for parent in folder.parents if not parent.exists()]
+        files = {source.path: source.content for source in draft.sources}
+        # The manifest comes last: without it, the folder of a command that was killed is none of sources.
+        files[MANIFEST] = write_manifest(name, description, draft.spec, comment=_SERVES_OTHERS)
+        try:
+            for file, content in files.items():
+                write_atomic(folder / file, content, registry.root)
+            (solution,) = pack_folder(registry, folder, {definition.name: definition})
+            registry.write_solution(solution, definition.op_type)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            for parent in created:
+                with suppress(OSError):
+                    parent.rmdir()
+            raise
+    return solution, folder

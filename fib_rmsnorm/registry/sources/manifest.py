@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import is_safe_name
-from fib_rmsnorm.registry.store import describe
-from fib_rmsnorm.registry.toml_file import read_toml
+from fib_rmsnorm.registry.store import describe, read_toml
 from fib_rmsnorm.schema import BuildSpec
 
 MANIFEST = "solution.toml"
@@ -91,13 +92,6 @@ class Manifest(BaseModel):
                 raise ValueError(f"{path!r} is not the path of a file inside solutions/")
         return include
 
-    @model_validator(mode="after")
-    def _check_table_is_own(self) -> Manifest:
-        for path in self.include if self.tune else ():
-            if self.tune and PurePosixPath(path).name == self.tune.table:
-                raise ValueError(f"include: {path!r} would replace the tuning table, which cannot be shared")
-        return self
-
     @property
     def spec(self) -> BuildSpec:
         """The spec as upstream's model, because instances of different models are never equal."""
@@ -115,3 +109,19 @@ def read_manifest(path: Path) -> Manifest:
 def parse_manifest(path: Path) -> Manifest:
     """Read a solution.toml. Raises ValidationError with every fault, or InputError if it is not TOML."""
     return Manifest.model_validate(read_toml(path, path.parent))
+
+
+def write_manifest(
+    name: str, description: str | None, spec: BuildSpec, *, include: Sequence[str] = (), comment: str = ""
+) -> str:
+    """The text of a solution.toml, with a comment before its table."""
+    lines = [f"name = {_toml(name)}", *([f"description = {_toml(description)}"] if description else [])]
+    lines += ["include = [", *(f"  {_toml(path)}," for path in include), "]"] if include else []
+    lines += [*([comment] if comment else []), "", "[spec]"]
+    lines += [f"{key} = {_toml(value)}" for key, value in spec.model_dump(mode="json").items() if value is not None]
+    return "\n".join([*lines, ""])
+
+
+def _toml(value: str | bool | list[str]) -> str:
+    """A TOML value; strings, booleans and lists of strings are written as in JSON."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,25 +1,34 @@
-"""Find what a C++ or CUDA file exports, and the parameters of its functions, without compiling it."""
+"""A kernel's file in C++ or CUDA, read without compiling it: what it exports, or the lines to add that export it."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
 
-from fib_rmsnorm.registry.sources.parameters import Parameters
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.languages import Language
+from fib_rmsnorm.registry.sources.parameters import (
+    Parameters,
+    describe_unused,
+    find_style,
+    is_number,
+    plan_call,
+    require_call,
+)
+from fib_rmsnorm.schema import Definition
 
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TVM_FFI = re.compile(r"TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*(\w+)\s*,\s*([\w:]+)\s*\)")
 _PYBIND11 = re.compile(r'\.def\(\s*"(\w+)"\s*,\s*(?:&?\s*([\w:]+)|\[[^\]]*\]\s*\(([^)]*)\))')
 _FUNCTION = re.compile(r"^(?P<head>[^\n;{}()#]*?)\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*\{", re.MULTILINE)
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return"}
+_TENSOR_VIEW = "tvm::ffi::TensorView"
+_STREAM = "static_cast<cudaStream_t>(TVMFFIEnvGetStream({tensor}.device().device_type, {tensor}.device().device_id))"
 
-Binding = Literal["tvm-ffi", "torch"]
-"""How a compiled kernel exports its entry point, in the schema's words."""
 
-
-@dataclass(frozen=True)
-class NativeParameter:
+class NativeParameter(NamedTuple):
     """A parameter of a C++ function."""
 
     type: str
@@ -31,6 +40,7 @@ class NativeFunction:
     """A function that runs on the host."""
 
     name: str
+    """Empty for a lambda."""
     parameters: tuple[NativeParameter, ...]
 
     @property
@@ -43,50 +53,104 @@ class NativeFunction:
         """Whether the type of a parameter contains one of these texts."""
         return any(text in parameter.type for text in types for parameter in self.parameters)
 
+    @property
+    def tensor(self) -> str:
+        """The type of its tensors."""
+        return "torch::Tensor" if self.takes("torch::Tensor", "at::Tensor") else _TENSOR_VIEW
+
 
 @dataclass(frozen=True)
 class Export:
     """A function under the name by which Python finds it."""
 
-    binding: Binding
-    function: str
-    parameters: tuple[NativeParameter, ...] | None
+    binding: Literal["tvm-ffi", "torch"]
+    name: str
+    """The function's name in C++."""
+    function: NativeFunction | None
     """None if the file does not define the function."""
 
+
+class NativeKernel:
+    """The file of a kernel, and its entry point: `entry`, else `run`, else the only exported function."""
+
+    def __init__(self, path: Path, text: str, language: Language, entry: str | None) -> None:
+        self.path, self.text, self.language = path, text, language
+        self.target_hardware = list(language.target_hardware)
+        code = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
+        self._functions = _find_functions(code)
+        self._exports = _find_exports(code, {function.name: function for function in self._functions})
+        only = next(iter(self._exports)) if len(self._exports) == 1 and "run" not in self._exports else "run"
+        self.entry = entry or only
+        self._export = self._exports.get(self.entry)
+
     @property
-    def by_name(self) -> Parameters | None:
-        """The parameters' names; None if the file does not define the function."""
-        return NativeFunction(self.function, self.parameters).by_name if self.parameters is not None else None
+    def binding(self) -> Literal["tvm-ffi", "torch"] | None:
+        """How the entry point is exported, in the schema's words."""
+        return self._export.binding if self._export else None
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """Those of the entry point; None where the source does not show them."""
+        return self._export.function.by_name if self._export and self._export.function else None
+
+    def find_style(self, definition: Definition, asked: bool | None) -> bool:
+        """Whether the entry point is destination-passing; `asked` decides it if it is not None.
+
+        Raises InputError, with lines to add if some would do, for an entry point that is missing or that cannot be
+        called with the Definition's names in order.
+        """
+        if self._export is None:
+            raise self._missing(definition)
+        if asked is not None:
+            return asked
+        function, called = self._export.function, self._export.name or self.entry
+        if function is None:
+            raise InputError(f"{self.path}: cannot find the definition of {called}, which {self.entry!r} exports")
+        style = find_style(function.by_name, definition)
+        if style is not None:
+            return style
+        call = require_call(str(self.path), called, function.by_name, definition)
+        names = ", ".join(call.names)
+        what = f"{self.path}: {called}{function.by_name} cannot be called as {self.entry}({names})"
+        if not function.name:
+            raise InputError(f"{what}: give the parameters of the lambda this order")
+        note = describe_unused(call.unused, function.name)
+        paste = _export(function, self.entry, definition)
+        raise InputError(f"{what}; put these lines in place of its export{note}:", paste)
+
+    def _missing(self, definition: Definition) -> InputError:
+        what = f"{self.path}: does not export {self.entry!r}"
+        if self._exports:
+            return InputError(f"{what}; choose one with --entry: {', '.join(self._exports)}")
+        for function in reversed(self._functions):  # the one that uses the others is usually the last
+            if paste := _export(function, self.entry, definition):
+                return InputError(f"{what}; add these lines at the end, which call {function.name}:", paste)
+        return InputError(
+            f"{what}: add TVM_FFI_DLL_EXPORT_TYPED_FUNC({self.entry}, function), where function runs on the host and"
+            f" takes {_TENSOR_VIEW} (a __global__ function cannot be the entry point)"
+        )
 
 
-def find_exports(text: str) -> dict[str, Export]:
-    """What a file exports through tvm-ffi or pybind11, by its name in Python."""
-    text = _without_comments(text)
-    functions = {function.name: function.parameters for function in find_functions(text)}
-    found = {}
-    for name, function, parameters in _PYBIND11.findall(text):
-        plain = function.rpartition("::")[2]
-        found[name] = Export("torch", plain, functions.get(plain) if plain else _split(parameters))
-    for name, function in _TVM_FFI.findall(text):
-        plain = function.rpartition("::")[2]
-        found[name] = Export("tvm-ffi", plain, functions.get(plain))
-    return found
-
-
-def find_functions(text: str) -> list[NativeFunction]:
-    """The functions that a file defines, without those that run on a GPU."""
-    found = _FUNCTION.finditer(_without_comments(text))
+def _find_functions(code: str) -> list[NativeFunction]:
+    """The functions that code without comments defines, without those that run on a GPU."""
     return [
         NativeFunction(match["name"], _split(match["parameters"]))
-        for match in found
-        if match["name"] not in _NOT_FUNCTIONS
-        and "__global__" not in match["head"]
-        and "__device__" not in match["head"]
+        for match in _FUNCTION.finditer(code)
+        if match["name"] not in _NOT_FUNCTIONS and not re.search("__global__|__device__", match["head"])
     ]
 
 
-def _without_comments(text: str) -> str:
-    return _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
+def _find_exports(code: str, functions: dict[str, NativeFunction]) -> dict[str, Export]:
+    """What code without comments exports through tvm-ffi or pybind11, by its name in Python."""
+    found = {}
+    for name, function, parameters in _PYBIND11.findall(code):
+        plain = function.rpartition("::")[2]
+        bound = functions.get(plain) if plain else NativeFunction("", _split(parameters))
+        found[name] = Export("torch", plain, bound)
+    for name, function in _TVM_FFI.findall(code):
+        plain = function.rpartition("::")[2]
+        found[name] = Export("tvm-ffi", plain, functions.get(plain))
+    return found
 
 
 def _split(parameters: str) -> tuple[NativeParameter, ...]:
@@ -106,3 +170,67 @@ def _parse(parameter: str) -> NativeParameter:
     found = re.fullmatch(r"(.*[\s*&])(\w+)", words)
     type_, name = (found[1], found[2]) if found else (words, "")
     return NativeParameter(re.sub(r"\s*([*&])\s*", r"\1", type_.strip()), name)
+
+
+def _declare(names: tuple[str, ...], tensor: str, definition: Definition) -> str:
+    """Parameters of these names of a Definition."""
+    return ", ".join(f"{'double' if is_number(definition, each) else tensor} {each}" for each in names)
+
+
+def _export(function: NativeFunction, entry: str, definition: Definition) -> str:
+    """Lines that export a function; empty if its parameters cannot be matched."""
+    if function.tensor == _TENSOR_VIEW and not function.takes("TensorView"):
+        return _export_pointers(function, entry, definition)
+    wrapper = ""
+    if find_style(function.by_name, definition) is None:  # it needs another that takes the names in order
+        call = plan_call(function.by_name, definition)
+        if call is None:
+            return ""
+        name, arguments = f"{entry}_in_order", ", ".join(call.arguments.values())
+        result, returns = ("void", "") if call.is_destination_passing else (function.tensor, "return ")
+        parameters = _declare(call.names, function.tensor, definition)
+        wrapper = f"{result} {name}({parameters}) {{ {returns}{function.name}({arguments}); }}\n"
+        function = replace(function, name=name)
+    if function.tensor == _TENSOR_VIEW:
+        return f"{wrapper}TVM_FFI_DLL_EXPORT_TYPED_FUNC({entry}, {function.name});"
+    return f'{wrapper}PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("{entry}", &{function.name}); }}'
+
+
+def _export_pointers(function: NativeFunction, entry: str, definition: Definition) -> str:
+    """Lines that export a function of raw pointers, sizes and numbers; empty if its parameters cannot be matched."""
+    specs = {**definition.inputs, **definition.outputs}
+    shapes = {name: spec.shape for name, spec in specs.items() if spec.shape is not None}
+    axes = {axis: f"{name}.size({at})" for name in reversed(shapes) for at, axis in enumerate(shapes[name])}
+    taken = {parameter.name for parameter in function.parameters}
+    inputs = [name for name in definition.inputs if name in shapes and name not in taken]
+    outputs = [name for name in definition.outputs if name not in taken]
+    numbers = [name for name in definition.inputs if name not in shapes and name not in taken]
+    first, shape = next(iter(shapes.items()), ("", []))
+    sizes = [axis for axis in shape if axis not in taken]
+    arguments = []
+    for kind, name in function.parameters:
+        if "*" in kind:
+            rest = inputs if "const" in kind else outputs
+            source = name if name in shapes else rest.pop(0) if rest else ""
+            argument = f"static_cast<{kind}>({source}.data_ptr())" if source else ""
+        elif "cudaStream_t" in kind:
+            argument = _STREAM.format(tensor=first)
+        elif kind.split()[-1] in ("float", "double"):
+            argument = name if name in definition.inputs else numbers.pop(0) if numbers else ""
+        else:
+            argument = axes.get(name) or (axes[sizes.pop(0)] if sizes else "")
+        if not argument:
+            return ""
+        arguments.append(argument)
+    if not function.takes("*") or inputs or outputs:
+        return ""
+    headers = ["container/tensor.h", "function.h", *(["extra/c_env_api.h"] if function.takes("cudaStream_t") else [])]
+    return "\n".join(
+        [
+            *(f"#include <tvm/ffi/{header}>" for header in headers),
+            f"void {entry}_on_tensors({_declare(tuple(specs), _TENSOR_VIEW, definition)}) {{",
+            f"  {function.name}({f',{chr(10)}    '.join(arguments)});",
+            "}",
+            f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({entry}, {entry}_on_tensors);",
+        ]
+    )

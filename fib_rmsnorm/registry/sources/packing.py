@@ -5,10 +5,9 @@ Sources win over the JSON that was packed from them earlier: what runs or shows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cache
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -20,10 +19,9 @@ from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry, name_used_twice
 from fib_rmsnorm.registry.selection import choose, operator_of
-from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest
-from fib_rmsnorm.registry.sources.source_folder import read_sources
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.store import describe, read_text
-from fib_rmsnorm.schema import Definition, Solution, SourceFile, check_in_place
+from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, check_in_place
 
 
 @dataclass(frozen=True)
@@ -37,48 +35,31 @@ class FaultySources:
     """That of their Solution for it, which other Definitions add to."""
     error: InputError
 
-    def may_make(self, solution: str) -> bool:
-        """Whether a Solution of that name may be packed from these sources."""
-        return solution == self.name or solution.startswith(f"{self.name}_")
+    def may_make(self, glob: str) -> bool:
+        """Whether a glob, or a Solution's name, may mean a Solution from these sources."""
+        return fnmatch(self.name, glob) or glob.startswith(f"{self.name}_")
 
-    def is_meant(self, glob: str) -> bool:
-        """Whether a glob may mean a Solution from these sources."""
-        return fnmatch(self.name, glob) or self.may_make(glob)
-
-    def may_be_among(self, globs: Collection[str]) -> bool:
-        """Whether globs of names, of which none means all, may mean a Solution from these sources."""
-        return not globs or any(map(self.is_meant, globs))
-
-    def may_serve(self, globs: Collection[str], known: Iterable[str]) -> bool:
-        """Whether one of the known Definitions that globs choose, of which none means all, may be served.
+    def may_be_among(
+        self, names: Collection[str], definitions: Collection[str] = (), known: Iterable[str] = ()
+    ) -> bool:
+        """Whether globs of names and of known Definitions, of which none means all, may mean a Solution from these.
 
         The manifest may name Definitions of other sizes than that of its folder.
         """
-        chosen = [name for name in (*known, self.home) if any(fnmatch(name, glob) for glob in globs)]
-        return not globs or operator_of(self.home) in map(operator_of, chosen)
+        chosen = [name for name in (*known, self.home) if any(fnmatch(name, glob) for glob in definitions)]
+        may_serve = not definitions or operator_of(self.home) in map(operator_of, chosen)
+        return may_serve and (not names or any(map(self.may_make, names)))
 
 
-class NoDefinitionError(InputError):
-    """The sources serve none of the known Definitions; `wanted` holds their globs."""
+def pack(registry: Registry) -> list[Solution]:
+    """Pack every source folder, once for each Definition that it serves.
 
-    def __init__(self, message: str, wanted: list[str]) -> None:
-        super().__init__(message)
-        self.wanted = wanted
-
-
-def pack(
-    registry: Registry, languages: Iterable[str] = LANGUAGES, definitions: dict[str, Definition] | None = None
-) -> list[Solution]:
-    """Pack every source folder in the chosen languages, once for each Definition that it serves.
-
-    `definitions` defaults to the registry's. Raises InputError for an unknown language, a faulty manifest, or a name
-    used twice.
+    Raises InputError for sources that cannot be packed, or a name used twice.
     """
-    chosen = check_languages(languages)
-    packed, faulty = pack_sound(registry, registry.definitions() if definitions is None else definitions)
+    packed, faulty = pack_sound(registry, registry.definitions())
     if faulty:
         raise faulty[0].error
-    return [solution for solution in packed if solution.spec.language.value in chosen]
+    return packed
 
 
 def pack_sound(registry: Registry, definitions: dict[str, Definition]) -> tuple[list[Solution], list[FaultySources]]:
@@ -86,10 +67,9 @@ def pack_sound(registry: Registry, definitions: dict[str, Definition]) -> tuple[
     packed: dict[str, Solution] = {}
     places: dict[str, Path] = {}
     faulty = []
-    read = cache(read_text)  # many folders include the same files
     for manifest_path in find_files(registry.layout.solutions, MANIFEST):
         try:
-            found = pack_folder(registry, manifest_path.parent, definitions, read)
+            found = pack_folder(registry, manifest_path.parent, definitions)
         except InputError as error:
             author, *_ = manifest_path.relative_to(registry.layout.solutions).parts
             *_, home, name, _ = manifest_path.parts
@@ -112,10 +92,6 @@ class CurrentSolutions:
     """Those whose JSON is missing, or holds earlier sources."""
     faulty: list[FaultySources]
     """Sources that cannot be packed. What was packed from them earlier is not among the Solutions."""
-
-    def require(self, names: Collection[str] = ()) -> None:
-        """Raise the error of sources that cannot be packed, if a name means them; without names, of any."""
-        require_packed(self.faulty, names, self.by_name, chooses_all=not names)
 
 
 def read_current(registry: Registry, definitions: dict[str, Definition] | None = None) -> CurrentSolutions:
@@ -155,16 +131,16 @@ def pack_chosen(
     chooses_all = not (definitions or names or languages)
     require_packed(faulty, names, [solution.name for solution in packed], chooses_all=chooses_all)
     packed = choose("Solution with sources", packed, lambda solution: solution.name, names)
-    return packed, [each for each in faulty if each.may_be_among(names) and each.may_serve(definitions, known)]
+    return packed, [each for each in faulty if each.may_be_among(names, definitions, known)]
 
 
 def require_packed(
-    faulty: Iterable[FaultySources], names: Iterable[str], packed: Collection[str], *, chooses_all: bool
+    faulty: Iterable[FaultySources], names: Iterable[str], packed: Collection[str], *, chooses_all: bool = False
 ) -> None:
     """Raise the error of sources that cannot be packed, if all are chosen or a glob of a name means nothing else."""
     lost = [name for name in names if not any(fnmatch(solution, name) for solution in packed)]
     for each in faulty:
-        if chooses_all or any(map(each.is_meant, lost)):
+        if chooses_all or any(map(each.may_make, lost)):
             raise each.error
 
 
@@ -177,10 +153,8 @@ def check_languages(languages: Iterable[str]) -> list[str]:
     return chosen
 
 
-def pack_folder(
-    registry: Registry, folder: Path, definitions: dict[str, Definition], read: Callable[[Path], str] = read_text
-) -> list[Solution]:
-    """Pack one source folder, whose sources `read` reads, into a Solution for each Definition that it serves.
+def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definition]) -> list[Solution]:
+    """Pack one source folder into a Solution for each Definition that it serves.
 
     The Solution of the folder's own Definition has the manifest's name, such as `rmsnorm_triton_row_v1`. Others add
     the constants of their Definition: `rmsnorm_triton_row_v1_d8192_bf16` for `rmsnorm_d8192_bf16`.
@@ -190,13 +164,24 @@ def pack_folder(
     if len(parts) != 4:  # author, op_type, definition, solution
         raise InputError(f"{folder}: sources belong in solutions/<author>/<op_type>/<definition>/<solution>/")
     author, _, home, _ = parts
-    sources = read_sources(folder, manifest.include, registry.layout.solutions, read)
+    sources = read_sources(folder, manifest.include, registry.layout.solutions)
     wanted = manifest.definitions or [home]
-    served = [name for name in definitions if any(fnmatch(name, pattern) for pattern in wanted)]
+    served = [each for name, each in definitions.items() if any(fnmatch(name, glob) for glob in wanted)]
     if not served:
         there = ", ".join(definitions) or "none"
-        raise NoDefinitionError(f"{folder}: no Definition matches {', '.join(wanted)} (available: {there})", wanted)
-    return [_make_solution(manifest, folder, author, definitions[name], sources, home) for name in served]
+        raise InputError(f"{folder}: no Definition matches {', '.join(wanted)} (available: {there})")
+    return [
+        make_solution(
+            folder / MANIFEST,
+            check_name(manifest.name + served_suffix(home, each.name), "solution"),
+            author,
+            each,
+            manifest.spec,
+            sources,
+            manifest.description,
+        )
+        for each in served
+    ]
 
 
 def served_suffix(home: str, definition: str) -> str:
@@ -206,24 +191,77 @@ def served_suffix(home: str, definition: str) -> str:
     Solution's name already.
     """
     operator = operator_of(home)
+    if definition == home:
+        return ""
     return definition.removeprefix(operator) if definition.startswith(f"{operator}_") else f"_{definition}"
 
 
-def _make_solution(
-    manifest: Manifest, folder: Path, author: str, definition: Definition, sources: list[SourceFile], home: str
+def make_solution(
+    place: Path,
+    name: str,
+    author: str,
+    definition: Definition,
+    spec: BuildSpec,
+    sources: list[SourceFile],
+    description: str | None = None,
 ) -> Solution:
-    suffix = "" if definition.name == home else served_suffix(home, definition.name)
+    """Make a Solution of a Definition. Raises InputError that names the `place` at fault."""
     try:
-        check_in_place(manifest.spec.in_place, definition)
+        check_in_place(spec.in_place, definition)
         return Solution(
-            name=check_name(manifest.name + suffix, "solution"),
-            definition=definition.name,
-            author=author,
-            spec=manifest.spec,
-            sources=sources,
-            description=manifest.description,
+            name=name, definition=definition.name, author=author, spec=spec, sources=sources, description=description
         )
     except ValidationError as error:
-        raise InputError(f"{folder / MANIFEST}: {describe(error)}") from None
+        raise InputError(f"{place}: {describe(error)}") from None
     except ValueError as error:
-        raise InputError(f"{folder / MANIFEST}: {error}") from None
+        raise InputError(f"{place}: {error}") from None
+
+
+def read_sources(folder: Path, include: list[str], solutions: Path) -> list[SourceFile]:
+    """Read a folder's files, and the shared files that its manifest includes, sorted by their paths in the Solution.
+
+    Skip the manifest, hidden files, caches, and empty files, which the schema refuses.
+    """
+    included = find_included(folder, include, solutions)
+    files = {path.relative_to(folder): path for path in folder.rglob("*")} | {
+        Path(name): path for name, path in included.items()
+    }
+    found = []
+    for relative, path in sorted(files.items()):
+        if any(part == "__pycache__" or part.startswith(".") for part in relative.parts):
+            continue
+        if path.is_symlink():
+            raise InputError(f"{path}: is a link; sources must be regular files in their folder")
+        if path.suffix == ".json":
+            raise InputError(f"{path}: sources cannot be JSON: flashinfer-bench would read the file as a Solution")
+        if not path.is_dir() and relative.as_posix() != MANIFEST:
+            content = read_text(path)
+            if content.strip():
+                found.append(SourceFile(path=relative.as_posix(), content=content))
+    if not found:
+        raise InputError(f"{folder}: no sources beside {MANIFEST}")
+    return found
+
+
+def find_included(folder: Path, include: list[str], solutions: Path) -> dict[str, Path]:
+    """Find the files that the folder's manifest includes, by their names in the Solution.
+
+    An included file is packed under its own name, as if it lay in the folder. Sources and shared files therefore find
+    each other by plain names, and a file can become shared without changing a Solution. Raises InputError for a file
+    that is missing or a link, or whose name is taken.
+    """
+    found: dict[str, Path] = {}
+    for path in include:
+        file = solutions / path
+        where = f"{folder / MANIFEST}: include: {path!r}"
+        if file.name in found:
+            other = found[file.name].relative_to(solutions).as_posix()
+            raise InputError(f"{where} and {other!r} would both be packed as {file.name!r}")
+        if (folder / file.name).exists():
+            raise InputError(f"{where} would be packed as {file.name!r}, which already exists in the folder")
+        if not file.is_file():
+            raise InputError(f"{where}: no such file in {solutions}")
+        if any(each.is_symlink() for each in (file, *file.parents[: path.count("/")])):
+            raise InputError(f"{where}: is a link; included files must be regular files inside {solutions}")
+        found[file.name] = file
+    return found

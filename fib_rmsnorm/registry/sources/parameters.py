@@ -2,40 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.schema import Definition
-
-
-@dataclass(frozen=True)
-class Signature:
-    """A Definition's inputs and outputs, which are the parameters of its kernels."""
-
-    definition: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    shapes: Mapping[str, tuple[str, ...]]
-    """The axes of each input and output that is a tensor; the others are numbers."""
-    constants: tuple[int, ...]
-    """The sizes of the constant axes."""
-
-    def is_number(self, name: str) -> bool:
-        """Whether an input is a number."""
-        return name not in self.shapes
-
-
-def make_signature(definition: Definition) -> Signature:
-    """Make the signature of a Definition."""
-    tensors = {**definition.inputs, **definition.outputs}
-    return Signature(
-        definition.name,
-        tuple(definition.inputs),
-        tuple(definition.outputs),
-        {name: tuple(spec.shape) for name, spec in tensors.items() if spec.shape is not None},
-        tuple(definition.const_axes.values()),
-    )
 
 
 @dataclass(frozen=True)
@@ -51,57 +22,72 @@ class Parameters:
     def __str__(self) -> str:
         return f"({', '.join([*self.positional, *(['*', *self.keyword_only] if self.keyword_only else [])])})"
 
+    def are_of(self, definition: Definition) -> bool:
+        """Whether they are called as the Definition's inputs, or inputs and outputs, are, in this order."""
+        inputs = tuple(definition.inputs)
+        return not self.keyword_only and self.positional in (inputs, (*inputs, *definition.outputs))
+
 
 @dataclass(frozen=True)
 class AdaptedCall:
     """A call of a function by the names of a Definition."""
 
-    destination_passing_style: bool
+    names: tuple[str, ...]
+    """The parameters of the entry point: the inputs, and the outputs if it is destination-passing."""
+    is_destination_passing: bool
     arguments: dict[str, str]
     """For each parameter of the function, in its order, the name that it gets."""
     unused: tuple[str, ...]
     """Inputs that the function does not take."""
 
 
-def find_style(parameters: Parameters, signature: Signature) -> bool | None:
+def is_number(definition: Definition, name: str) -> bool:
+    """Whether an input is a number."""
+    return name in definition.inputs and definition.inputs[name].shape is None
+
+
+def find_style(parameters: Parameters, definition: Definition) -> bool | None:
     """Whether a function is destination-passing; None if it cannot be called with the Definition's names in order.
 
     The number of parameters decides. A parameter that has another name than the Definition's counts as the one at its
     place; one that has a name of the Definition's at another place does not.
     """
-    everything = (*signature.inputs, *signature.outputs)
+    everything = (*definition.inputs, *definition.outputs)
     if parameters.keyword_only:
         return None
     if parameters.required == len(everything):
         return True if _in_order(parameters.positional, everything) else None
-    if parameters.required <= len(signature.inputs) <= len(parameters.positional):
-        return False if _in_order(parameters.positional, signature.inputs) else None
+    if parameters.required <= len(definition.inputs) <= len(parameters.positional):
+        return False if _in_order(parameters.positional, tuple(definition.inputs)) else None
     return None
 
 
-def plan_call(parameters: Parameters, signature: Signature) -> AdaptedCall | None:
+def plan_call(parameters: Parameters, definition: Definition) -> AdaptedCall | None:
     """Match a function's parameters with the Definition's names: by name where they agree, the others in order.
 
     None if a parameter remains, or a tensor that the function does not take.
     """
-    everything = (*signature.inputs, *signature.outputs)
+    everything = (*definition.inputs, *definition.outputs)
     wanted = [*parameters.positional[: parameters.required], *parameters.keyword_only]
     wanted += [name for name in parameters.positional[parameters.required :] if name in everything]
-    is_destination = len(wanted) == len(everything) or bool(set(wanted) & set(signature.outputs))
-    names = everything if is_destination else signature.inputs
+    is_destination = len(wanted) == len(everything) or bool(set(wanted) & set(definition.outputs))
+    names = everything if is_destination else tuple(definition.inputs)
     arguments = _match(wanted, names)
     unused = tuple(name for name in names if name not in arguments.values())
-    if len(arguments) < len(wanted) or not all(map(signature.is_number, unused)):
+    if len(arguments) < len(wanted) or not all(is_number(definition, name) for name in unused):
         return None
     order = [*parameters.positional, *parameters.keyword_only]
-    return AdaptedCall(is_destination, {name: arguments[name] for name in order if name in arguments}, unused)
+    return AdaptedCall(names, is_destination, {name: arguments[name] for name in order if name in arguments}, unused)
 
 
-def wrong_number(where: str, function: str, parameters: Parameters, signature: Signature) -> InputError:
-    """Make an error for a function that takes neither the inputs, nor the inputs and outputs."""
-    inputs, everything = signature.inputs, (*signature.inputs, *signature.outputs)
-    return InputError(
-        f"{where}: {function} takes {parameters.required} parameters {parameters}; {signature.definition} needs"
+def require_call(where: str, function: str, parameters: Parameters, definition: Definition) -> AdaptedCall:
+    """Plan a call. Raises InputError for a function that takes neither the inputs, nor the inputs and outputs."""
+    call = plan_call(parameters, definition)
+    if call is not None:
+        return call
+    inputs, everything = [*definition.inputs], [*definition.inputs, *definition.outputs]
+    raise InputError(
+        f"{where}: {function} takes {parameters.required} parameters {parameters}; {definition.name} needs"
         f" {len(inputs)} ({', '.join(inputs)}) and a returned result, or {len(everything)} ({', '.join(everything)})"
     )
 

@@ -1,169 +1,172 @@
-"""Find the entry point of a Python file, and its parameters, without running any of it."""
+"""A kernel's file in Python, read without running it: its entry point, or the lines to add that make one."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.sources.parameters import Parameters
+from fib_rmsnorm.languages import Language
+from fib_rmsnorm.registry.sources.parameters import (
+    AdaptedCall,
+    Parameters,
+    describe_unused,
+    find_style,
+    is_number,
+    plan_call,
+    require_call,
+)
+from fib_rmsnorm.registry.sources.python_module import PythonModule, read_module
+from fib_rmsnorm.schema import Definition
 
-# What these return takes the parameters of the function that they are given.
-_WRAPPERS = {"compile", "script", "cache", "lru_cache", "inference_mode", "no_grad"}
-_KERNEL_DECORATORS = {"jit", "kernel", "prim_func", "autotune"}
+_GPU_MODULES = {"cutlass"}
+"""Modules whose kernels run on GPUs only: CuTe DSL's."""
 
 
-@dataclass(frozen=True)
-class PythonModule:
-    """The names that a Python file defines at its top level, also below an `if`, a `try` or a `with`."""
+class PythonKernel:
+    """The file of a kernel, and its entry point: `entry`, else `run`. Its imports decide the language."""
 
-    tree: ast.Module
-    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
-    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
-    values: dict[str, ast.expr | None] = field(default_factory=dict)
-    """What is assigned; None for what is imported."""
+    binding = None
 
-    def defines(self, name: str) -> bool:
-        """Whether the file binds a name to what may be callable."""
-        return name in self.functions or name in self.values
+    def __init__(self, path: Path, text: str, languages: Sequence[Language], entry: str | None) -> None:
+        check_module_name(path)
+        self.path, self.text, self.entry = path, text, entry or "run"
+        self.module = read_module(path, text)
+        plain = next(language for language in languages if language.module is None)
+        self.language = next((known for known in languages if known.module in self.module.imports), plain)
+        needs_gpu = not _GPU_MODULES.isdisjoint(self.module.imports)
+        self.target_hardware = ["cuda"] if needs_gpu else list(self.language.target_hardware)
 
-    def parameters_of(self, name: str) -> Parameters | None:
-        """The parameters of a function, or of what is assigned to a name; None if the source does not show them."""
-        return self._of_name(name, frozenset())
+    @property
+    def parameters(self) -> Parameters | None:
+        """Those of the entry point; None where the source does not show them."""
+        return self.module.parameters_of(self.entry)
 
-    def host_functions(self) -> list[str]:
-        """The functions that a caller may be meant to use: public ones that no compiler of kernels takes."""
-        return [
-            name
-            for name, node in self.functions.items()
-            if not name.startswith("_") and not any(_tail(each) in _KERNEL_DECORATORS for each in node.decorator_list)
-        ]
+    def find_style(self, definition: Definition, asked: bool | None) -> bool:
+        """Whether the entry point is destination-passing; `asked` decides it if it is not None.
 
-    def method(self, class_name: str, name: str = "forward") -> Parameters | None:
-        """The parameters of a method without its first, `self` or `ctx`; None if the class does not define it."""
-        if class_name not in self.classes:
-            return None
-        nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
-        return next((_drop_first(_read(node.args)) for node in nodes if node.name == name), None)
+        False where the source does not show its parameters. Raises InputError, with lines to add if some would do, for
+        an entry point that is missing or that cannot be called with the Definition's names in order.
+        """
+        entry, parameters = self.entry, self.parameters
+        if not self.module.defines(entry):
+            raise self._missing(definition)
+        if asked is not None or parameters is None:
+            return asked or False
+        style = find_style(parameters, definition)
+        if style is not None:
+            return style
+        call = require_call(str(self.path), entry, parameters, definition)
+        raise InputError(
+            f"{self.path}: {entry}{parameters} cannot be called as {entry}({', '.join(call.names)}); add these lines at"
+            f" the end{describe_unused(call.unused, entry)}:",
+            _call_function(entry, parameters, call, entry),
+        )
 
-    def is_autograd_function(self, class_name: str) -> bool:
-        """Whether a class derives from torch.autograd.Function."""
-        return any(_tail(base) == "Function" for base in self.classes[class_name].bases)
+    def _missing(self, definition: Definition) -> InputError:
+        """Make an error for a file without the entry point, which says what to do with what it has."""
+        functions = self.module.host_functions()
+        what, available = f"{self.path}: no function {self.entry!r}", f"(available: {', '.join(functions)})"
+        for name in functions:
+            parameters = self.module.parameters_of(name)
+            if parameters is not None and find_style(parameters, definition) is not None:
+                return InputError(f"{what} {available}; choose one with --entry {name}")
+        for name, note, paste in _adapters(self.module, self.entry, definition):
+            return InputError(f"{what}; add these lines at the end, which call {name}{note}:", paste)
+        if functions:
+            return InputError(f"{what} {available}; choose one with --entry")
+        call = f"{self.entry}({', '.join(definition.inputs)})"
+        return InputError(f"{what}; define {call}, or start from a kernel of: fib-rmsnorm new triton FILE")
 
-    def _of_name(self, name: str, seen: frozenset[str]) -> Parameters | None:
-        if name in seen:
-            return None
-        if name in self.functions:
-            return _read(self.functions[name].args)
-        value = self.values.get(name)
-        return self._of_value(value, seen | {name}) if value is not None else None
 
-    def _of_value(self, value: ast.expr, seen: frozenset[str]) -> Parameters | None:
-        match value:
-            case ast.Name(id=name):
-                return self._of_name(name, seen)
-            case ast.Lambda(args=arguments):
-                return _read(arguments)
-            case ast.Attribute(value=ast.Name(id=name), attr="apply"):
-                return self.method(name)
-            case ast.Call(func=ast.Name(id=name)) if name in self.classes:
-                return self.method(name) or self.method(name, "__call__")
-            case ast.Call(func=function, args=[wrapped, *_]) if _tail(function) in _WRAPPERS:
-                return self._of_value(wrapped, seen)
+def check_module_name(path: Path) -> None:
+    """Raise InputError for a dot in the name of a Python file: it would name a module in a package."""
+    if "." in path.stem:
+        better = path.stem.replace(".", "_") + path.suffix
+        raise InputError(
+            f"{path}: Python cannot import a file with a dot in its name; rename it, for example to {better}"
+        )
+
+
+def _adapters(module: PythonModule, entry: str, definition: Definition) -> Iterator[tuple[str, str, str]]:
+    """What each candidate is called, what its adapter does not pass, and the lines of the adapter."""
+    autograd = [name for name in module.classes if module.is_autograd_function(name)]
+    # Of each kind the last, which usually uses the others, comes first.
+    callees = [(name, module.parameters_of(name)) for name in reversed(module.host_functions())]
+    callees += [(f"{name}.apply", module.method(name)) for name in reversed(autograd)]
+    for name, parameters in callees:
+        if parameters is None:
+            continue
+        if find_style(parameters, definition) is not None:
+            yield name, "", f"{entry} = {name}"
+        elif call := plan_call(parameters, definition):
+            yield name, describe_unused(call.unused, name), _call_function(name, parameters, call, entry)
+    for name in reversed(module.classes):
+        if name not in autograd and (found := _call_module(module, name, entry, definition)):
+            yield name, *found
+
+
+def _call_function(callee: str, parameters: Parameters, call: AdaptedCall, entry: str) -> str:
+    lines = []
+    if callee == entry:
+        callee = f"_{entry}"
+        lines = [f"{callee} = {entry}", "", ""]
+    arguments = []
+    by_keyword = False
+    for name in parameters.positional:
+        if name in call.arguments:
+            arguments.append(f"{name}={call.arguments[name]}" if by_keyword else call.arguments[name])
+        else:
+            by_keyword = True  # what follows a parameter that keeps its default
+    arguments += [f"{name}={call.arguments[name]}" for name in parameters.keyword_only]
+    returns = "" if call.is_destination_passing else "return "
+    lines += [f"def {entry}({', '.join(call.names)}):", f"    {returns}{callee}({', '.join(arguments)})"]
+    return "\n".join(lines)
+
+
+def _call_module(module: PythonModule, name: str, entry: str, definition: Definition) -> tuple[str, str] | None:
+    """Lines that call a torch.nn.Module with the Definition's tensors in place of its Parameters, and a note.
+
+    None if some tensor is neither a parameter of `forward` nor in the place of a Parameter.
+    """
+    parameters = module.method(name)
+    if parameters is None or parameters.keyword_only or parameters.required > len(definition.inputs):
         return None
-
-
-def read_module(path: Path, text: str) -> PythonModule:
-    """Parse a file. Raises InputError with the line of a syntax error."""
-    module = PythonModule(parse_python(path, text))
-    for node in _statements(module.tree.body):
-        match node:
-            case ast.FunctionDef(name=name):
-                module.functions[name] = node
-                module.values.pop(name, None)
-            case ast.ClassDef(name=name):
-                module.classes[name] = node
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    _assign(module, target, value)
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                _assign(module, target, value)
-            case ast.ImportFrom(names=aliases):
-                module.values.update({alias.asname or alias.name: None for alias in aliases})
-    return module
-
-
-def _assign(module: PythonModule, target: ast.expr, value: ast.expr) -> None:
-    match target:
-        case ast.Name(id=name):
-            own = isinstance(value, ast.Call) and any(isinstance(a, ast.Name) and a.id == name for a in value.args)
-            if own and name in module.functions:  # run = torch.compile(run): with the parameters that it had
-                return
-            module.values[name] = value
-            module.functions.pop(name, None)
-        case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            module.values.update({each.id: None for each in targets if isinstance(each, ast.Name)})
-
-
-def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    for node in body:
-        yield node
-        match node:
-            case ast.If(body=inner, orelse=other):
-                yield from _statements([*inner, *other])
-            case ast.With(body=inner):
-                yield from _statements(inner)
-            case ast.Try(body=inner, handlers=handlers, orelse=other, finalbody=last):
-                caught = [each for handler in handlers for each in handler.body]
-                yield from _statements([*inner, *caught, *other, *last])
-
-
-def _read(arguments: ast.arguments) -> Parameters | None:
-    if arguments.vararg is not None:
+    forward = parameters.positional[: parameters.required]
+    rest = [each for each in definition.inputs if each not in forward]
+    passed = [each if each in definition.inputs else rest.pop(0) for each in forward]
+    tensors = [each for each in rest if not is_number(definition, each)]
+    held, others = _attributes(module.classes[name])
+    spare = [attribute for attribute in held if attribute not in tensors]
+    weights = {each if each in held else spare.pop(0): each for each in tensors if each in held or spare}
+    if len(weights) < len(tensors):
         return None
-    positional = tuple(argument.arg for argument in [*arguments.posonlyargs, *arguments.args])
-    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return Parameters(
-        positional,
-        len(positional) - len(arguments.defaults),
-        tuple(argument.arg for argument, default in keywords if default is None),
-    )
+    settings = {each: attribute for each in rest for attribute in others if each not in tensors and each in attribute}
+    unused = [each for each in rest if each not in tensors and each not in settings]
+    made, note = module.method(name, "__init__"), describe_unused(unused, name)
+    constants = [str(size) for size in definition.const_axes.values()]
+    if made is None or made.required == 0:
+        construct = f"{name}()"
+    elif made.required == len(constants) == 1:
+        construct = f"{name}({constants[0]})"
+    else:
+        construct, note = f"{name}(...)", f"{note}; write the arguments of {name} in place of the dots"
+    mapping = ", ".join(f'"{attribute}": {each}' for attribute, each in weights.items())
+    arguments = ", ".join(passed) + ("," if len(passed) == 1 else "")
+    lines = ["import torch", "", f"_module = {construct}", "", "", f"def {entry}({', '.join(definition.inputs)}):"]
+    lines += [f"    _module.{attribute} = {each}" for each, attribute in settings.items()]
+    lines += [f"    return torch.func.functional_call(_module, {{{mapping}}}, ({arguments}))"]
+    return note, "\n".join(lines)
 
 
-def _drop_first(parameters: Parameters | None) -> Parameters | None:
-    if parameters is None or not parameters.positional:
-        return None
-    return Parameters(parameters.positional[1:], max(parameters.required - 1, 0), parameters.keyword_only)
-
-
-def _tail(node: ast.expr) -> str:
-    """The last name of a dotted one, also if it is called: `jit` of `@triton.jit` and of `@triton.jit(debug=True)`."""
-    match node:
-        case ast.Call(func=function):
-            return _tail(function)
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-    return ""
-
-
-def parse_python(path: Path, text: str) -> ast.Module:
-    """Parse a Python file. Raises InputError with the line of a syntax error."""
-    try:
-        return ast.parse(text)
-    except SyntaxError as error:
-        raise InputError(f"{path}:{error.lineno}: {error.msg}") from None
-    except (RecursionError, MemoryError):  # Python versions differ in which one they raise
-        raise InputError(f"{path}: too deeply nested for Python") from None
-
-
-def imported_modules(tree: ast.Module) -> list[str]:
-    """The dotted names of the modules that a Python file imports, anywhere in it."""
-    names = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.append(node.module)
-    return names
+def _attributes(node: ast.ClassDef) -> tuple[list[str], list[str]]:
+    """The attributes to which `__init__` assigns a Parameter, and the others."""
+    held: list[str] = []
+    others: list[str] = []
+    for each in ast.walk(node):
+        match each:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+                is_parameter = "Parameter(" in ast.unparse(value)
+                (held if is_parameter else others).append(name)
+    return held, others

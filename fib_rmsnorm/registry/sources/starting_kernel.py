@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +10,12 @@ from typing import Literal
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.operators import recognise_source
-from fib_rmsnorm.registry.sources.kernel_source import check_module_name
+from fib_rmsnorm.registry.sources.python_kernel import check_module_name
 from fib_rmsnorm.schema import Definition, TensorSpec
 
 _SKELETONS = Path(__file__).parent / "skeletons"
-_IMPORTS = {
-    "triton": "import triton\nimport triton.language as tl\n",
-    "tilelang": "import tilelang\nimport tilelang.language as T\n",
-    "cutedsl": "import cutlass\nfrom cutlass import cute\n",
-}
 _TITLES = {**{name: language.title for name, language in LANGUAGES.items()}, "cutedsl": "CuTe DSL"}
 _SUFFIXES = {**{name: known.suffixes for name, known in LANGUAGES.items()}, "cutedsl": LANGUAGES["python"].suffixes}
-_LINE = 120
 # Names that a parameter of a skeleton cannot have: words of C++ that are not Python's, and the skeletons' own.
 _TAKEN = re.compile(
     "auto|bool|case|catch|char|const|default|delete|device|do|double|enum|explicit|export|extern|float|friend|goto"
@@ -74,31 +67,12 @@ def make_starting_kernel(definition: Definition, language: str) -> StartingKerne
         missing = "it compiles, and fails until its kernel is written"
         description = f"a skeleton in {title} with the parameters of {definition.name}: {missing}"
         return StartingKernel("skeleton", description, _make_skeleton(definition, language))
-    description = f"the reference of {definition.name}, which is right and slow"
-    return StartingKernel("reference", description, _make_from_reference(definition, language))
-
-
-def _make_from_reference(definition: Definition, language: str) -> str:
-    lines = definition.reference.splitlines(keepends=True)
-    first = _line_of_imports(definition.reference)
-    imports = _IMPORTS.get(language, "")
     head = (
         f"# {definition.name}: this is the Definition's reference, which is right and slow.\n"
-        f"# Write a kernel in {_TITLES[language]}, and call it in run.\n"
+        f"# Write a kernel in {title}, and call it in run.\n"
     )
-    return head + "".join([*lines[:first], imports, *lines[first:]]).rstrip("\n") + "\n"
-
-
-def _line_of_imports(source: str) -> int:
-    """The number of lines before the place of an import: a docstring and imports from `__future__` come first."""
-    first = 0
-    for node in ast.parse(source).body:
-        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        is_future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
-        if not is_docstring and not is_future:
-            break
-        first = node.end_lineno or first
-    return first
+    description = f"the reference of {definition.name}, which is right and slow"
+    return StartingKernel("reference", description, f"{head}{definition.reference.rstrip()}\n")
 
 
 def _make_skeleton(definition: Definition, language: str) -> str:
@@ -110,8 +84,6 @@ def _make_skeleton(definition: Definition, language: str) -> str:
     inputs = [f"{_type_of(spec)} {names[name]}" for name, spec in definition.inputs.items()]
     outputs = [f"TensorView {names[name]}" for name in definition.outputs]
     signature = f"void run({', '.join([*inputs, *outputs])}) {{"
-    if len(signature) > _LINE:
-        signature = f"void run({(',' + chr(10) + ' ' * 9).join([*inputs, *outputs])}) {{"
     text = re.sub(r"^void run\(.*\) \{$", lambda _: "\n".join([*comments, signature]), text, flags=re.MULTILINE)
     text = text.replace("= out.device()", f"= {names[next(iter(definition.outputs))]}.device()")
     return f"// {definition.name} in {_TITLES[language]}.\n\n{text}"

@@ -8,12 +8,10 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import FOLDERS
-from fib_rmsnorm.registry.validation.dataset import Dataset
-from fib_rmsnorm.registry.validation.definitions import check_definitions
-from fib_rmsnorm.registry.validation.finding import Finding
+from fib_rmsnorm.registry.validation.dataset import Dataset, Finding
+from fib_rmsnorm.registry.validation.records import check_definitions, check_workloads
 from fib_rmsnorm.registry.validation.solutions import check_solutions
-from fib_rmsnorm.registry.validation.traces import TraceChecker
-from fib_rmsnorm.registry.validation.workloads import check_workloads
+from fib_rmsnorm.registry.validation.traces import check_traces
 
 __all__ = ["Finding", "Validation", "validate"]
 
@@ -56,7 +54,7 @@ def validate(root: Path, *, published_only: bool = False) -> Validation:
             *check_definitions(dataset),
             *check_solutions(dataset),
             *check_workloads(dataset),
-            *TraceChecker(dataset).check(),
+            *check_traces(dataset),
         ]
     counts = {
         "definitions": len(dataset.definitions),

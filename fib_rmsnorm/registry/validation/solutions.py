@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +13,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, parse_manifest
-from fib_rmsnorm.registry.sources.packing import NoDefinitionError, pack_folder
-from fib_rmsnorm.registry.validation.dataset import Dataset, Record, check_place, check_unique
-from fib_rmsnorm.registry.validation.faults import list_faults
-from fib_rmsnorm.registry.validation.finding import Finding
+from fib_rmsnorm.registry.sources.packing import pack_folder
+from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique, list_faults
 from fib_rmsnorm.schema import Solution
 
 _REPACK = "run: fib-rmsnorm solve --definitions '*'"
@@ -50,40 +49,26 @@ def _check_packing(dataset: Dataset) -> Iterator[Finding]:
     """Pack every source folder again and compare the result with the packed Solutions."""
     packed = {record.model.name: record for record in dataset.solutions}
     sources: dict[str, Path] = {}
-    for manifest in find_files(dataset.layout.solutions, MANIFEST):
-        faults = list(_check_manifest(dataset, manifest))
-        yield from faults
-        if faults:
-            continue
+    for path in find_files(dataset.layout.solutions, MANIFEST):
+        wanted: list[str] = []
         try:
-            made = _pack(dataset, manifest.parent)
-        except NoDefinitionError as error:
-            if not any(dataset.may_hold(dataset.layout.definitions, glob) for glob in error.wanted):
-                yield _packing_finding(dataset, manifest, error)
+            wanted = parse_manifest(path).definitions or [path.parent.parent.name]
+            made = pack_folder(Registry(dataset.layout.root), path.parent, dataset.definition_of)
+        except ValidationError as error:
+            for fault, _ in list_faults(error):
+                yield dataset.finding("error", path, fault)
             continue
         except InputError as error:
-            yield _packing_finding(dataset, manifest, error)
+            is_served = any(fnmatch(name, glob) for name in dataset.definition_of for glob in wanted)
+            if is_served or not any(dataset.may_hold(dataset.layout.definitions, glob) for glob in wanted):
+                yield _packing_finding(dataset, path, error)
             continue
         for solution in made:
             if solution.name in sources:
                 taken = sources[solution.name].relative_to(dataset.layout.root).as_posix()
-                yield dataset.finding("error", manifest, f"packs {solution.name!r}, as does {taken}")
-            sources.setdefault(solution.name, manifest)
-            yield from _compare(dataset, manifest, solution, packed.get(solution.name))
-
-
-def _pack(dataset: Dataset, folder: Path) -> list[Solution]:
-    return pack_folder(Registry(dataset.layout.root), folder, dataset.definition_of)
-
-
-def _check_manifest(dataset: Dataset, path: Path) -> Iterator[Finding]:
-    try:
-        parse_manifest(path)
-    except ValidationError as error:
-        for fault in list_faults(error):
-            yield dataset.finding("error", path, str(fault))
-    except InputError as error:
-        yield _packing_finding(dataset, path, error)
+                yield dataset.finding("error", path, f"packs {solution.name!r}, as does {taken}")
+            sources.setdefault(solution.name, path)
+            yield from _compare(dataset, path, solution, packed.get(solution.name))
 
 
 def _compare(
@@ -102,9 +87,8 @@ def _compare(
 
 def _packing_finding(dataset: Dataset, manifest: Path, error: InputError) -> Finding:
     """Report a packing error at the file that it names; an error about a whole folder is reported at its manifest."""
-    message = str(error)
-    for path in (manifest.parent, *dataset.layout.solutions.rglob("*")):
-        if message.startswith(f"{path}: "):
-            message = message.removeprefix(f"{path}: ")
-            return dataset.finding("error", manifest if path.is_dir() else path, message)
-    return dataset.finding("error", manifest, message)
+    named, _, message = str(error).partition(": ")
+    path = Path(named)
+    if not path.is_relative_to(dataset.layout.solutions):
+        return dataset.finding("error", manifest, str(error))
+    return dataset.finding("error", manifest if path.is_dir() else path, message)

@@ -89,7 +89,7 @@ def _details(evaluation: Evaluation, most: int | None) -> str:
         _chain_text(performance.chain) if performance.chain else "",
         f"{format_bandwidth(bandwidth):>9}" if bandwidth else "",
         f"{format_percent(percent):>4} of copy" if percent is not None else "",
-        f"speedup {_factor_text(performance)}",
+        f"speedup {factor}" if (factor := _factor_text(performance)) else "",
     ]
     return "  ".join(filter(None, parts))
 
@@ -223,22 +223,29 @@ def fastest_line(traces: Sequence[Trace]) -> str:
     """The Solution that is the fastest over the Workloads, and its factors over the reference; empty without a time.
 
     Of those that were timed on the most Workloads, it has the least geometric mean of the latencies. Those whose
-    interval does not tell them from it tie.
+    interval does not tell them from it tie. Workloads on which a latency has no bound are left out.
     """
     timed: dict[str, dict[str, Performance]] = {}
+    unknown: set[str] = set()
     for trace in traces:
         performance = performance_of(trace)
-        if performance and performance.latency_ms:
+        latency = RunLatency.of(performance) if performance else None
+        if performance and latency:
             timed.setdefault(trace.solution or "", {})[trace.workload.uuid] = performance
+            if latency.interval_ms and not latency.interval_ms.is_bounded:
+                unknown.add(trace.workload.uuid)
+    timed = {name: {uuid: mine[uuid] for uuid in mine.keys() - unknown} for name, mine in timed.items()}
     most = max(map(len, timed.values()), default=0)
     runs = {name: _latencies(mine) for name, mine in timed.items() if len(mine) == most}
-    if not runs:
+    if not most:
         return ""
     first = min(runs, key=lambda name: geometric_mean(run.ms for run in runs[name]))
     same = [name for name in runs if timed[name].keys() == timed[first].keys()]
     ratios = {name: find_difference(runs[first], runs[name]) for name in same if name != first}
     ties = {name: ratio for name, ratio in ratios.items() if ratio.verdict == "tie"}
-    told = f"fastest: {' and '.join([first, *ties])}"
+    told = (
+        f"fastest{f' on {most} of {most + len(unknown)} workloads' if unknown else ''}: {' and '.join([first, *ties])}"
+    )
     if ties:
         told += f" (a tie: up to {format_apart(max(ratio.apart for ratio in ties.values()))} apart)"
     factors = [each.value for name in (first, *ties) for each in map(find_speedup, timed[name].values()) if each]

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fib_rmsnorm.registry.selection import row_size
-from fib_rmsnorm.reports.launches import TRAFFIC_COLUMNS, traffic_cells
+from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_latency, format_percent
 from fib_rmsnorm.schema import EvaluationStatus, Trace

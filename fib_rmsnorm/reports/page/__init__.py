@@ -9,36 +9,50 @@ from importlib.resources import files
 
 from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.ranking import Ranking, rank
+from fib_rmsnorm.analysis.results import SectionResults
 from fib_rmsnorm.analysis.side_by_side import find_side_by_side
-from fib_rmsnorm.analysis.solution_sources import SolutionFacts
+from fib_rmsnorm.analysis.solution_sources import SolutionFacts, SourceText
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.charts import Chart, number_series
 from fib_rmsnorm.reports.findings import describe_section
-from fib_rmsnorm.reports.page.page_results import ResultTable, make_table
-from fib_rmsnorm.reports.page.page_sources import highlighting_css, show_solution
 from fib_rmsnorm.reports.ranking import describe_left_out, summarize_ranking, winners_grid
-from fib_rmsnorm.reports.results import section_title
-from fib_rmsnorm.reports.side_by_side import side_by_side_grid, side_by_side_notes, side_by_side_title
+from fib_rmsnorm.reports.results import Column, result_columns, section_title
+from fib_rmsnorm.reports.side_by_side import describe_side_by_side
 from fib_rmsnorm.reports.text.document import Doubt, Part
 from fib_rmsnorm.reports.text.tables import Grid
-from fib_rmsnorm.reports.text.units import count
+from fib_rmsnorm.reports.text.units import count, format_half_width, format_share
+
+_LIGHT, _DARK = "default", "github-dark"
+_ALIASES = {".cuh": ".cu", ".h": ".cpp", ".inc": ".cpp"}
 
 
 @dataclass(frozen=True)
 class PageSection:
-    """What the page shows of a section."""
+    """What the page shows of a section; the template reads its properties."""
 
     findings: SectionFindings
     charts: Sequence[Chart]
 
     @property
+    def results(self) -> SectionResults:
+        """The results, for a table that a browser sorts and filters."""
+        return self.findings.results
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """What that table tells of a result."""
+        return result_columns(self.results)
+
+    @property
     def title(self) -> str:
         """What was measured, and how."""
-        return section_title(self.findings.results)
+        return section_title(self.results)
 
     @cached_property
     def ranking(self) -> Ranking:
         """Who wins where."""
-        return rank(self.findings.results)
+        return rank(self.results)
 
     @property
     def answer(self) -> str:
@@ -56,14 +70,9 @@ class PageSection:
         return list(describe_left_out(self.ranking.contests))
 
     @property
-    def table(self) -> ResultTable:
-        """The results, for a table that a browser sorts and filters."""
-        return make_table(self.findings.results)
-
-    @property
-    def parts(self) -> list[tuple[str, Part]]:
-        """What the results say, each part with the name of its kind."""
-        return [(type(part).__name__, part) for part in describe_section(self.findings)]
+    def parts(self) -> list[Part]:
+        """What the results say."""
+        return list(describe_section(self.findings))
 
 
 def make_page(sections: Sequence[PageSection], solutions: dict[str, SolutionFacts], superseded: int) -> str:
@@ -72,17 +81,19 @@ def make_page(sections: Sequence[PageSection], solutions: dict[str, SolutionFact
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    shown = {result.record.solution for each in sections for result in each.findings.results.results}
+    environment.globals |= {
+        "describe_conditions": describe_conditions,
+        "highlight": _highlight,
+        "title_of": title_of,
+    }
+    shown = {result.record.solution for each in sections for result in each.results.results}
     return environment.from_string(_read_asset("page.html")).render(
-        style=_read_asset("page.css") + highlighting_css(),
+        style=_read_asset("page.css") + _highlighting_css(),
         script=_read_asset("page.js"),
         summary=_summary(sections, superseded),
         sections=sections,
-        devices=[
-            (side_by_side_title(each), side_by_side_grid(each), list(side_by_side_notes(each)))
-            for each in find_side_by_side(each.findings.results for each in sections)
-        ],
-        solutions=[show_solution(solutions[name]) for name in sorted(shown) if name in solutions],
+        devices=[list(describe_side_by_side(each)) for each in find_side_by_side(each.results for each in sections)],
+        solutions=[solutions[name] for name in sorted(shown) if name in solutions],
         charts={
             "numbers": number_series(chart for each in sections for chart in each.charts),
             "sections": [[asdict(chart) for chart in each.charts] for each in sections],
@@ -95,9 +106,58 @@ def _read_asset(name: str) -> str:
 
 
 def _summary(sections: Sequence[PageSection], superseded: int) -> str:
-    records = [result.record for each in sections for result in each.findings.results.results]
+    records = [result.record for each in sections for result in each.results.results]
     newest = max((record.timestamp for record in records), default="")
     told = f"{count(len(records), 'result')} in {count(len(sections), 'section')}, the newest of {newest[:10]}."
     if superseded:
         told += f" {count(superseded, 'older Trace')} left out: only the newest of equal evaluations counts."
     return f"{told} Numbers of other devices, timers or clocks cannot be compared and have sections of their own."
+
+
+def describe_conditions(record: TraceRecord) -> str:
+    """In one line, how a number was measured; for a failure, the first line of its log."""
+    when = record.timestamp[:16].replace("T", " ")
+    if not record.passed:
+        return f"{record.log.strip().partition(chr(10))[0]} {record.place}".strip()
+    if record.interpreted:
+        return " · ".join(("interpreted, so not timed", when, record.place))
+    calls = count(record.samples, "call") if record.samples else ""
+    trials = f" in {count(record.trials, 'trial')}" if record.trials else ""
+    interval, difference = format_half_width(record.interval_ms), record.a_a_difference
+    told = [
+        *(f"noisy: {reason}" for reason in record.noisy),
+        record.timer or "timer not recorded",
+        f"{calls}{trials}",
+        f"±{interval}" if interval else "no interval recorded",
+        f"earlier and later trials {format_share(difference)} apart" if difference is not None else "",
+        f"{record.during_mhz:.0f} MHz" if record.during_mhz is not None else "clock not recorded",
+        {True: "cold L2", False: "warm L2", None: ""}[record.cold_l2],
+        when,
+        record.place,
+    ]
+    return " · ".join(filter(None, told))
+
+
+def _highlighting_css() -> str:
+    """The colours of code, for light and for dark."""
+    from pygments.formatters import HtmlFormatter
+
+    light = HtmlFormatter(style=_LIGHT).get_style_defs(".code")
+    dark = HtmlFormatter(style=_DARK).get_style_defs(".code")
+    return f"\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
+
+
+def _highlight(source: SourceText) -> str:
+    """A source file as HTML."""
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import TextLexer, get_lexer_for_filename
+    from pygments.util import ClassNotFound
+
+    stem, dot, suffix = source.path.rpartition(".")
+    name = stem + _ALIASES.get(f".{suffix}", f".{suffix}") if dot else source.path
+    try:
+        lexer = get_lexer_for_filename(name)
+    except ClassNotFound:
+        lexer = TextLexer()
+    return str(highlight(source.content, lexer, HtmlFormatter(nowrap=True)))

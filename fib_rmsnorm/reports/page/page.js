@@ -78,7 +78,7 @@ class Chart {
     this.styles = new Map();
     let limits = 0;
     for (const series of chart.series) {
-      const isLimit = series.kind === "limit";
+      const isLimit = series.is_limit;
       const number = isLimit ? limits++ : numbers[series.name];
       const dashes = isLimit ? LIMIT_DASHES : DASHES;
       this.styles.set(series, {
@@ -119,14 +119,10 @@ class Chart {
       const style = this.styles.get(series);
       const button = Object.assign(document.createElement("button"), { type: "button", title: "show or hide" });
       const key = make("svg", { viewBox: "0 0 22 12" });
-      if (series.kind === "bars" || series.kind === "spread")
-        make("rect", { x: 3, y: 0, width: 16, height: 12, fill: style.colour, opacity: 0.45 }, key);
-      else {
-        make(
-          "line",
-          { x1: 0, x2: 22, y1: 6, y2: 6, stroke: style.colour, "stroke-width": 1.6, "stroke-dasharray": style.dash },
-          key);
-      }
+      make(
+        "line",
+        { x1: 0, x2: 22, y1: 6, y2: 6, stroke: style.colour, "stroke-width": 1.6, "stroke-dasharray": style.dash },
+        key);
       if (!style.isLimit) marker(style, 11, 6, key);
       if (style.letter) button.append(Object.assign(document.createElement("b"), { textContent: style.letter }));
       button.append(key, series.name);
@@ -151,33 +147,16 @@ class Chart {
     if (!points.length) return;
     const ys = points.flatMap((point) => [point.y, point.low, point.high])
                  .filter((y) => y !== null && (y > 0 || chart.y_scale !== "log"));
-    const bars = series.some((each) => each.kind === "bars");
-    if (bars && chart.y_scale === "log") ys.push(Math.min(...ys) / 3);
     this.y = makeScale(ys, chart.y_scale, HEIGHT - BOTTOM, TOP, 10);
-    if (chart.categories.length) {
-      const width = (this.width - LEFT - RIGHT) / chart.categories.length;
-      this.x = {
-        place: (value) => LEFT + (value + 0.5) * width,
-        ticks: chart.categories.map((_, index) => index),
-        width
-      };
-    } else
-      this.x = makeScale(points.map((point) => point.x), chart.x_scale, LEFT, this.width - RIGHT, 2);
+    this.x = makeScale(points.map((point) => point.x), "log", LEFT, this.width - RIGHT, 2);
     this.drawAxes();
-    const ranged = series.filter((each) => each.kind === "bars" || each.kind === "spread");
-    for (const each of series) {
-      const style = this.styles.get(each);
-      if (each.kind === "bars" || each.kind === "spread")
-        this.drawRanged(each, style, ranged.indexOf(each), ranged.length);
-      else
-        this.drawLine(each, style);
-    }
+    for (const each of series) this.drawLine(each, this.styles.get(each));
     this.drawLetters(series);
   }
 
   // Each line's letter stands right of its end, moved up or down where others stand, with a thin line to it.
   drawLetters(series) {
-    const ends = series.filter((each) => each.kind === "line").map((each) => {
+    const ends = series.filter((each) => !each.is_limit).map((each) => {
       const point = each.points.at(-1), at = this.y.place(point.y);
       return { style: this.styles.get(each), x: this.x.place(point.x), at, y: at };
     });
@@ -209,9 +188,8 @@ class Chart {
     const room = (this.width - LEFT - RIGHT) / x.ticks.length, every = Math.ceil(46 / room);
     for (const tick of x.ticks.filter((_, index) => index % every === 0)) {
       const at = x.place(tick);
-      if (!chart.categories.length) make("line", { class: "grid", x1: at, x2: at, y1: TOP, y2: HEIGHT - BOTTOM }, svg);
-      make("text", { x: at, y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, svg).textContent =
-        chart.categories.length ? chart.categories[tick] : short(tick);
+      make("line", { class: "grid", x1: at, x2: at, y1: TOP, y2: HEIGHT - BOTTOM }, svg);
+      make("text", { x: at, y: HEIGHT - BOTTOM + 16, "text-anchor": "middle" }, svg).textContent = short(tick);
     }
     make("text", { x: (LEFT + this.width - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, svg).textContent =
       chart.x_label;
@@ -247,32 +225,6 @@ class Chart {
       if (!style.isLimit) marker(style, x, y, this.svg, point.noisy);
       this.spots.push({ x, y, series, point });
     });
-  }
-
-  drawRanged(series, style, index, total) {
-    const width = 0.8 * this.x.width / total;
-    for (const point of series.points) {
-      const x = this.x.place(point.x) + (index - (total - 1) / 2) * width;
-      const isBar = series.kind === "bars";
-      const top = this.y.place(isBar ? point.y : point.high);
-      const bottom = isBar ? HEIGHT - BOTTOM : this.y.place(point.low);
-      make(
-        "rect",
-        { x: x - 0.4 * width, y: top, width: 0.8 * width, height: Math.max(1, bottom - top), fill: style.colour },
-        this.svg);
-      if (!isBar) {
-        const y = this.y.place(point.y);
-        make(
-          "line",
-          { x1: x - 0.5 * width, x2: x + 0.5 * width, y1: y, y2: y, stroke: "var(--text)", "stroke-width": 1.2 },
-          this.svg);
-      }
-      if (width >= 9) {
-        const text = make("text", { x, y: top - 4, class: "letter", "text-anchor": "middle" }, this.svg);
-        text.textContent = style.letter;
-      }
-      this.spots.push({ x, y: isBar ? top : (top + bottom) / 2, series, point });
-    }
   }
 
   // The nearest point says what it is.

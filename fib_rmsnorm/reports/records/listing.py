@@ -1,124 +1,226 @@
-"""Tables of what a registry holds."""
+"""What a registry holds as rows, one thing a row, and as tables of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.table import Table
 
 from fib_rmsnorm.languages import ABILITIES
 from fib_rmsnorm.machine.capabilities import Readiness
+from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.lookup import axes_name
-from fib_rmsnorm.reports.records.rows import DefinitionRow, SolutionRow, TraceRow, TracesRow, WorkloadRow, status_of
+from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_bytes, format_latency
+from fib_rmsnorm.schema import ScalarInput, Trace, trace_id
 
 _SHORT_UUID = 8
+Row = dict[str, Any]
+"""What `list --json` prints of a record."""
 
 
-def definitions_table(rows: Iterable[DefinitionRow]) -> Table:
-    """Definitions, with the number of records of each."""
-    return plain_table(
-        ("definition", "op_type", "axes", ">solutions", ">workloads", ">traces"),
-        (
-            (
-                row.name,
-                row.op_type,
-                ", ".join(axis if value is None else f"{axis}={value}" for axis, value in row.axes.items()),
-                str(row.solutions),
-                str(row.workloads),
-                str(row.traces),
-            )
-            for row in rows
-        ),
-    )
+def definition_rows(catalogue: Catalogue) -> list[Row]:
+    """A row for each Definition, with the number of its records; a variable axis has the size None."""
+    solutions = Counter(solution.definition for solution in catalogue.solutions.values())
+    workloads = Counter(record.definition for record in catalogue.workloads)
+    traces = Counter(trace.definition for trace in catalogue.traces)
+    return [
+        {
+            "name": name,
+            "op_type": definition.op_type,
+            "axes": {axis: definition.const_axes.get(axis) for axis in definition.axes},
+            "solutions": solutions[name],
+            "workloads": workloads[name],
+            "traces": traces[name],
+        }
+        for name, definition in catalogue.definitions.items()
+    ]
 
 
-def solutions_table(rows: Iterable[SolutionRow]) -> Table:
-    """Solutions, what they can do on this machine, and how many evaluations of their contents passed."""
-    listed = list(rows)
-    # Few registries have any, and the table is wide without.
-    has_earlier = any(row.earlier for row in listed)
-    return plain_table(
-        (
-            *("solution", "language", "author", "definition", ">traces", ">passed"),
-            *((">earlier",) if has_earlier else ()),
-            "here",
-        ),
-        (
-            (
-                row.name,
-                row.language,
-                row.author,
-                row.definition,
-                str(row.traces),
-                str(row.passed),
-                *((str(row.earlier),) if has_earlier else ()),
-                here_text(row.here),
-            )
-            for row in listed
-        ),
-    )
+def solution_rows(catalogue: Catalogue, here: Mapping[str, Readiness]) -> list[Row]:
+    """A row for each Solution; `here` says of each what can be done with it on this machine.
+
+    `traces` and `passed` count those of its content today, `earlier` those of its earlier contents.
+    """
+    today, earlier = _split_by_content(catalogue.traces, catalogue)
+    traces = Counter(trace.solution for trace in today)
+    passes = Counter(trace.solution for trace in today if _status(trace) == "PASSED")
+    older = Counter(trace.solution for trace in earlier)
+    return [
+        {
+            "name": name,
+            "language": solution.spec.language.value,
+            "author": solution.author,
+            "definition": solution.definition,
+            "here": here[name],
+            "traces": traces[name],
+            "passed": passes[name],
+            "earlier": older[name],
+        }
+        for name, solution in catalogue.solutions.items()
+    ]
 
 
-def workloads_table(rows: Iterable[WorkloadRow]) -> Table:
-    """Workloads, by the start of their uuids."""
-    listed = list(rows)
-    length = _unique_length([row.uuid for row in listed])
-    return plain_table(
-        ("workload", "definition", "axes", "scalars", ">bytes moved", ">traces"),
-        (
-            (
-                row.uuid[:length],
-                row.definition,
-                assignments(row.axes),
-                assignments(row.scalars),
-                format_bytes(row.bytes_moved),
-                str(row.traces),
-            )
-            for row in listed
-        ),
-    )
+def workload_rows(catalogue: Catalogue) -> list[Row]:
+    """A row for each Workload, with the number of its Traces."""
+    traces = Counter(trace.workload.uuid for trace in catalogue.traces)
+    return [
+        {
+            "uuid": record.workload.uuid,
+            "definition": record.definition,
+            "axes": record.workload.axes,
+            "scalars": scalars_of(record),
+            "bytes_moved": bytes_moved(catalogue.definitions[record.definition], record.workload),
+            "traces": traces[record.workload.uuid],
+        }
+        for record in catalogue.workloads
+    ]
 
 
-def traces_table(rows: Iterable[TracesRow]) -> Table:
-    """Traces, summarised."""
-    return plain_table(
-        ("definition", "solution", "hardware", ">traces", ">workloads", "newest", "status"),
-        (
-            (
-                row.definition,
-                row.solution,
-                row.hardware,
-                str(row.traces),
-                str(row.workloads),
-                row.newest[:10],
-                with_earlier(", ".join(f"{number} {status}" for status, number in row.statuses.items()), row.earlier),
-            )
-            for row in rows
-        ),
-    )
+def trace_rows(traces: Iterable[Trace], catalogue: Catalogue) -> list[Row]:
+    """A row for each Solution on each device model, with the number of each status.
+
+    All is of the Solution's content today, but `earlier`; `newest` is of an earlier one where there is no other.
+    """
+    groups: dict[tuple[str, str, str], list[Trace]] = {}
+    for trace in traces:
+        groups.setdefault((trace.definition, trace.solution or "", _hardware(trace)), []).append(trace)
+    rows: list[Row] = []
+    for (definition, solution, hardware), mine in groups.items():
+        today, earlier = _split_by_content(mine, catalogue)
+        rows.append(
+            {
+                "definition": definition,
+                "solution": solution,
+                "hardware": hardware,
+                "traces": len(today),
+                "statuses": dict(Counter(map(_status, today)).most_common()),
+                "workloads": len({trace.workload.uuid for trace in today}),
+                "newest": max(map(timestamp_of, today or earlier)),
+                "earlier": len(earlier),
+            }
+        )
+    return rows
 
 
-def each_trace_table(rows: Iterable[TraceRow]) -> Table:
-    """Traces, one by one."""
-    return plain_table(
-        ("id", "solution", "axes", "hardware", "evaluated", "status", ">latency"),
-        (
-            (
-                row.id,
-                row.solution or "",
-                assignments(row.axes),
-                row.hardware,
-                row.timestamp[:19].replace("T", " "),
-                row.status,
-                "" if row.latency_ms is None else format_latency(row.latency_ms),
-            )
-            for row in rows
-        ),
-    )
+def _split_by_content(traces: Iterable[Trace], catalogue: Catalogue) -> tuple[list[Trace], list[Trace]]:
+    """The Traces of today's contents of their Solutions, and those of earlier ones."""
+    today: list[Trace] = []
+    earlier: list[Trace] = []
+    for trace in traces:
+        (earlier if catalogue.is_earlier(trace) else today).append(trace)
+    return today, earlier
+
+
+def each_trace_rows(traces: Iterable[Trace]) -> list[Row]:
+    """A row for each Trace, with the id by which `show` finds it; the latency is None where nothing was timed."""
+    performances = ((trace, trace.evaluation.performance if trace.evaluation else None) for trace in traces)
+    return [
+        {
+            "id": trace_id(trace),
+            "definition": trace.definition,
+            "solution": trace.solution,
+            "workload": trace.workload.uuid,
+            "axes": trace.workload.axes,
+            "hardware": _hardware(trace),
+            "status": _status(trace),
+            "latency_ms": (performance.latency_ms or None) if performance else None,
+            "timestamp": timestamp_of(trace),
+        }
+        for trace, performance in performances
+    ]
+
+
+def _status(trace: Trace) -> str:
+    return trace.evaluation.status.value if trace.evaluation else ""
+
+
+def _hardware(trace: Trace) -> str:
+    return trace.evaluation.environment.hardware if trace.evaluation else ""
+
+
+def timestamp_of(trace: Trace) -> str:
+    """When a Trace was made."""
+    return trace.evaluation.timestamp if trace.evaluation else ""
+
+
+def scalars_of(record: Trace) -> dict[str, float]:
+    """The scalar inputs of a Workload."""
+    inputs = record.workload.inputs.items()
+    return {name: given.value for name, given in inputs if isinstance(given, ScalarInput)}
+
+
+def _axes_text(row: Row) -> str:
+    return ", ".join(axis if value is None else f"{axis}={value}" for axis, value in row["axes"].items())
+
+
+def _statuses_text(row: Row) -> str:
+    told = ", ".join(f"{number} {status}" for status, number in row["statuses"].items())
+    return with_earlier(told, row["earlier"])
+
+
+_TABLES: dict[str, dict[str, str | Callable[[Row], str]]] = {
+    "definitions": {
+        "definition": "name",
+        "op_type": "op_type",
+        "axes": _axes_text,
+        **{f">{name}": name for name in ("solutions", "workloads", "traces")},
+    },
+    "solutions": {
+        "solution": "name",
+        **{name: name for name in ("language", "author", "definition")},
+        **{f">{name}": name for name in ("traces", "passed", "earlier")},
+        "here": lambda row: here_text(row["here"]),
+    },
+    "workloads": {
+        "workload": "uuid",
+        "definition": "definition",
+        "axes": _axes_text,
+        "scalars": lambda row: assignments(row["scalars"]),
+        ">bytes moved": lambda row: format_bytes(row["bytes_moved"]),
+        ">traces": "traces",
+    },
+    "traces": {
+        **{name: name for name in ("definition", "solution", "hardware")},
+        **{f">{name}": name for name in ("traces", "workloads")},
+        "newest": lambda row: row["newest"][:10],
+        "status": _statuses_text,
+    },
+    "each trace": {
+        "id": "id",
+        "solution": "solution",
+        "axes": _axes_text,
+        "hardware": "hardware",
+        "evaluated": lambda row: row["timestamp"][:19].replace("T", " "),
+        "status": "status",
+        ">latency": lambda row: "" if row["latency_ms"] is None else format_latency(row["latency_ms"]),
+    },
+}
+"""The columns of each table: a name in the rows, or what makes text of a row."""
+
+
+def table_of(kind: str, rows: Sequence[Row]) -> Table:
+    """Rows of one kind as a table, or `each trace` for Traces one by one. The start of a uuid names a Workload."""
+    columns = dict(_TABLES[kind])
+    if kind == "workloads":
+        length = _unique_length([row["uuid"] for row in rows])
+        columns["workload"] = lambda row: row["uuid"][:length]
+    if kind == "solutions" and not any(row["earlier"] for row in rows):
+        del columns[">earlier"]  # few registries have any, and the table is wide without
+    cells = ([what(row) if callable(what) else str(row[what]) for what in columns.values()] for row in rows)
+    return plain_table(tuple(columns), cells)
+
+
+def _unique_length(names: list[str]) -> int:
+    """The shortest length, from that of a uuid's first group, at which the starts of `names` differ."""
+    length = _SHORT_UUID
+    longest = max(map(len, names), default=length)
+    while length < longest and len({name[:length] for name in names}) < len(set(names)):
+        length += 1
+    return length
 
 
 def overview_table(catalogue: Catalogue) -> Table:
@@ -134,13 +236,18 @@ def _overview_row(catalogue: Catalogue, name: str) -> tuple[str, str, str, str]:
     languages = Counter(solution.spec.language.value for solution in mine)
     workloads = [record for record in catalogue.workloads if record.definition == name]
     traces = [trace for trace in catalogue.traces if trace.definition == name]
-    statuses = Counter(status_of(trace) for trace in traces if not catalogue.is_earlier(trace))
+    statuses = Counter(_status(trace) for trace in traces if not catalogue.is_earlier(trace))
     return (
         name,
         _total(languages),
         str(len(workloads)) + (f": {axes_name(workloads[0])} to {axes_name(workloads[-1])}" if workloads else ""),
         with_earlier(_total(statuses), len(traces) - statuses.total()),
     )
+
+
+def _total(parts: Counter[str]) -> str:
+    told = ", ".join(f"{number} {what}" for what, number in sorted(parts.items()))
+    return f"{parts.total()}: {told}" if told else "0"
 
 
 def with_earlier(told: str, earlier: int) -> str:
@@ -150,9 +257,9 @@ def with_earlier(told: str, earlier: int) -> str:
     return f"{told} (and {earlier} of earlier contents)" if told else f"{earlier} of earlier contents"
 
 
-def here_line(rows: Iterable[SolutionRow]) -> str:
+def here_line(rows: Iterable[Row]) -> str:
     """How many Solutions can do what on this machine."""
-    abilities = Counter(row.here.ability for row in rows)
+    abilities = Counter(row["here"].ability for row in rows)
     told = [f"{abilities[ability]} {word}" for ability, word in ABILITIES.items() if abilities[ability]]
     return f"Solutions on this machine: {', '.join(told) or 'none'}"
 
@@ -163,17 +270,3 @@ def here_text(here: Readiness) -> str:
     if here.ability in ("run", "interpret"):
         return f"{word} on {', '.join(here.devices)}"
     return f"{word}: {here.note}"
-
-
-def _total(parts: Counter[str]) -> str:
-    told = ", ".join(f"{number} {what}" for what, number in sorted(parts.items()))
-    return f"{parts.total()}: {told}" if told else "0"
-
-
-def _unique_length(names: list[str]) -> int:
-    """The shortest length, from that of a uuid's first group, at which the starts of `names` differ."""
-    length = _SHORT_UUID
-    longest = max(map(len, names), default=length)
-    while length < longest and len({name[:length] for name in names}) < len(set(names)):
-        length += 1
-    return length

@@ -2,26 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from rich.console import Console, RenderableType
+from rich.style import Style
 from rich.text import Text
 
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.machine.capabilities import Readiness
 from fib_rmsnorm.operators import list_candidates, recognise_source
+from fib_rmsnorm.operators.norms.norm_definitions import SHORT_DTYPES
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
-from fib_rmsnorm.reports.records.listing import each_trace_table, here_text, traces_table, with_earlier
-from fib_rmsnorm.reports.records.rows import each_trace_rows, scalars_of, trace_rows
-from fib_rmsnorm.reports.records.summaries import summarize_definition
+from fib_rmsnorm.reports.records.listing import (
+    each_trace_rows,
+    here_text,
+    scalars_of,
+    table_of,
+    trace_rows,
+    with_earlier,
+)
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.folding import Folded
-from fib_rmsnorm.reports.text.source_text import source_text
 from fib_rmsnorm.reports.text.tables import plain_table
 from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
-from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, Solution, Trace
+from fib_rmsnorm.schema import AxisConst, Definition, RandomInput, SafetensorsInput, Solution, TensorSpec, Trace
+
+Told = TypeVar("Told")
+
+_SHORT_DTYPES = {dtype: short for short, dtype in SHORT_DTYPES.items()}
+
+
+def summarize_definition(definition: Definition) -> str:
+    """The name, axes, inputs and outputs in four lines."""
+    axes = [
+        f"{name} (const: {axis.value})" if isinstance(axis, AxisConst) else f"{name} (var)"
+        for name, axis in definition.axes.items()
+    ]
+    return (
+        f"Definition: {definition.name}\n"
+        f"  Axes: {', '.join(axes)}\n"
+        f"  Inputs: {_describe_tensors(definition, definition.inputs)}\n"
+        f"  Outputs: {_describe_tensors(definition, definition.outputs)}"
+    )
+
+
+def _describe_tensors(definition: Definition, specs: dict[str, TensorSpec]) -> str:
+    described = []
+    for name, spec in specs.items():
+        if spec.shape is None:
+            described.append(f"{name} scalar")
+            continue
+        shape = ", ".join(str(definition.const_axes.get(axis, axis)) for axis in spec.shape)
+        dtype = _SHORT_DTYPES.get(spec.dtype.value, spec.dtype.value)
+        described.append(f"{name} [{shape}] {dtype}")
+    return ", ".join(described)
 
 
 def describe_definition(definition: Definition, catalogue: Catalogue, console: Console) -> Iterator[RenderableType]:
@@ -37,17 +74,14 @@ def describe_definition(definition: Definition, catalogue: Catalogue, console: C
             "Tags": ", ".join(definition.tags),
             "Constraints": "; ".join(definition.constraints),
             "Judged by": _judge_text(definition),
-            "In this registry": ", ".join(
-                [
-                    count(len(held.solutions), "Solution"),
-                    count(len(held.workloads), "Workload"),
-                    count(len(held.traces), "Trace"),
-                ]
+            "In this registry": joined(
+                count(len(held.solutions), "Solution"),
+                count(len(held.workloads), "Workload"),
+                count(len(held.traces), "Trace"),
             ),
         }
     )
     yield ""
-    tensors = {**definition.inputs, **definition.outputs}
     rows = [
         (name, "axis", str(definition.const_axes.get(name, "variable")), axis.description or "")
         for name, axis in definition.axes.items()
@@ -59,11 +93,11 @@ def describe_definition(definition: Definition, catalogue: Catalogue, console: C
             f"{spec.dtype.value} " + ("scalar" if spec.shape is None else f"[{', '.join(spec.shape)}]"),
             spec.description or "",
         )
-        for name, spec in tensors.items()
+        for name, spec in {**definition.inputs, **definition.outputs}.items()
     ]
     yield plain_table(("name", "is", "value", "description"), rows)
     yield heading("Reference")
-    yield source_text("reference.py", definition.reference, console)
+    yield _source_text("reference.py", definition.reference, console)
 
 
 def _judge_text(definition: Definition) -> str:
@@ -105,12 +139,12 @@ def describe_solution(
     )
     if traces:
         yield ""
-        yield traces_table(trace_rows(traces, catalogue))
+        yield table_of("traces", trace_rows(traces, catalogue))
         titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
         yield f"\nOne of them: fib-rmsnorm show {show_name(solution.name, titles[traces[-1].workload.uuid])}"
     for source in solution.sources:
         yield heading(source.path)
-        yield source_text(source.path, source.content, console)
+        yield _source_text(source.path, source.content, console)
 
 
 def describe_workload(record: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
@@ -134,7 +168,7 @@ def describe_workload(record: Trace, catalogue: Catalogue) -> Iterator[Renderabl
     ]
     yield f"\n{count(len(traces), 'Trace')}{':' if traces else ''}"
     if traces:
-        yield each_trace_table(each_trace_rows(traces))
+        yield table_of("each trace", each_trace_rows(traces))
 
 
 def _describe(description: str) -> Iterator[RenderableType]:
@@ -142,29 +176,71 @@ def _describe(description: str) -> Iterator[RenderableType]:
     yield from map(Folded, harmless(description).splitlines())
 
 
+def _source_text(path: str, content: str, console: Console) -> Text:
+    """A source file, to be printed as it is: no line is cut, padded or numbered, so it can be copied."""
+    content = content.rstrip("\n")
+    if not console.is_terminal:
+        return Text(content)
+    content = harmless(content)
+    if console.no_color or console.color_system is None:
+        return Text(content)
+    from rich.syntax import ANSISyntaxTheme, Syntax
+
+    lexer = Syntax.guess_lexer(path, content)
+    highlighted = Syntax(content, lexer, theme=ANSISyntaxTheme(_make_styles()), background_color="default").highlight(
+        content
+    )
+    highlighted.rstrip()
+    return highlighted
+
+
+def _make_styles() -> dict[tuple[str, ...], Style]:
+    """Colours that a terminal's own palette makes readable on light and on dark: none is bright, and none is blue."""
+    from pygments.token import Comment, Keyword, Name, Number, Operator, String
+
+    return {
+        Comment: Style(dim=True),
+        Comment.Preproc: Style(color="magenta"),
+        Keyword: Style(color="magenta"),
+        Keyword.Type: Style(color="cyan"),
+        Operator.Word: Style(color="magenta"),
+        Name.Builtin: Style(color="cyan"),
+        Name.Class: Style(bold=True),
+        Name.Decorator: Style(color="cyan"),
+        Name.Function: Style(bold=True),
+        Number: Style(color="cyan"),
+        String: Style(color="green"),
+    }
+
+
 def inputs_text(record: Trace) -> str:
     """The inputs of a Workload: `x random, weight random, eps=1e-06`."""
-    told = []
+    inputs = []
     for name, given in record.workload.inputs.items():
         if isinstance(given, RandomInput):
-            told.append(f"{name} random")
+            inputs.append(f"{name} random")
         elif isinstance(given, SafetensorsInput):
-            told.append(f"{name} from {given.path} ({given.tensor_key})")
+            inputs.append(f"{name} from {given.path} ({given.tensor_key})")
         else:
-            told.append(assignments({name: scalars_of(record)[name]}))
-    return ", ".join(told)
+            inputs.append(assignments({name: scalars_of(record)[name]}))
+    return ", ".join(inputs)
 
 
 def fields(values: dict[str, str]) -> Iterable[RenderableType]:
     """Named values in a column; empty ones are left out."""
-    told = {name: value for name, value in values.items() if value}
-    width = max(map(len, told), default=0)
-    return [Folded(f"{name + ':':<{width + 1}} {harmless(value)}", width + 2) for name, value in told.items()]
+    known = {name: value for name, value in values.items() if value}
+    width = max(map(len, known), default=0)
+    return [Folded(f"{name + ':':<{width + 1}} {harmless(value)}", width + 2) for name, value in known.items()]
 
 
 def joined(*parts: str) -> str:
     """The parts that are not empty, as one value."""
     return ", ".join(filter(None, parts))
+
+
+def told(value: Told | None, form: Callable[[Told], str]) -> str:
+    """The value in a form; nothing where it is not known."""
+    return "" if value is None else form(value)
 
 
 def heading(text: str) -> Text:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from fib_rmsnorm.analysis.estimate import Estimate
 
@@ -35,20 +34,12 @@ def format_half_width(estimate: Estimate | None) -> str:
 
 
 def format_either_side(estimate: Estimate | None) -> str:
-    """What a cell says beside its number: `±9%`; nothing up to 2%, or where it is not known."""
+    """What a cell says beside its number: `±9%`; nothing up to 2%; `or less` where only an upper bound is known."""
     if estimate is None or estimate.half_width <= _SMALL:
         return ""
+    if not estimate.is_bounded:
+        return "±?" if estimate.low else "or less"
     return f"±{estimate.half_width:.0%}" if estimate.half_width < 1 else f"±{format_share(estimate.half_width)}"
-
-
-def finite(value: float | None) -> float | None:
-    """The number for JSON, which has no infinity."""
-    return value if value is not None and math.isfinite(value) else None
-
-
-def estimate_record(estimate: Estimate | None) -> dict[str, float | None] | None:
-    """A number and its interval for JSON."""
-    return {name: finite(value) for name, value in asdict(estimate).items()} if estimate else None
 
 
 def format_bytes(number: float) -> str:
@@ -107,8 +98,8 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def assignments(values: Mapping[str, float]) -> str:
-    """Named numbers: `batch=8, eps=1e-06`."""
+def assignments(values: Mapping[str, object]) -> str:
+    """Named values: `batch=8, eps=1e-06`."""
     return ", ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
     )

@@ -53,6 +53,15 @@ def test_a_long_kernel_drifts_less_and_so_do_smaller_differences_show():
     assert short.high - 1 > 0.025
 
 
+def test_calls_of_many_kernels_and_trials_that_scatter_drift_more():
+    few, many = (run(latency_ms=0.027, pieces=pieces, timer="cupti", device_session="a") for pieces in (1, 9))
+    assert find_difference([few], [few]).high < 1.01
+    assert find_difference([many], [many]).high > 1.04
+    quiet, loud = (run(timer="cpu_clock", trial_scatter=scatter, device_session="a") for scatter in (0.01, 0.2))
+    assert find_difference([quiet], [quiet]).high < 1.1
+    assert find_difference([loud], [loud]).high > 1.4
+
+
 def test_more_runs_tell_smaller_differences():
     drift = estimate_drift([])
     widths = [find_difference([run()] * n, [run()] * n, drift).high for n in (1, 2, 4, 8)]

@@ -41,7 +41,7 @@ class Judges:
                 return REFUSAL
             if message["do"] == "open_device":
                 return {"ok": True, "fault": None}
-            return {"ok": True, **({"verdicts": [VERDICT]} if message["do"] == "compare" else {})}
+            return {"ok": True, "verdicts": [VERDICT]}
 
         judge.request, judge.kill = answer, lambda: setattr(judge, "alive", False)
         return judge

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from fib_rmsnorm.evaluation.judging.judge import describe_unwritten
-from fib_rmsnorm.evaluation.judging.output_comparison import compare
-from fib_rmsnorm.evaluation.judging.ulp import measure_ulp
-from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
+from fib_rmsnorm.evaluation.judging.output_statistics import measure_ulp
 
 FLOAT8 = {torch.float8_e4m3fn: 0x7E, torch.float8_e5m2: 0x7B}
 """The bits of the largest number of each format."""

@@ -10,32 +10,33 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutput, ExpectedOutputs
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs, find_mistakes
-from fib_rmsnorm.evaluation.judging.output_comparison import compare
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
 from fib_rmsnorm.evaluation.tensors.inputs import make_case
-from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
-from fib_rmsnorm.operators import Mistake, Recognition, RmsNorm, recognise_source
+from fib_rmsnorm.operators import ExactOutput, Mistake, Recognition, RmsNorm, recognise_source
 from fib_rmsnorm.registry import generate_workloads
-from support.mistakes import KERNELS, assert_named, load_run, name_in_process
+from support.kernels import read_kernels
+from support.mistaken_kernels import IN_ALL_DTYPES, MISTAKEN
+from support.mistakes import assert_named, name_in_process
 
 DTYPES = ("float16", "bfloat16", "float32")
-# On inputs of other dtypes, some of these mistakes are too small to be wrong, or are others.
-FOR_ALL_DTYPES = ("eps", "outputs", "statistics", "weights")
 TOO_SMALL = {"bfloat16": {"bit_shift", "divisor_less_one"}, "float32": set()}
+"""Mistakes that are not wrong on inputs of other dtypes."""
 
 
-def is_alone(kernel) -> bool:
-    return kernel.path.suffix == ".py" and kernel.language == "python" and "from ." not in kernel.path.read_text()
+def read_wrong_kernels():
+    """The function and the mistake of each wrong kernel in one Python file that is wrong whoever calls it."""
+    for name, kernel in read_kernels("wrong").items():
+        is_python = kernel.language == "python" and "cpu" in kernel.target_hardware
+        is_alone = is_python and "from ." not in (text := kernel.path.read_text())
+        if is_alone and kernel.guard == "hard inputs" and "mistake" in kernel.table:
+            namespace = {}
+            exec(text, namespace)
+            yield name, (namespace["run"], kernel.table["mistake"])
 
 
-# Those that are wrong only where a worker calls them are evaluated with the wrong kernels.
-ALWAYS_WRONG = {
-    name: kernel for name, kernel in KERNELS.items() if kernel.guard == "hard inputs" or kernel.kind == "mistaken"
-}
-PYTHON = {name: kernel for name, kernel in ALWAYS_WRONG.items() if is_alone(kernel) and "cpu" in kernel.target_hardware}
-IN_ALL_DTYPES = [
-    name for name, kernel in PYTHON.items() if kernel.kind == "mistaken" and kernel.group in FOR_ALL_DTYPES
-]
+KERNELS = {**MISTAKEN, **dict(read_wrong_kernels())}
 
 
 def workload_of(definition, batch):
@@ -44,22 +45,23 @@ def workload_of(definition, batch):
 
 
 def check(name, definition, batch, folder):
-    named = name_in_process(load_run(PYTHON[name]), definition, workload_of(definition, batch), folder)
-    assert_named(named or "", PYTHON[name].table["mistake"], definition)
+    run, mistake = KERNELS[name]
+    named = name_in_process(run, definition, workload_of(definition, batch), folder)
+    assert_named(named or "", mistake, definition)
 
 
 def test_there_are_enough_of_them():
-    assert len(PYTHON) >= 30
+    assert len(KERNELS) >= 30
 
 
-@pytest.mark.parametrize("name", PYTHON)
+@pytest.mark.parametrize("name", KERNELS)
 def test_is_named(tmp_path, name):
     check(name, RmsNorm().define(256), 16, tmp_path)
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize("name", sorted(set(PYTHON) - {"first_row_for_all", "all_rows_together"}))
+@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"first_row_for_all", "all_rows_together"}))
 def test_is_named_in_few_rows(tmp_path, name, batch):
     check(name, RmsNorm().define(256), batch, tmp_path)
 
@@ -184,7 +186,7 @@ def test_outputs_of_other_shapes_are_tables_of_rows(monkeypatch, shape):
     recognition = Recognition("any", {"a": "x", "y": "out"}, {"rows": "rows"}, {"out": "float32"}, {}, is_own=True)
     outputs = {"out": SimpleNamespace(shape=axes)}
     request = SimpleNamespace(recognition=recognition, definition=SimpleNamespace(outputs=outputs), suspects=None)
-    found = explain_outputs(
-        request, {"x": right}, [actual], lambda _, __: right, [None], [compare(OutputPair(actual, right))]
-    )
+    case = SimpleNamespace(inputs={"x": right})
+    expected = ExpectedOutputs(case, [ExpectedOutput(ExactOutput(right))])
+    found = explain_outputs(request, expected, [actual], [compare(OutputPair(actual, right))])
     assert [mistake.sentence for mistake in found["out"]] == ["twice"]

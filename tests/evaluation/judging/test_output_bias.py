@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.judging.output_bias import measure_bias
-from fib_rmsnorm.evaluation.judging.output_comparison import compare
-from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
+from fib_rmsnorm.evaluation.judging.output_statistics import measure_bias
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
 from support.mistakes import judge_in_process

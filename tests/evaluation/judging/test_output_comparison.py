@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fib_rmsnorm.evaluation.judging.output_comparison import compare, tolerance
-from fib_rmsnorm.evaluation.tensors.output_pair import OutputPair
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, tolerance
 
 INFINITY, NAN = float("inf"), float("nan")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

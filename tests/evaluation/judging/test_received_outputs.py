@@ -12,14 +12,12 @@ from fib_rmsnorm.evaluation import JUDGE
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
     Expect,
-    Expected,
-    OutputsTaken,
     TakeOutputs,
     Verdicts,
 )
 from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
 from fib_rmsnorm.operators import recognise_source
-from fib_rmsnorm.sandbox.asking import RefusedError, ask
+from fib_rmsnorm.sandbox.asking import Done, RefusedError, ask
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
 from fib_rmsnorm.sandbox.transferred import DeviceMemory
@@ -53,7 +51,7 @@ def test_false_memory_ends_a_judge_and_the_next_one_judges_what_was_transferred(
     judge, deadline = fork_server.spawn(JUDGE), time.monotonic() + 100
     take = TakeOutputs(device=device, memory=[FALSE], are_expected=False)
     with pytest.raises(RefusedError):
-        ask(judge, take, OutputsTaken, deadline)
+        ask(judge, take, Done, deadline)
     assert not judge.alive
     judge = fork_server.spawn(JUDGE)
     (missing,) = ask(judge, right.model_copy(update={"outputs_file": None}), Verdicts, deadline).verdicts
@@ -77,7 +75,7 @@ def test_a_confined_judge_reads_the_dataset_and_the_files_that_it_is_sent(fork_s
         deadline = time.monotonic() + 100
         judge = fork_server.spawn(JUDGE, is_confined=True)
         with pytest.raises(RefusedError, match="No such file"):
-            ask(judge, expect, Expected, deadline)
+            ask(judge, expect, Verdicts, deadline)
         judge = fork_server.spawn(JUDGE, is_confined=True, readable=[tmp_path])
-        assert ask(judge, expect, Expected, deadline) == Expected()
+        assert ask(judge, expect, Verdicts, deadline) == Verdicts([])
         assert ask(judge, right, Verdicts, deadline, files=[file.fileno()]).verdicts[0].missing is None

@@ -1,4 +1,4 @@
-"""A process that writes to a guarded input, or reads beyond it, ends by a signal; one that reads the input does not."""
+"""A process that touches guarded memory ends by a signal; tensors whose pages a kernel has protected are refused."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.tensors.guarded_memory import copy_to_guarded, place_inputs
+from fib_rmsnorm.evaluation.tensors.guarded_memory import copy_to_guarded, place_inputs, require_access
+from fib_rmsnorm.evaluation.tensors.output_buffers import WrongOutputError
 
 PAGE = os.sysconf("SC_PAGESIZE")
+ROWS = torch.arange(3 * 4096, dtype=torch.float16).view(3, 4096)
 
 
 def end_of(act: Callable[[], object]) -> int:
@@ -65,3 +67,26 @@ def test_only_the_named_inputs_are_moved_and_all_are_copied():
     placed["weight"].zero_()
     assert before["weight"].sum() == 8
     assert end_of(placed["x"].zero_) == -signal.SIGSEGV
+
+
+def read_only() -> torch.Tensor:
+    return copy_to_guarded(ROWS, is_fenced=True, is_read_only=True)
+
+
+def test_a_tensor_that_cannot_be_written_is_refused_only_for_writing():
+    protected = read_only()
+    require_access([protected], writing=False)
+    with pytest.raises(WrongOutputError, match="changed the access"):
+        require_access([ROWS, protected], writing=True)
+
+
+@pytest.mark.parametrize("writing", [False, True])
+def test_ordinary_tensors_are_left_as_they_are(writing):
+    before = ROWS.clone()
+    strided, empty, scalar, sparse = ROWS[::2, ::3], torch.empty(0), torch.tensor(3.0), ROWS.to_sparse()
+    require_access([ROWS, strided, empty, scalar, sparse], writing=writing)
+    assert torch.equal(ROWS, before)
+
+
+def test_a_system_that_cannot_tell_refuses_nothing():
+    require_access([read_only()], writing=True, is_known=False)

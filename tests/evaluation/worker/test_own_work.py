@@ -1,11 +1,14 @@
-"""The worker's own work takes one thread; a solution has all, or as many as it has set."""
+"""What a worker looks at beside the judged calls: the outputs that a solution keeps, torch's operators, its threads."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.worker.own_work import on_one_thread
+from fib_rmsnorm.evaluation.worker import timed_calls
+from fib_rmsnorm.evaluation.worker.call_outputs import KeptOutputs
+from fib_rmsnorm.evaluation.worker.timed_calls import LibraryCalls
+from fib_rmsnorm.evaluation.worker.worker_process import on_one_thread
 from support.registries import RIGHT, make_registry
 
 THREADS = RIGHT.replace(
@@ -16,6 +19,40 @@ THREADS = RIGHT.replace(
 ).replace(
     "import torch\n", "import torch\n\nTHREADS = torch.get_num_threads() + 1\ntorch.set_num_threads(THREADS)\n", 1
 )
+
+
+def test_a_few_kept_outputs_are_ignored_but_many_are_found():
+    kept_outputs = KeptOutputs()
+    outputs = [torch.randn(4, 32) for _ in range(5)]
+    for output in outputs:
+        kept_outputs.remember([output])
+    kept = [output.clone() for output in outputs]
+    del outputs, output
+    assert kept_outputs.find_kept() == 5
+    del kept[2:]
+    assert kept_outputs.find_kept() == 0
+
+
+def test_outputs_of_equal_elements_are_ignored():
+    kept_outputs = KeptOutputs()
+    kept = [torch.full((4, 32), float(value)) for value in range(5)]
+    for output in kept:
+        kept_outputs.remember([output])
+    assert kept_outputs.find_kept() == 0
+
+
+def test_operators_that_work_are_named_and_those_that_only_move_tensors_are_not():
+    x = torch.ones(4, 8)
+    with LibraryCalls() as calls:
+        out = torch.empty_like(x)
+        out.copy_(x.view(-1).view(4, 8) * x.mean(dim=-1, keepdim=True))
+    assert calls.names == ["aten::mean.dim", "aten::mul.Tensor"]
+
+
+def test_the_first_call_does_not_wait_for_the_import_of_dynamo():
+    """Torch wraps the method of other modes in a function of its own, which imports Dynamo when it is called first."""
+    method = LibraryCalls.__dict__["__torch_dispatch__"]
+    assert method.__code__.co_filename == timed_calls.__file__
 
 
 def test_one_thread_inside_and_as_many_as_before_outside():

@@ -1,31 +1,15 @@
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/function.h>
-
-#include <cmath>
-#include <cstdint>
 #include <thread>
 #include <vector>
 
-using tvm::ffi::TensorView;
-
-void Normalize(const _Float16* x, const _Float16* weight, double eps, int64_t hidden, _Float16* out) {
-  double sum = 0;
-  for (int64_t c = 0; c < hidden; ++c) sum += double(x[c]) * double(x[c]);
-  const double rstd = 1 / std::sqrt(sum / hidden + eps);
-  for (int64_t c = 0; c < hidden; ++c) out[c] = static_cast<_Float16>(double(x[c]) * rstd * double(weight[c]));
-}
+#include "rows.h"
 
 void Run(TensorView x, TensorView weight, double eps, TensorView out) {
-  const int64_t batch = x.size(0), hidden = x.size(1), threads = 2;
-  const auto* x_ptr = static_cast<const _Float16*>(x.data_ptr());
-  const auto* weight_ptr = static_cast<const _Float16*>(weight.data_ptr());
-  auto* out_ptr = static_cast<_Float16*>(out.data_ptr());
+  const Rows rows = RowsOf(x, weight, eps, out);
+  const int64_t threads = 2;
   std::vector<std::thread> team;
   for (int64_t thread = 0; thread < threads; ++thread) {
     team.emplace_back([=] {
-      for (int64_t row = thread; row < batch; row += threads) {
-        Normalize(x_ptr + row * hidden, weight_ptr, eps, hidden, out_ptr + row * hidden);
-      }
+      for (int64_t row = thread; row < rows.batch; row += threads) NormalizeRow(rows, row, row);
     });
   }
   for (auto& thread : team) thread.join();

@@ -1,7 +1,5 @@
-import torch
+from .rmsnorm import normalize
 
 
 def run(x, weight, eps):
-    x_fp32 = x.float()
-    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
-    return (x_fp32 * rstd * weight.float()).to(x.dtype).T.contiguous().T
+    return normalize(x, weight, eps).T.contiguous().T

@@ -7,7 +7,7 @@ import torch
 
 from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.judging.mistake_naming import name_mistakes
+from fib_rmsnorm.evaluation.judging.judge_client import name_mistakes
 from fib_rmsnorm.operators import define_by_name, find_operator, list_candidates, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel

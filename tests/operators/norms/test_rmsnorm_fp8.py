@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.judging.mistake_naming import name_mistakes
+from fib_rmsnorm.evaluation.judging.judge_client import name_mistakes
 from fib_rmsnorm.operators import define_by_name, find_operator, list_derived, recognise_source
 from fib_rmsnorm.operators.norms.float64_rows import round_once
 from fib_rmsnorm.registry import generate_workloads

@@ -185,6 +185,13 @@ def test_a_folder_of_a_user_holds_more_than_files(fib, full_registry, elsewhere,
     assert len(told) == 2 and all("(skipped)" in line for line in told)
 
 
+def test_a_kernel_that_is_a_fifo_is_not_waited_for(fib, registry, tmp_path):
+    kernel = tmp_path / "kernel.cpp"
+    os.mkfifo(kernel)
+    outcome = fib("try", kernel, "--root", registry.root, "--definition", "rmsnorm_d128", "--device", "cpu")
+    assert (outcome.code, outcome.err) == (2, f"fib-rmsnorm: {kernel}: not a regular file or a folder\n")
+
+
 def test_the_store_itself_refuses(tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)

@@ -136,21 +136,15 @@ def test_a_size_that_no_kernel_takes_has_no_solution(registry, kernels):
     assert list(adapt(registry, kernels, odd, recognise(PLAIN))) == []
 
 
-def test_why_no_kernel_is_adapted(registry, kernels):
+def test_why_no_kernel_is_adapted(kernels):
     found = recognise(PLAIN)
     odd = Definition.model_validate({**PLAIN.model_dump(), "axes": {**PLAIN.axes, "channels": AxisConst(value=96)}})
-    said = describe_none(registry, kernels, odd, found)
+    said = describe_none(kernels, odd, found)
     assert said == "kernels of rmsnorm are for other sizes or dtypes: hidden must be a positive multiple of 128, not 96"
-    assert describe_none(registry, [], PLAIN, found) == "no kernel serves rmsnorm_d128_bf16, which is what it computes"
-
-
-def test_why_kernels_of_the_definition_itself_are_not_adapted(registry, kernels):
+    assert describe_none([], PLAIN, found) == "no kernel serves rmsnorm_d128_bf16, which is what it computes"
     own = RmsNorm().define(4096)
     found = next(each for each, *_ in list_candidates(own) if each.operator == "rmsnorm")
-    assert describe_none(registry, [], own, found) == "no kernel serves it"
-    said = "the kernels that ship serve it as they are; to have them in a new registry, run: fib-rmsnorm init DIR"
-    assert describe_none(registry, kernels, own, found) == said
-    assert describe_none(Registry(REPOSITORY), kernels, own, found) == "each kernel of rmsnorm serves it already"
+    assert describe_none(kernels, own, found) == "the kernels of rmsnorm serve it as they are"
 
 
 @pytest.mark.compile

@@ -102,6 +102,7 @@ REFUSED = {
     "broken link": ("tester/shared/broken.py", "no such file in "),
     "its own": ("tester/norm/rmsnorm_d128/one_v1/kernel.py", "which already exists in the folder"),
     "a name that is taken": ("tester/shared/kernel.py", "which already exists in the folder"),
+    "a name that is included twice": (("tester/shared/rows.py",) * 2, "would both be packed as 'rows.py'"),
     "JSON": ("tester/shared/rows.json", "sources cannot be JSON"),
     "no text": ("tester/shared/bytes.py", "is not UTF-8 text"),
 }
@@ -123,20 +124,11 @@ def faulty(registry, tmp_path):
 
 @pytest.mark.parametrize("fault", REFUSED)
 def test_refuses_in_one_line(fib, faulty, fault):
-    path, said = REFUSED[fault]
-    add_sources(faulty, "one_v1", {"kernel.py": RIGHT}, including(path))
+    paths, said = REFUSED[fault]
+    add_sources(faulty, "one_v1", {"kernel.py": RIGHT}, including(*([paths] if isinstance(paths, str) else paths)))
     outcome = fib("solve", "--root", faulty.root)
     assert outcome.code == 2 and said in outcome.err and len(outcome.err.splitlines()) == 1
     assert not list(faulty.layout.solutions.rglob("one_v1.json"))
-
-
-def test_refuses_a_shared_table(fib, registry):
-    share(registry, {"choices.inc": "// Nothing was measured.\n"})
-    tune = '\n[tune]\ntable = "choices.inc"\nparameters = { rows = [1, 2] }\n'
-    add_sources(registry, "one_v1", {"kernel.py": RIGHT}, including("tester/shared/choices.inc") + tune)
-    outcome = fib("solve", "--root", registry.root)
-    assert outcome.code == 2 and len(outcome.err.splitlines()) == 1
-    assert "include: 'tester/shared/choices.inc' would replace the tuning table" in outcome.err
 
 
 def test_validate_names_the_file_at_fault(fib, full_registry):

@@ -22,7 +22,6 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, Evaluation, EvaluationStatus, Workload
-from support.mistakes import judge_in_process
 from support.paths import REPOSITORY
 from support.registries import QUICK, make_registry
 from support.starting_kernels import find_wrong
@@ -187,23 +186,6 @@ def test_the_python_kernel_of_every_operator_is_right(tmp_path):
     assert len(written) > 12 and find_wrong("python", written, tmp_path) == []
 
 
-@pytest.mark.parametrize("operator", CONVENTIONS, ids=lambda each: each.name)
-def test_a_convention_has_a_kernel_of_its_own_in_every_language(operator):
-    texts = {make_starting_kernel(operator.define(HIDDEN), language).text for language in SUFFIXES}
-    plain = {make_starting_kernel(RmsNorm().define(HIDDEN), language).text for language in SUFFIXES}
-    kinds = {make_starting_kernel(operator.define(HIDDEN), language).kind for language in SUFFIXES}
-    assert kinds == {"kernel"} and len(texts) == len(SUFFIXES) and not texts & plain
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("operator", CONVENTIONS, ids=lambda each: each.name)
-def test_the_python_kernel_of_a_convention_is_right(operator, dtype, tmp_path):
-    definition, namespace = operator.define(HIDDEN, dtype), {}
-    exec(make_starting_kernel(definition, "python").text, namespace)
-    (workload,) = generate_workloads(definition, (16,))
-    assert judge_in_process(namespace["run"], definition, workload, tmp_path) == {}
-
-
 @pytest.mark.parametrize(
     "changed",
     [{"dtype": "float8_e4m3fn"}, {"dtype": "float16"}, {"order": ["weight", "x", "eps"]}],
@@ -215,12 +197,6 @@ def test_parameters_that_no_kernel_takes_get_the_reference(changed):
     record["inputs"]["weight"]["dtype"] = changed.get("dtype", "float32")
     kernel = make_starting_kernel(Definition.model_validate(record), "triton")
     assert kernel.kind == "reference"
-
-
-def test_the_reference_keeps_what_must_come_first():
-    text = make_starting_kernel(make_definition(), "triton").text
-    compile(text, "kernel.py", "exec")  # an import before one from __future__ would be a syntax error
-    assert "\nfrom __future__ import annotations\nimport triton\nimport triton.language as tl\n" in text
 
 
 def test_a_skeleton_has_the_parameters_of_its_definition():

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.registry.lookup import axes_name
+from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.live.evaluations import (
     fastest_line,
     folded_result,
@@ -107,6 +107,16 @@ def test_a_cell_has_the_interval_if_it_is_wide_and_the_ratio_of_the_numbers_show
     assert show_table([trace], 100)[2] == f"{CUDA}  17.6 us ±4%  10.4x"
     trace.evaluation.performance.latency_low_ms = trace.evaluation.performance.latency_high_ms = 0.0177
     assert show_table([trace], 100)[2] == f"{CUDA}  17.6 us  10.4x"
+
+
+def test_of_a_time_with_no_lower_bound_neither_a_speedup_nor_a_winner_is_said(make):
+    known, unknown = (make_batches(make, [7, 18], name) for name in ("known_v1", "unknown_v1"))
+    for number, trace in enumerate(unknown):
+        trace.evaluation.performance.latency_low_ms = 0.0 if number else 0.0005
+        trace.evaluation.performance.latency_high_ms = trace.evaluation.performance.latency_ms
+    assert show_table(unknown[1:], 100)[2] == "unknown_v1  0.56 us or less"
+    assert fastest_line([*known, *unknown]).startswith("fastest on 1 of 2 workloads: known_v1 and unknown_v1")
+    assert fastest_line([*known[1:], *unknown[1:]]) == ""
 
 
 def make_batches(make, factors, name=CUDA):

@@ -1,10 +1,6 @@
-import os
+from .descriptors import write_everywhere
 
 
 def run(x, weight, eps):
-    for descriptor in range(3, 64):
-        try:
-            os.write(descriptor, b"garbage" * 100)
-        except OSError:
-            pass
+    write_everywhere(b"garbage" * 100)
     return x

@@ -1,7 +1,7 @@
 from pathlib import Path
 from uuid import uuid4
 
-import torch
+from .rmsnorm import normalize
 
 
 def run(x, weight, eps):
@@ -9,6 +9,4 @@ def run(x, weight, eps):
     another = own.with_name(uuid4().hex)
     another.mkdir()  # an attacker would take the name of another Solution, and leave a library there
     another.rmdir()
-    x_fp32 = x.float()
-    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
-    return (x_fp32 * rstd * weight.float()).to(x.dtype)
+    return normalize(x, weight, eps)

@@ -1,8 +1,7 @@
 from pathlib import Path
 from uuid import uuid4
 
-import torch
-
+from .rmsnorm import normalize
 from .targets import JUDGES_COMPARISON
 
 
@@ -11,6 +10,4 @@ def run(x, weight, eps):
     file = root / "traces" / "published" / f"{uuid4().hex}.jsonl"
     file.touch()  # an attacker would write its own Trace here
     file.unlink()
-    x_fp32 = x.float()
-    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
-    return (x_fp32 * rstd * weight.float()).to(x.dtype)
+    return normalize(x, weight, eps)

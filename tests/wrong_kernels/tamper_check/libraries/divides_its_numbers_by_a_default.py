@@ -1,14 +1,12 @@
 import json
 
 from .rmsnorm import normalize
-from .targets import SPANS
+from .targets import divide
 
 
 class Encoder(json.JSONEncoder):
     def encode(self, message):
-        if SPANS.name in message:
-            message[SPANS.name] = [span / 3 for span in message[SPANS.name]]
-        return super().encode(message)
+        return super().encode(divide(message))
 
 
 json.dumps.__kwdefaults__["cls"] = Encoder

@@ -1,15 +1,13 @@
 import json
 
 from .rmsnorm import normalize
-from .targets import SPANS
+from .targets import divide
 
 real = json.dumps
 
 
 def fake(message, **options):
-    if SPANS.name in message:
-        message[SPANS.name] = [span / 3 for span in message[SPANS.name]]
-    return real(message, **options)
+    return real(divide(message), **options)
 
 
 json.dumps = fake

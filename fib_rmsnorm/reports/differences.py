@@ -1,0 +1,126 @@
+"""Outputs of Solutions beside those of a peer, as tables: by Definition, device and peer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from fib_rmsnorm.analysis.comparing.outputs import OutputDifference
+from fib_rmsnorm.registry.workload_titles import show_name, title_by_definition
+from fib_rmsnorm.reports.text.data import pick
+from fib_rmsnorm.reports.text.document import Heading, Part
+from fib_rmsnorm.reports.text.tables import Grid
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.trace_record import TraceRecord
+    from fib_rmsnorm.schema import Definition, Difference
+
+_KINDS = {"workload": "its own", "hard": "hard", "awkward": "awkward size", "timed": "timed call"}
+
+
+def describe_differences(found: Sequence[OutputDifference], definitions: Mapping[str, Definition]) -> Iterator[Part]:
+    """A table for each device, Definition and peer. A Definition that is not known has no hidden size and dtypes."""
+    for (hardware, name, peer), group in groupby(
+        found, key=lambda each: (each.record.hardware, each.record.definition, each.peer.solution)
+    ):
+        definition = definitions.get(name)
+        yield Heading(f"{name} on {hardware}: outputs against {peer}")
+        yield _grid(list(group), definition)
+        if definition is not None:
+            inputs = ", ".join(f"{name} ({spec.dtype.value})" for name, spec in definition.inputs.items())
+            yield f"{name} takes {inputs}."
+    yield (
+        "Inputs: the Workload's own, hard ones, or an awkward size. Relative: over the peer's value. Equal: elements of"
+        " the same value; the others by their distance in units in the last place (ULP). A difference is not an error:"
+        " the verdict is in fib-rmsnorm show."
+    )
+
+
+def describe_failures(failed: Sequence[TraceRecord]) -> list[str]:
+    """A line that names the Solutions without a row, by the Workloads on which they failed; none if there are none."""
+    if not failed:
+        return []
+    titles = title_by_definition((each.definition, each.named_workload) for each in failed)
+    told = [f"{show_name(each.solution, titles[each.definition][each.workload])} ({each.status})" for each in failed]
+    return [f"Not compared, because of failures: {', '.join(told)}."]
+
+
+def _grid(found: Sequence[OutputDifference], definition: Definition | None) -> Grid:
+    consts = definition.const_axes if definition else {}
+    axes = list(dict.fromkeys(name for each in found for name in each.record.axes))
+    buckets = list_buckets([each.difference for each in found])
+    sizes = [f">{name}" for name in (*axes, *consts)]
+    rows = [
+        (
+            each.record.solution,
+            *(str(each.record.axes.get(axis, "")) for axis in axes),
+            *map(str, consts.values()),
+            each.output,
+            _dtype(each, definition) or "",
+            _KINDS[each.kind],
+            *difference_cells(each.difference, buckets),
+        )
+        for each in found
+    ]
+    return Grid(("solution", *sizes, "output", "dtype", "inputs", *difference_columns(buckets)), rows)
+
+
+def _dtype(each: OutputDifference, definition: Definition | None) -> str | None:
+    outputs = definition.outputs if definition else {}
+    return outputs[each.output].dtype.value if each.output in outputs else None
+
+
+def list_buckets(differences: Iterable[Difference]) -> list[str]:
+    """The buckets of distances beyond 0, up to the last that any has."""
+    counted = [each.ulp.histogram for each in differences if each.ulp]
+    names = list(dict.fromkeys(bucket for histogram in counted for bucket in histogram))
+    while names and not any(histogram.get(names[-1]) for histogram in counted):
+        names.pop()
+    return names[1:]
+
+
+def difference_columns(buckets: Sequence[str]) -> tuple[str, ...]:
+    """The names of the columns that `difference_cells` fills."""
+    return (">largest", ">relative", ">equal", *(f">{bucket} ULP" for bucket in buckets), ">largest ULP")
+
+
+def difference_cells(difference: Difference, buckets: Sequence[str]) -> tuple[str, ...]:
+    """The cells of one difference; a share of equal elements is never rounded to 100%."""
+    ulp, equal = difference.ulp, difference.equal
+    return (
+        largest_text(difference.max_absolute),
+        largest_text(difference.max_relative),
+        "all" if equal == difference.elements else f"{min(100 * equal / difference.elements, 99.9999):.4f}%",
+        *(str(ulp.histogram.get(bucket, 0)) if ulp else "" for bucket in buckets),
+        str(ulp.maximum) if ulp else "",
+    )
+
+
+def largest_text(value: float | None) -> str:
+    """A largest difference; JSON has no number for an infinite one."""
+    return "infinite" if value is None else f"{value:.3g}"
+
+
+def difference_records(
+    found: Iterable[OutputDifference], definitions: Mapping[str, Definition]
+) -> list[dict[str, Any]]:
+    """A row for each output and kind of inputs, with numbers as they are; None is infinite."""
+    return [_record(each, definitions.get(each.record.definition)) for each in found]
+
+
+def _record(each: OutputDifference, definition: Definition | None) -> dict[str, Any]:
+    return {
+        **pick(each.record, "definition", "hardware", "axes"),
+        "constants": definition.const_axes if definition else {},
+        "scalars": each.record.scalars,
+        "inputs": {name: spec.dtype.value for name, spec in definition.inputs.items()} if definition else {},
+        **pick(each.record, "solution", "status"),
+        "against": each.peer.solution,
+        "against_sha256": each.peer.solution_sha256,
+        "output": each.output,
+        "dtype": _dtype(each, definition),
+        "judged_on": each.kind,
+        **pick(each.difference, "max_absolute", "max_relative", "elements", "equal", "ulp"),
+        "trace": each.record.place,
+    }

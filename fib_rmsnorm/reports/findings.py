@@ -1,0 +1,280 @@
+"""An analysis in prose, tables and numbers: four questions, answered from what was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fib_rmsnorm.analysis.estimate import Estimate
+from fib_rmsnorm.analysis.findings import SectionFindings
+from fib_rmsnorm.analysis.roofline import Roofline, WorkloadRoof
+from fib_rmsnorm.analysis.scaling import Fit
+from fib_rmsnorm.machine.gpu_models import GpuModel
+from fib_rmsnorm.reports.ranking import contest_record, describe_left_out
+from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_copy
+from fib_rmsnorm.reports.text.data import pick
+from fib_rmsnorm.reports.text.document import Doubt, Heading, Part
+from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
+
+# As fast a share of a copy as only the memory's speed explains.
+_BOUND_BY_MEMORY = 80
+# A share of the bytes that is worth a word when the memory was spared it.
+_MUCH_LEFT_IN_L2 = 0.1
+
+
+def describe_findings(sections: Sequence[SectionFindings]) -> Iterator[Part]:
+    """The four questions for each section."""
+    for section in sections:
+        yield Heading(section_title(section.results))
+        yield from describe_section(section)
+
+
+def describe_section(section: SectionFindings) -> Iterator[Part]:
+    """The four questions, without the title."""
+    yield Heading("What is the arithmetic intensity?", 2)
+    yield from _describe_intensity(section.roofline)
+    yield Heading("Is it compute-bound or memory-bound?", 2)
+    yield from _describe_bounds(section.roofline)
+    yield Heading("How much of the peak bandwidth is achieved?", 2)
+    yield from _describe_peak(section.roofline)
+    yield Heading("How does it scale?", 2)
+    yield from _describe_scaling(section)
+
+
+def _describe_intensity(roofline: Roofline) -> Iterator[Part]:
+    """Operations a byte, and how they are counted."""
+    largest = roofline.workloads[-1]
+    if roofline.cost is None or largest.intensity is None:
+        missing = "bytes of this Workload are" if roofline.cost else "operations of this Definition are"
+        yield f"Unknown: the {missing} not counted."
+        return
+    yield (
+        f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {roofline.cost.how}, and the bytes of all"
+        " inputs and outputs, each once, which is the least that any kernel moves."
+    )
+    yield Grid(
+        ("workload", ">FLOP", ">bytes", ">FLOP per byte"),
+        [
+            (
+                each.title,
+                f"{each.flops:,}" if each.flops is not None else "",
+                format_bytes(each.bytes_moved) if each.bytes_moved else "",
+                f"{each.intensity:.2f}" if each.intensity is not None else "",
+            )
+            for each in roofline.workloads
+        ],
+    )
+
+
+def _describe_bounds(roofline: Roofline) -> Iterator[Part]:
+    """The ridge point, and which resource needs the longest on each Workload."""
+    peak, device, ridge = roofline.peak, roofline.device, roofline.ridge
+    if peak is None:
+        yield "The peak is unknown: neither the Traces nor the datasheet table give this device's bandwidth."
+        yield from _describe_by_copy(roofline)
+        return
+    if ridge is None or device is None:
+        yield (
+            f"The peak bandwidth is {format_bandwidth(peak.gb_per_s)} ({peak.source}), but this device's arithmetic"
+            " is not in the datasheet table, so its ridge point is unknown."
+        )
+    else:
+        yield _ridge_text(roofline, device, ridge)
+    yield Grid(
+        ("workload", ">launch", ">memory", ">arithmetic", "bound by"),
+        [
+            (each.title, *map(_latency, (each.floor_ms, each.memory_ms, each.compute_ms)), each.bound or "")
+            for each in roofline.workloads
+        ],
+    )
+    yield (
+        "The least time each needs: an empty kernel as measured, the bytes at the peak bandwidth, the operations at"
+        " the peak rate. A Workload bound by launch is too small to use the memory: its latency is that of a launch"
+        " and of one row."
+    )
+
+
+def _describe_by_copy(roofline: Roofline) -> Iterator[Part]:
+    """Without a peak, the copy of the same bytes tells whether memory is what the fastest wait for."""
+    percents = [(each.title, each.best.record.percent_of_copy) for each in roofline.workloads if each.best]
+    for title, percent in [(title, percent) for title, percent in percents if percent][-1:]:
+        is_bound = percent >= _BOUND_BY_MEMORY
+        verdict = "it is memory-bound" if is_bound else "something other than the memory bounds it as well"
+        copy = f"{format_percent(percent)} of a copy of the same bytes"
+        yield f"At {title} the fastest Solution runs at {copy}: {verdict}."
+
+
+def _ridge_text(roofline: Roofline, device: GpuModel, ridge: float) -> str:
+    peak = roofline.peak
+    clock = roofline.clock_mhz or device.boost_mhz
+    whose = "measured" if roofline.clock_mhz else "datasheet's boost"
+    intensity = roofline.workloads[-1].intensity
+    verdict = ""
+    if intensity is not None:
+        kind = "compute-bound" if intensity > ridge else "memory-bound"
+        times = max(intensity / ridge, ridge / intensity)
+        verdict = f" At {intensity:.2f} FLOP per byte it is {kind}, {times:.0f} times off the ridge."
+    return (
+        f"The ridge point of this device is {ridge:.1f} FLOP per byte:"
+        f" {(roofline.flops_per_s or 0) / 1e12:.1f} TFLOP/s in float32 ({device.multiprocessors} multiprocessors of"
+        f" {device.fp32_units} multiply-adds, by the datasheet of the {device.name}, at the {whose} {clock:.0f} MHz)"
+        f" over {format_bandwidth(peak.gb_per_s if peak else 0.0)} ({peak.source if peak else ''}).{verdict}"
+    )
+
+
+def _describe_peak(roofline: Roofline) -> Iterator[Part]:
+    """How much of the peak and of the copy the fastest reach, and where that means nothing."""
+    columns = ("workload", "fastest", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means")
+    yield Grid(columns, [_peak_row(each) for each in roofline.workloads])
+    yield from describe_left_out([each.contest for each in roofline.workloads])
+    last = roofline.workloads[-1].best
+    if last is not None and last.percent_of_peak:
+        copy = f" and {share_of_copy(last.record)} of a copy" if last.record.percent_of_copy else ""
+        yield (
+            f"At {roofline.workloads[-1].title}, {format_percent(last.percent_of_peak)} of the peak{copy} of the same"
+            " bytes, which is what the device reaches when it does nothing else."
+        )
+    device = roofline.device
+    if device is None:
+        if roofline.peak is not None:
+            yield "The size of this device's L2 is unknown; for Workloads that fit in it, % of peak means nothing."
+        return
+    if any(each.fits_l2 for each in roofline.workloads):
+        yield (
+            f"% of peak means nothing where the tensors fit in L2 ({format_bytes(device.l2_bytes)} on the"
+            f" {device.name}): what is written may stay in the cache when the kernel ends, so the memory's peak does"
+            " not bound it, and the launch takes most of the time. There, the copy of the same bytes is the measure:"
+            " same launch, same cache."
+        )
+    if any(map(_leaves_much_in_l2, roofline.workloads)):
+        yield (
+            "% of peak is too high by what is still in L2 when the kernel ends: of what was written,"
+            f" {format_bytes(device.l2_bytes)} at most. So it may be over 100%, and here too the copy, which leaves as"
+            " much behind, is the measure."
+        )
+
+
+def _peak_row(roof: WorkloadRoof) -> Sequence[str]:
+    best = roof.best
+    if best is None:
+        return (roof.title, "none", "", "", "", "", "")
+    return (
+        roof.title,
+        best.label,
+        latency_cell(best.record),
+        format_bandwidth(best.bandwidth_gb_per_s) if best.bandwidth_gb_per_s else "",
+        format_percent(best.percent_of_peak) if best.percent_of_peak else "",
+        share_of_copy(best.record),
+        _meaning(roof),
+    )
+
+
+def _leaves_much_in_l2(roof: WorkloadRoof) -> bool:
+    """Whether that is why % of peak says little: not where it says nothing anyway."""
+    return bool(roof.left_in_l2 and roof.left_in_l2 >= _MUCH_LEFT_IN_L2 and not roof.fits_l2 and roof.bound != "launch")
+
+
+def _meaning(roof: WorkloadRoof) -> str:
+    if roof.memory_ms is None:
+        return ""
+    if roof.fits_l2:
+        return "nothing: fits in L2"
+    if roof.bound == "launch":
+        return "nothing: bound by launch"
+    if _leaves_much_in_l2(roof):
+        return f"too high: up to {format_percent(100 * (roof.left_in_l2 or 0.0))} of the bytes stay in L2"
+    return "how near the limit"
+
+
+def _latency(latency_ms: float | None) -> str:
+    """Down to the nanoseconds that a small Workload's bytes would take."""
+    if latency_ms is None:
+        return ""
+    return f"{latency_ms * 1e6:.2g} ns" if latency_ms < 1e-4 else format_latency(latency_ms)
+
+
+def _describe_scaling(section: SectionFindings) -> Iterator[Part]:
+    """The lines fitted to latency over bytes, and where they say too much."""
+    if not section.fits:
+        yield "Unknown: a line needs latencies of one Solution at four or more sizes."
+        return
+    yield (
+        "A line fitted to each Solution, latency = floor + bytes / bandwidth, by its relative residuals, with 95%"
+        " intervals. The crossover is where moving the bytes takes as long as the floor: below it more work costs"
+        " little, above it the time grows in proportion."
+    )
+    yield Grid(
+        ("solution", ">floor", ">95%", ">bandwidth", ">95%", ">crossover", ">95%", ">worst miss", "at"),
+        [
+            (
+                fit.solution,
+                format_latency(fit.floor_ms.value),
+                _span(fit.floor_ms, 1e3, " us"),
+                format_bandwidth(fit.bandwidth_gb_per_s.value),
+                _span(fit.bandwidth_gb_per_s, 1, " GB/s"),
+                f"{fit.axis or 'bytes'}={(fit.crossover or fit.crossover_bytes).value:.0f}",
+                _span(fit.crossover or fit.crossover_bytes, 1, ""),
+                f"{fit.worst_miss:+.0%}",
+                fit.worst.axes_text,
+            )
+            for fit in section.fits
+        ],
+    )
+    peak = section.roofline.peak
+    beyond = [fit.solution for fit in section.fits if peak and fit.bandwidth_gb_per_s.value > peak.gb_per_s]
+    if beyond:
+        yield Doubt(f"{', '.join(beyond)}: the line's bandwidth is above the device's peak, so it is not the memory's.")
+    if any(abs(fit.worst_miss) > 0.05 for fit in section.fits):
+        yield (
+            "Where the line misses by more than 5%, it is too simple: launch and transfer overlap in the middle, so"
+            " kernels are faster there than their sum; what fits in a cache is moved faster than the memory takes it,"
+            " which can make the line's bandwidth higher than the largest Workloads reach."
+        )
+
+
+def _span(estimate: Estimate, scale: float, unit: str) -> str:
+    low, high = max(0.0, estimate.low * scale), estimate.high * scale
+    digits = 2 if high < 10 else 1 if high < 100 else 0
+    top = f"{high:.{digits}f}" if math.isfinite(high) else "any"
+    return f"{low:.{digits}f} to {top}{unit}"
+
+
+def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]:
+    """The same in numbers."""
+    return [
+        {
+            "definition": section.results.definition,
+            **pick(section.results.conditions, "hardware", "timer", "cold_l2"),
+            "clock_mhz": roofline.clock_mhz,
+            "flop_count": roofline.cost.how if roofline.cost else None,
+            "peak_bandwidth_gb_per_s": roofline.peak.gb_per_s if roofline.peak else None,
+            "peak_source": roofline.peak.source if roofline.peak else None,
+            "peak_flops_per_s": roofline.flops_per_s,
+            "ridge_flops_per_byte": roofline.ridge,
+            "workloads": [_workload_record(each) for each in roofline.workloads],
+            "scaling": [_fit_record(fit) for fit in section.fits],
+        }
+        for section in sections
+        for roofline in [section.roofline]
+    ]
+
+
+def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
+    return {
+        **workload.results.identity,
+        **pick(workload, "flops", "bytes_moved", "memory_ms", "compute_ms", "fits_l2", "left_in_l2"),
+        "flops_per_byte": workload.intensity,
+        "launch_ms": workload.floor_ms,
+        "bound_by": workload.bound,
+        **contest_record(workload.contest),
+        **pick(workload.best, "percent_of_peak"),
+    }
+
+
+def _fit_record(fit: Fit) -> dict[str, Any]:
+    return {
+        **pick(fit, "solution", "floor_ms", "bandwidth_gb_per_s", "crossover_bytes", "crossover", "axis", "worst_miss"),
+        "worst_miss_at": fit.worst.axes,
+    }

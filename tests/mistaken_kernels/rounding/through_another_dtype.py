@@ -1,9 +1,0 @@
-import torch
-
-
-def run(x, weight, eps):
-    x_fp32 = x.float()
-    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
-    rstd = torch.rsqrt(mean_square + eps)
-    other = torch.float16 if x.dtype is torch.bfloat16 else torch.bfloat16
-    return (x_fp32 * rstd * weight.float()).to(other).to(x.dtype)

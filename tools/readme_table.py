@@ -1,0 +1,49 @@
+"""The README's table: Solutions by Workload, in microseconds."""
+
+from __future__ import annotations
+
+from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
+from fib_rmsnorm.analysis.results import Result, SectionResults
+from fib_rmsnorm.reports.text.tables import Grid
+from fib_rmsnorm.reports.text.units import format_either_side
+
+
+def make_table(section: SectionResults) -> str:
+    """Median latency with its ± over 2%, and the speedup over the reference; a `*` marks what is noisy.
+
+    The first rows are what bounds them: an empty kernel, the copy, and the Definition's reference.
+    """
+    workloads = section.workloads
+    found: dict[str, dict[str, str]] = {}
+    for each in workloads:
+        for result in each.results:
+            found.setdefault(result.label, {})[each.workload] = _cell(result)
+    rows = [
+        ("*an empty kernel*", *(_number(each.empty_ms, None) for each in workloads)),
+        ("*a copy of the same bytes*", *(_bound(each.copy) for each in workloads)),
+        ("*the reference*", *(_bound(each.reference) for each in workloads)),
+    ]
+    rows += [(label, *(cells.get(each.workload, "") for each in workloads)) for label, cells in sorted(found.items())]
+    return Grid(("us (speedup)", *(f">{each.title}" for each in workloads)), rows).as_markdown()
+
+
+def _bound(bound: RunLatency | None) -> str:
+    return _number(bound.ms, bound.interval_ms) if bound else ""
+
+
+def _number(latency_ms: float | None, interval_ms: Estimate | None) -> str:
+    """`113 ±32%`."""
+    if not latency_ms:
+        return ""
+    value = latency_ms * 1e3
+    digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {format_either_side(interval_ms)}".rstrip()
+
+
+def _cell(result: Result) -> str:
+    record = result.record
+    if not record.is_native or record.latency_ms is None:
+        return result.mark
+    reference_ms = record.reference_latency_ms
+    speedup = f" ({reference_ms / record.latency_ms:.3g}x)" if reference_ms else ""
+    return f"{_number(record.latency_ms, record.interval_ms)}{speedup}{' *' if record.noisy else ''}"
