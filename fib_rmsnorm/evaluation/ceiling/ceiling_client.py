@@ -11,8 +11,14 @@ from fib_rmsnorm.building.solution_cache import cache_variables
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.building.toolchain import toolchain_paths
 from fib_rmsnorm.evaluation import CEILING
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling, StreamTraffic
-from fib_rmsnorm.evaluation.ceiling.copier import TRITON_COPY, copy_solution
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import (
+    TRITON_COPY,
+    BuildCopy,
+    CopyBuilt,
+    MeasureCeiling,
+    StreamTraffic,
+    copy_solution,
+)
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
