@@ -88,14 +88,11 @@ class DevicePool:
         for node in nodes:
             identity, address = node["NodeID"], node["NodeManagerAddress"]
             name = f"{address}:{node['NodeManagerPort']}" if shared[address] > 1 else address
-            capacity = self._capacity(node)
+            resources = node["Resources"]
+            capacity = int(resources.get("GPU", 0)) if self.kind == "cuda" else int(resources.get("CPU", 0) >= 1)
             if identity not in self._left_out and self._losses[identity] < _MOST_LOSSES * capacity:
                 for _ in range(capacity - held[identity]):
-                    self._start(identity, name, node["Resources"])
-
-    def _capacity(self, node: dict[str, Any]) -> int:
-        resources = node["Resources"]
-        return int(resources.get("GPU", 0)) if self.kind == "cuda" else int(resources.get("CPU", 0) >= 1)
+                    self._start(identity, name, resources)
 
     def _start(self, node_id: str, name: str, resources: dict[str, float]) -> None:
         # A node's CPU is one device: nothing else that asks Ray for cores runs beside it.

@@ -36,36 +36,6 @@ _LONELY_S = 60.0
 _POLL_S = 1.0
 
 
-class RecordStore:
-    """Puts records of a registry into the object store, and returns Ray's references to them."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._stored: dict[str, Any] = {}
-
-    def put(self, record: Definition | Solution) -> Any:
-        """Store a Definition, or a packed Solution."""
-        key = digest(record)
-        if key not in self._stored:
-            self._stored[key] = ray.put(record)
-        return self._stored[key]
-
-    def put_files(self, definition: Definition) -> Any:
-        """Store the files of tensors that a Definition's Workloads name: none that lies outside of the registry."""
-        key = f"files of {definition.name}"
-        if key not in self._stored:
-            self._stored[key] = ray.put(self._read_files(definition))
-        return self._stored[key]
-
-    def _read_files(self, definition: Definition) -> InputFiles:
-        root = self._root.resolve()
-        workloads = Registry(root).workloads(definition.name)
-        given = [value for workload in workloads for value in workload.inputs.values()]
-        paths = {value.path: find_tensor_file(value, root) for value in given if isinstance(value, SafetensorsInput)}
-        inside = {name: path for name, path in paths.items() if path is not None and path.is_file()}
-        return InputFiles(workloads, {name: ray.put(path.read_bytes()) for name, path in inside.items()})
-
-
 @dataclass(frozen=True)
 class _Race:
     """What a device evaluates: a Workload, and those of its Solutions that have no Trace."""
@@ -91,7 +61,9 @@ class Dispatcher:
         done: dict[ResultKey, Trace],
     ) -> None:
         self._pool = pool
-        self._store = RecordStore(root)
+        self._root = root.resolve()
+        self._stored: dict[str, Any] = {}
+        """References to what is in Ray's object store."""
         self._settings = settings
         self._sealer = sealer
         self._record = record
@@ -163,13 +135,33 @@ class Dispatcher:
         if group.peer and group.peer not in missing:
             missing = [group.peer, *missing]  # evaluated again, because the others' outputs are compared with its own
         traces = device.actor.evaluate.options(num_returns="streaming").remote(
-            self._store.put(group.definition),
+            self._put(group.definition),
             group.workload,
             group.peer.name if group.peer else None,
-            self._store.put_files(group.definition),
-            *map(self._store.put, missing),
+            self._put_files(group.definition),
+            *map(self._put, missing),
         )
         self._races[traces] = _Race(device, group, traces)
+
+    def _put(self, record: Definition | Solution) -> Any:
+        """Store a Definition, or a packed Solution."""
+        key = digest(record)
+        if key not in self._stored:
+            self._stored[key] = ray.put(record)
+        return self._stored[key]
+
+    def _put_files(self, definition: Definition) -> Any:
+        """Store the files of tensors that a Definition's Workloads name: none that lies outside of the registry."""
+        key = f"files of {definition.name}"
+        if key not in self._stored:
+            workloads = Registry(self._root).workloads(definition.name)
+            given = [value for workload in workloads for value in workload.inputs.values()]
+            named = [value for value in given if isinstance(value, SafetensorsInput)]
+            paths = {value.path: find_tensor_file(value, self._root) for value in named}
+            inside = {name: path for name, path in paths.items() if path is not None and path.is_file()}
+            files = InputFiles(workloads, {name: ray.put(path.read_bytes()) for name, path in inside.items()})
+            self._stored[key] = ray.put(files)
+        return self._stored[key]
 
     def _advance(self, answer: Any) -> Generator[Event | Told]:
         """Take the next event of a device that has one, or see that it is done or lost."""

@@ -125,7 +125,9 @@ def bench(
         with locked(writing=[registry.root]):
             records = collect_records(registry)
             planned = there.make_plans(records)
-            made = _write_missing(records, [plan for plan, _ in planned])
+            definitions = {name for plan, _ in planned for name in plan.definitions}
+            solutions = {name for plan, _ in planned for name in plan.solutions}
+            made = [Made(each.what, each.write()) for each in records.unwritten if each.is_of(definitions, solutions)]
         yield from made
         yield from there.tell()
         done: dict[ResultKey, Trace] = {}
@@ -145,17 +147,6 @@ def check_options(options: BenchOptions, kind: str) -> None:
         raise InputError("--against compares outputs of this run, of which --resume leaves some out: give one of them")
     if options.settings.context == "graph" and kind == "cpu":
         raise InputError("--context graph needs a CUDA device: a CPU has no CUDA graphs; leave the option out")
-
-
-def _write_missing(records: BenchRecords, plans: Sequence[Plan]) -> list[Made]:
-    """Write what the registry lacks of the plans' records."""
-    definitions = {name for plan in plans for name in plan.definitions}
-    solutions = {name for plan in plans for name in plan.solutions}
-    return [
-        Made(each.what, each.write())
-        for each in records.unwritten
-        if (each.definition in definitions if each.solution is None else each.solution in solutions)
-    ]
 
 
 def _find_done(

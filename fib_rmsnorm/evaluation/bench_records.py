@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,10 @@ class Unwritten:
     solution: str | None
     """None for a Definition, and for its Workloads."""
     write: Callable[[], Path]
+
+    def is_of(self, definitions: Collection[str], solutions: Collection[str]) -> bool:
+        """Whether it is of one of these Solutions, or else of one of these Definitions."""
+        return self.definition in definitions if self.solution is None else self.solution in solutions
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class _Running:
         """Those so far."""
         return self.results.trials
 
-    def attempt(self, step: Callable[[_Running], None]) -> None:
+    def attempt(self, step: Callable[[_Running], object]) -> None:
         """Take a step, unless an earlier one has failed."""
         if self.failure is None:
             try:
@@ -108,10 +108,6 @@ class _Running:
         self.spent_s += seconds
         self.undisturbed_s += seconds * share
         self.undisturbed_trials += share
-
-    def has_trials(self, number: int) -> bool:
-        """Whether its undisturbed calls fill so many trials; without them, whether that takes too long."""
-        return len(self.trials) >= number and (self.undisturbed_trials >= number or self.spent_s > _MAX_BUDGET_S)
 
     def has_precise_median(self) -> bool:
         """Whether the interval of the median is within the goal."""
@@ -144,19 +140,23 @@ class InterleavedTrials:
 
     def run(self, admitted: Sequence[Admitted], reference: Admitted) -> tuple[list[Outcome], Outcome]:
         """Time every solution, and the reference, which is not judged. Return the outcome of each, in order."""
+
+        def count_costs(solution: _Running) -> None:
+            solution.results.costs.append(solution.admitted.ask(CountCosts(), Costs))
+
         solutions = [_Running(each) for each in admitted]
         unjudged = _Running(reference)
         everyone = [unjudged, *solutions]
         _attempt_all(everyone, self._prepare_timing)
         for solution in solutions:
-            solution.attempt(_count_costs)
+            solution.attempt(count_costs)
         self._run_trials(solutions, unjudged)
         for solution in solutions:
             if self._settings.l2 == "both":
                 solution.attempt(self._time_hot)
             solution.attempt(self._time_as_called)
-            solution.attempt(_count_costs)
-        _attempt_all(everyone, _end_timing)
+            solution.attempt(count_costs)
+        _attempt_all(everyone, lambda each: each.admitted.ask(EndTiming(), Done))
         outcome_of_reference, *outcomes = (each.failure or each.results for each in everyone)
         return outcomes, outcome_of_reference
 
@@ -171,7 +171,8 @@ class InterleavedTrials:
                 each.is_done = self._is_done(each)
                 if each.is_done or self._is_to_be_judged(each, trial, judged):
                     # At once: the longer its outputs lie in the worker, the easier they are to repair.
-                    each.attempt(self._judge)
+                    each.attempt(lambda one: self._judge_calls_of(one, one.trials[one.judged_trials :]))
+                    each.judged_trials = len(each.trials)
 
     def _find_running(self, solutions: list[_Running], unjudged: _Running) -> list[_Running]:
         """Whom to time once more: the reference only so often that it has enough trials, since it is slow."""
@@ -203,10 +204,10 @@ class InterleavedTrials:
         return trial in judged or (is_timed_by_budget and solution.may_end_after_another_trial())
 
     def _has_fewest_trials(self, solution: _Running) -> bool:
-        settings = self._settings
-        if settings.iterations is not None:
-            return len(solution.trials) >= settings.num_trials
-        return solution.has_trials(settings.num_trials)
+        """Whether its undisturbed calls fill so many trials; without them, whether that takes too long."""
+        fewest = self._settings.num_trials
+        is_enough = solution.undisturbed_trials >= fewest or solution.spent_s > _MAX_BUDGET_S
+        return len(solution.trials) >= fewest and (is_enough or self._settings.iterations is not None)
 
     def _is_done(self, solution: _Running) -> bool:
         if self._settings.iterations is not None:
@@ -240,10 +241,6 @@ class InterleavedTrials:
         return ask_for_times(
             solution.admitted, Time(calls=calls, cold=not hot, budget_s=budget_s, queued=queued), Timed
         )
-
-    def _judge(self, solution: _Running) -> None:
-        self._judge_calls_of(solution, solution.trials[solution.judged_trials :])
-        solution.judged_trials = len(solution.trials)
 
     def _judge_calls_of(self, solution: _Running, trials: Sequence[Timed]) -> None:
         admitted = solution.admitted
@@ -286,16 +283,8 @@ def ask_for_times(admitted: Admitted, request: Time | TimeChain, kind: type[Time
     return timed
 
 
-def _attempt_all(solutions: Sequence[_Running], step: Callable[[_Running], None]) -> None:
+def _attempt_all(solutions: Sequence[_Running], step: Callable[[_Running], object]) -> None:
     """Take a step with all solutions in parallel, because nothing is being timed."""
     with ThreadPoolExecutor(len(solutions)) as pool:
         for _ in pool.map(_Running.attempt, solutions, repeat(step)):
             pass
-
-
-def _count_costs(solution: _Running) -> None:
-    solution.results.costs.append(solution.admitted.ask(CountCosts(), Costs))
-
-
-def _end_timing(solution: _Running) -> None:
-    solution.admitted.ask(EndTiming(), Done)

@@ -26,13 +26,14 @@ _TOOL_TIMEOUT_S = 20
 
 def report_machine() -> MachineReport:
     """Report what this machine has."""
-    gpus, libraries = cuda_devices(), library_versions()
+    gpus, libraries, cache = cuda_devices(), library_versions(), cache_folder()
+    cached = list(file_sizes(cache))
     return MachineReport(
         devices=[_check_device(device) for device in (*gpus, cpu_device())],
         tools=_check_tools(),
         python=sys.executable,
         libraries={**dict.fromkeys(PACKAGES), **libraries},
-        cache=_check_cache(cache_folder()),
+        cache=CacheUse(str(cache), len(cached), sum(cached)),
         notes=[
             *([] if gpus else [_why_no_gpu(libraries)]),
             *find_gaps(),
@@ -111,8 +112,3 @@ def _why_no_gpu(libraries: Mapping[str, str]) -> str:
         found = libraries.get("torch", "it")
         return f"no GPU for torch: {found} is built without CUDA; install a CUDA build of torch"
     return "no GPU for torch, though there is a driver: see CUDA_VISIBLE_DEVICES and nvidia-smi"
-
-
-def _check_cache(folder: Path) -> CacheUse:
-    sizes = list(file_sizes(folder))
-    return CacheUse(str(folder), len(sizes), sum(sizes))

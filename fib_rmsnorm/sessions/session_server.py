@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import threading
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
@@ -113,16 +114,8 @@ def prepare_socket(path: Path) -> Path:
     if path.exists() or path.is_symlink():
         if not path.is_socket():
             raise InputError(f"--socket {path}: exists and is not a socket")
-        if _is_served(path):
+        with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
+            probe.connect(os.fspath(path))
             raise InputError(f"--socket {path}: another server listens there; end it, or choose another path")
         path.unlink()
     return path
-
-
-def _is_served(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(os.fspath(path))
-        except OSError:
-            return False
-    return True

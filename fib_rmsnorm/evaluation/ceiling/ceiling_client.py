@@ -9,8 +9,14 @@ from fib_rmsnorm.building.cache import cache_folder, cache_variables, making_fol
 from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.evaluation import CEILING
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling, StreamTraffic
-from fib_rmsnorm.evaluation.ceiling.copier import TRITON_COPY, copy_solution
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import (
+    TRITON_COPY,
+    BuildCopy,
+    CopyBuilt,
+    MeasureCeiling,
+    StreamTraffic,
+    copy_solution,
+)
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu

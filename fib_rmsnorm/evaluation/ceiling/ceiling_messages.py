@@ -1,18 +1,26 @@
-"""The scheduler's requests to the ceiling process, which answers with the schema's Ceiling."""
+"""The scheduler's requests to the ceiling process, which answers with the schema's Ceiling, and what it builds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
 from fib_rmsnorm.sandbox.asking import Request
+from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 
 _MAX_READS, _MAX_WRITES = 4, 3
 """The most streams for which the copies are compiled: two inputs and an output of 16 bits, and an output of 8 bits."""
+TRITON_COPY = "triton_copy.py"
+_LANGUAGES = {
+    ".cpp": SupportedLanguages.CPP,
+    ".cu": SupportedLanguages.CUDA,
+    ".py": SupportedLanguages.TRITON,
+}
 _SMALL_SHARES = (4, 2, 1)
 _ALIGNMENT = 128
 
@@ -100,3 +108,19 @@ class MeasureCeiling(Request):
     cache: Path
     traffic: StreamTraffic
     cold: bool
+
+
+def copy_solution(file: str) -> Solution:
+    """A copy, from its source in this folder, as a Solution: it is built like any kernel."""
+    language = _LANGUAGES[Path(file).suffix]
+    return Solution(
+        name=f"ceiling_{file.replace('.', '_')}",
+        definition="copy",
+        author="fib-rmsnorm",
+        spec=BuildSpec(
+            language=language,
+            target_hardware=["cpu" if language is SupportedLanguages.CPP else "cuda"],
+            entry_point=f"{file}::copy",
+        ),
+        sources=[SourceFile(path=file, content=files(__package__).joinpath(file).read_text(encoding="utf-8"))],
+    )

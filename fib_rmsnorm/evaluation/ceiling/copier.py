@@ -6,24 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from fib_rmsnorm.building.native import build_native, load_native
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic, copy_solution
 from fib_rmsnorm.evaluation.timing.timer import Call
-from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
-
-TRITON_COPY = "triton_copy.py"
-_LANGUAGES = {
-    ".cpp": SupportedLanguages.CPP,
-    ".cu": SupportedLanguages.CUDA,
-    ".py": SupportedLanguages.TRITON,
-}
-
 
 # Fewer bytes are not worth the start of a thread, or a store that bypasses the caches.
 _MIN_BYTES_PER_THREAD = 8 << 10
@@ -87,22 +77,6 @@ class TorchCopy(Copier):
             return call
 
         return [CopyVariant("torch", bind)]
-
-
-def copy_solution(file: str) -> Solution:
-    """A copy, from its source in this folder, as a Solution: it is built like any kernel."""
-    language = _LANGUAGES[Path(file).suffix]
-    return Solution(
-        name=f"ceiling_{file.replace('.', '_')}",
-        definition="copy",
-        author="fib-rmsnorm",
-        spec=BuildSpec(
-            language=language,
-            target_hardware=["cpu" if language is SupportedLanguages.CPP else "cuda"],
-            entry_point=f"{file}::copy",
-        ),
-        sources=[SourceFile(path=file, content=files(__package__).joinpath(file).read_text(encoding="utf-8"))],
-    )
 
 
 def load_copy(file: str, cache: Path) -> Callable[[str], Callable[..., Any]]:

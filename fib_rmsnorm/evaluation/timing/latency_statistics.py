@@ -130,7 +130,7 @@ def measure_scatter(trials: Sequence[Sequence[float]], tick: float) -> Scatter:
 
 def _relative_scatter(medians: Sequence[float]) -> float:
     """By their quartiles, which lie 1.349 standard deviations apart where values are normal: few are outliers."""
-    if len(medians) < 3 or min(medians) <= 0:
+    if len(medians) < _MIN_TRIALS or min(medians) <= 0:
         return 0.0
     low, _, high = quantiles(map(math.log, medians), n=4, method="inclusive")
     return (high - low) / 1.349

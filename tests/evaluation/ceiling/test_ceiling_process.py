@@ -19,8 +19,8 @@ from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.evaluation.ceiling import ceiling_process as process
 from fib_rmsnorm.evaluation.ceiling import cuda_copy
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
-from fib_rmsnorm.evaluation.ceiling.copier import CppCopy, TorchCopy, copy_solution
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic, copy_solution
+from fib_rmsnorm.evaluation.ceiling.copier import CppCopy, TorchCopy
 from fib_rmsnorm.evaluation.ceiling.fastest_copy import Buffers, tune
 from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.inspection.machine_code.disassembly import read_kernels
