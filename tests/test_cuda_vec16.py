@@ -39,7 +39,7 @@ SHAPES = [
 
 @cache
 def packed(name):
-    (solution,) = [solution for solution in pack(Registry(REPOSITORY), ["cuda"]) if solution.name == name]
+    (solution,) = [solution for solution in pack(Registry(REPOSITORY)) if solution.name == name]
     return solution
 
 
