@@ -125,8 +125,8 @@ def _run_compiler(solution: Solution, build: Path, arch: str | None, flags: dict
     try:
         library = tvm_ffi.cpp.build(
             name="solution",
-            cpp_files=[str(path) for path in files if path.suffix in _CPP_SUFFIXES],
-            cuda_files=[str(path) for path in files if path.suffix == ".cu"],
+            cpp_files=[_for_ninja(path) for path in files if path.suffix in _CPP_SUFFIXES],
+            cuda_files=[_for_ninja(path) for path in files if path.suffix == ".cu"],
             extra_include_paths=[str(sources)],
             build_directory=str(build),
             **flags,
@@ -135,6 +135,11 @@ def _run_compiler(solution: Solution, build: Path, arch: str | None, flags: dict
         raise BuildError(lead_with_error(_tidy(str(error).replace(f"{sources}/", "")))) from None
     if Path(library).name != _LIBRARY:
         Path(library).rename(build / _LIBRARY)
+
+
+def _for_ninja(path: Path) -> str:
+    """Escape a source's path for ninja's build file: tvm-ffi escapes only the colon."""
+    return str(path).replace("$", "$$").replace(" ", "$ ")
 
 
 def find_compilers(arch: str | None = None) -> None:
