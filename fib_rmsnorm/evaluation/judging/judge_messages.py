@@ -97,8 +97,6 @@ class Compare(JudgedCall):
 
     doing: ClassVar[str] = "comparing"
     do: Literal["compare"] = "compare"
-    earlier: list[int] = Field(default_factory=list)
-    """The numbers of the inputs of some earlier timed calls."""
     settings: Settings
     outputs_file: int | None = None
     """Which of the files that come with the request holds the outputs; None if they were taken from a GPU's memory."""

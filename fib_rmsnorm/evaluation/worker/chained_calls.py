@@ -51,8 +51,6 @@ class ChainTrial:
 
     times: ChainTimes
     chosen: ChosenCall
-    earlier: list[int]
-    """The number of the inputs of the links beside the chosen one."""
     changed_inputs: list[str]
     overrun: list[str]
 
@@ -101,11 +99,9 @@ class ChainedCalls:
         del with_calls, without_calls
         kernel.close()
         changed = {name for fresh in self._fresh for name in fresh.changed()}
-        chosen = numbers[self._kept_link % _SETS]
         return ChainTrial(
             times,
-            ChosenCall(chosen, outputs, None),
-            [number for number in numbers if number != chosen],
+            ChosenCall(numbers[self._kept_link % _SETS], outputs, None),
             sorted(changed.union([self._produced] if is_changed else ())),
             find_overrun([self._buffers]),
         )

@@ -171,8 +171,6 @@ class Revealed(Effects):
 
     numbers: Annotated[list[_InputsNumber], Field(max_length=_MOST_REVEALED)]
     """The numbers of the calls' inputs."""
-    earlier: Annotated[list[_InputsNumber], Field(max_length=4 * _MOST_REVEALED)]
-    """The numbers of the inputs of some earlier calls."""
 
 
 class WriteOutputs(Request):

@@ -249,7 +249,6 @@ class Worker:
         return Revealed(
             memory=memory,
             numbers=[call.number for call in chosen],
-            earlier=timed_calls.earlier_numbers(chosen),
             changed_inputs=timed_calls.changed_inputs(),
             overrun=timed_calls.overrun(),
             changed_outputs=timed_calls.changed_outputs(chosen),
@@ -302,7 +301,6 @@ class Worker:
         return Revealed(
             memory=memory,
             numbers=[trial.chosen.number],
-            earlier=trial.earlier,
             changed_inputs=trial.changed_inputs,
             overrun=trial.overrun,
             changed_outputs=[],
