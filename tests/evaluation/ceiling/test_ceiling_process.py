@@ -23,7 +23,7 @@ from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic, copy_
 from fib_rmsnorm.evaluation.ceiling.copier import CppCopy, TorchCopy
 from fib_rmsnorm.evaluation.ceiling.fastest_copy import Buffers, tune
 from fib_rmsnorm.evaluation.timing import choose_timer
-from fib_rmsnorm.inspection.machine_code.disassembly import read_kernels
+from fib_rmsnorm.inspection.disassembly import read_kernels
 from fib_rmsnorm.sandbox.channel import Channel
 
 needs_compiler = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
