@@ -19,8 +19,17 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
 from fib_rmsnorm.registry.sources.draft import AUTHOR
-from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
-from fib_rmsnorm.sandbox.device_opening import DeviceOpened, DeviceUnusableError, describe_unusable, take_turn
+from fib_rmsnorm.sandbox.asking import (
+    Answer,
+    DeviceOpened,
+    DeviceUnusableError,
+    InvalidAnswerError,
+    RefusedError,
+    Request,
+    ask,
+    describe_unusable,
+    take_turn,
+)
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessLimitError, ProcessTimeoutError

@@ -6,7 +6,7 @@ Compilers run code of the Solution, so what their process answers is validated a
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
@@ -88,11 +88,9 @@ class Launch(_Fact):
     """Shared memory asked for at the launch, beyond what the kernel's resources say."""
 
 
-class Compile(Request):
+class Compile(Request, do="compile", doing="compiling"):
     """Compile a Solution's kernels, for a GPU architecture and Workloads."""
 
-    doing: ClassVar[str] = "compiling"
-    do: Literal["compile"] = "compile"
     definition: CheckedDefinition
     solution: Solution
     workloads: list[Workload]

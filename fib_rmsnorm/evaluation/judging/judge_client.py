@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
+from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject, Transferred
 from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
-from fib_rmsnorm.evaluation.judging.reference_client import Transferred
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases, make_few_rows
 from fib_rmsnorm.evaluation.worker.worker_messages import (

@@ -19,13 +19,13 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.building.build_errors import describe_exception
-from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.output_buffers import (
     OutputBuffers,
     address_of,
     allocate_at_random_place,
     find_overrun,
+    same_bits,
 )
 from fib_rmsnorm.evaluation.timing.cuda_graph import CapturedGraph, CopyKernel
 from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, ChainTimes
