@@ -12,9 +12,8 @@ from torch.utils._device import DeviceContext
 
 from fib_rmsnorm.building import is_compile_error
 from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
-from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.guarded_memory import require_access
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, WrongOutputError, address_of
+from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, WrongOutputError, address_of, same_bits
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.schema import Definition, Solution
 
