@@ -1,4 +1,4 @@
-"""What a timer does around a call on a GPU, in which order; a GPU itself shows it in test_gpu_timers.py and test_l2.py."""
+"""What a timer does around a call on a GPU; a GPU itself shows it in test_gpu_timers.py and test_l2.py."""
 
 from __future__ import annotations
 
