@@ -41,6 +41,8 @@ def test_what_takes_longest_bounds(definition):
     found = roofline(definition, *(trace(batch=batch, latency_ms=0.3) for batch in (1, 512, 65536)))
     assert [each.bound for each in found.workloads] == ["launch", "memory", "memory"]
     assert [each.fits_l2 for each in found.workloads] == [True, True, False]
+    moved = [(batch * 2 + 1) * 4096 * 2 for batch in (1, 512, 65536)]
+    assert [each.memory_ms for each in found.workloads] == pytest.approx([each / 4814.304e6 for each in moved])
 
 
 def test_of_what_is_written_l2_holds_as_much_as_it_can(definition):
