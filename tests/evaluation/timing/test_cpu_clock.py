@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -14,9 +13,6 @@ import pytest
 
 from fib_rmsnorm.evaluation.timing import cpu_clock
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
-from support.command_line import QUICK_OPTIONS, cli_environment
-from support.paths import REPOSITORY
-from support.registries import add_kernel
 
 MS = 1_000_000
 BUSY = "while True: pass"
@@ -149,48 +145,3 @@ def test_so_it_does_if_it_delays_another_thread_of_the_call(one_core):
         other.kill()
         other.wait()
     assert all(sample.is_disturbed for sample in samples)
-
-
-MADE_UP = '''\
-from time import thread_time
-
-from fib_rmsnorm.evaluation.timing.timer import Sample, Timer, repeat
-
-
-class ThreadTime(Timer):
-    """The time that the calling thread has a core, at least a microsecond."""
-
-    name = "thread_time"
-
-    def measure(self, prepare, calls, *, cold, budget_s, after=lambda: 0, queued=True):
-        samples = []
-        for index in repeat(calls, budget_s):
-            call = prepare(index)
-            started = thread_time()
-            call()
-            ended = thread_time()
-            after()
-            elapsed_ms = max(1e-3, (ended - started) * 1e3)
-            samples.append(Sample(elapsed_ms, elapsed_ms))
-        return samples
-'''
-
-
-@pytest.mark.process
-def test_a_made_up_timer_times_a_bench(registry, tmp_path):
-    add_kernel(registry, "right_v1")
-    shutil.copytree(REPOSITORY / "fib_rmsnorm", tmp_path / "fib_rmsnorm")
-    timing = tmp_path / "fib_rmsnorm" / "evaluation" / "timing"
-    (timing / "thread_time.py").write_text(MADE_UP)
-    timers = (timing / "__init__.py").read_text()
-    added = timers.replace('"cpu": (', '"cpu": ("thread_time.ThreadTime", ')
-    assert added != timers
-    (timing / "__init__.py").write_text(added)
-    command = [sys.executable, "-m", "fib_rmsnorm", "bench", "--root", str(registry.root), *QUICK_OPTIONS]
-    environment = {**cli_environment(), "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = [trace.evaluation.performance for trace in registry.traces()]
-    assert [each.timer for each in found] == ["thread_time"] * 2
-    assert [(each.cold_l2, each.queued, each.launches) for each in found] == [(None, None, None)] * 2
-    assert all(each.latency_ms > 0 and each.ceiling.copy_ms > 0 for each in found)
