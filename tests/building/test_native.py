@@ -23,40 +23,6 @@ def kernels():
     return {name: kernel.solution(DEFINITION) for name, kernel in found.items() if kernel.language in ("cpp", "cuda")}
 
 
-@pytest.mark.compile
-def test_an_equal_build_is_taken_from_the_cache_and_no_other(kernels, tmp_path):
-    solution = kernels["cpp_header_in_a_folder"]
-    built = build_native(solution, tmp_path)
-    written = built.stat().st_mtime_ns
-    assert build_native(solution, tmp_path) == built
-    assert built.stat().st_mtime_ns == written
-    assert callable(load_native(built, "run"))
-    assert [path.name for path in (tmp_path / "native").iterdir()] == [built.parent.name]
-
-    # Other sources are another build.
-    header = next(source for source in solution.sources if source.path == "norm/row.h")
-    edited = solution.model_copy(
-        update={
-            "sources": [
-                *(source for source in solution.sources if source is not header),
-                header.model_copy(update={"content": header.content + "// edited\n"}),
-            ]
-        }
-    )
-    assert build_native(edited, tmp_path) != built
-    assert len([*(tmp_path / "native").iterdir()]) == 2
-
-
-@pytest.mark.compile
-def test_a_damaged_build_is_made_again(kernels, tmp_path):
-    solution = kernels["cpp_header_in_a_folder"]
-    built = build_native(solution, tmp_path)
-    built.write_bytes(b"\x7fELF and no more")
-    assert build_native(solution, tmp_path) == built
-    assert callable(load_native(built, "run"))
-    assert [path.name for path in (tmp_path / "native").iterdir()] == [built.parent.name]
-
-
 BUILDS = """
 import sys
 from pathlib import Path
