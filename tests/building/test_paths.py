@@ -57,7 +57,10 @@ def test_an_honest_kernel_passes_wherever_the_cache_lies(tmp_path, kernel, varia
 
 
 @pytest.mark.compile
-def test_an_honest_kernel_passes_wherever_python_and_the_package_lie(tmp_path):
+@pytest.mark.parametrize(
+    "kernel", ["source_files/cpp_header_in_a_folder/kernel.cpp", "languages/cpp_torch_binding.cpp"]
+)
+def test_an_honest_kernel_passes_wherever_python_and_the_package_lie(tmp_path, kernel):
     folder = tmp_path / ODD.replace(os.pathsep, "")
     packages = Path(sysconfig.get_path("purelib"))
     for path in ("bin", packages.parent.relative_to(sys.prefix), "home", "cache"):
@@ -68,8 +71,8 @@ def test_an_honest_kernel_passes_wherever_python_and_the_package_lie(tmp_path):
     (folder / "package").symlink_to(REPOSITORY)
     environment = {**cli_environment(), "XDG_CACHE_HOME": "", "HOME": str(folder / "home")}
     environment |= {"FIB_RMSNORM_CACHE": str(folder / "cache"), "PYTHONPATH": str(folder / "package")}
-    kernel = HONEST / "source_files/cpp_header_in_a_folder/kernel.cpp"
-    command = [folder / "bin" / "python", "-c", "from fib_rmsnorm.cli import main; main()", "try", kernel, "--check"]
+    program = [folder / "bin" / "python", "-c", "from fib_rmsnorm.cli import main; main()"]
+    command = [*program, "try", HONEST / kernel, "--check"]
     ended = subprocess.run(
         [*command, "--batch-sizes", "1", "--device", "cpu", "--timeout", "200"],
         cwd=folder,
