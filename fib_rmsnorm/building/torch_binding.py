@@ -71,6 +71,8 @@ def _compile(
     from torch.utils import cpp_extension
 
     find_compilers()
+    installed = plain_path(Path(cpp_extension._TORCH_PATH))  # torch does not quote where it lies itself
+    cpp_extension._TORCH_PATH, cpp_extension.TORCH_LIB_PATH = str(installed), str(installed / "lib")
     module: ModuleType = cpp_extension.load(
         name=library.stem,
         sources=[str(path) for path in sorted(sources.rglob("*")) if path.suffix in _COMPILED_SUFFIXES],

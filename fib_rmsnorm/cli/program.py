@@ -22,6 +22,7 @@ INTERRUPTED = 130
 UNREAD = 141
 """Exit code when the reader of the output has gone: what a shell reports after SIGPIPE."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+_PROCESSES = Path("/proc/self")
 _tidiers: list[Callable[[], object]] = []
 
 
@@ -59,7 +60,7 @@ def run_program() -> NoReturn:
         # Errors of the option parser carry their own text; any other exception is a bug and keeps its traceback.
         describe = getattr(error, "format_message", None)
         if describe is None:
-            _blame_missing_folder()
+            _blame_surroundings()
             raise
         context = getattr(error, "ctx", None)
         command = f"{context.info_name} " if context is not None and context.parent is not None else ""
@@ -82,12 +83,14 @@ def _require_streams() -> None:
         sys.exit(_complain("stdout is closed; send it to a file, a pipe or /dev/null"))
 
 
-def _blame_missing_folder() -> None:
-    """Exit if the working folder is gone, after an exception that this may explain."""
+def _blame_surroundings() -> None:
+    """Exit if the working folder is gone or there is no /proc, after an exception that this may explain."""
     try:
         Path.cwd()
     except OSError:
         sys.exit(_complain("the working folder no longer exists; run: cd"))
+    if not _PROCESSES.exists():
+        sys.exit(_complain(f"there is no {_PROCESSES} here; run: mount -t proc proc /proc"))
 
 
 def _end_unread() -> NoReturn:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -34,6 +36,7 @@ from fib_rmsnorm.sandbox.process import Process, StoppedError
 
 _LEAST_TASK_LIMIT = 4096
 _TASKS_PER_CORE = 64  # thread pools and compilers start some for each
+_ATTEMPTS, _BETWEEN_ATTEMPTS_S = 20, 0.1
 # Sets our own sys.path: `-m` would put the working folder first, where a kernel's author may keep a triton.py.
 _START = """\
 import os, sys
@@ -67,7 +70,7 @@ class ForkServer:
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
         self._temporary_folders: dict[int, str | None] = {}
-        self._task_limit = task_limit or max(_LEAST_TASK_LIMIT, _TASKS_PER_CORE * (os.cpu_count() or 1))
+        self._task_limit = task_limit or _find_task_limit()
         self._stopping = threading.Event()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._asking = threading.Lock()
@@ -122,13 +125,25 @@ class ForkServer:
                 "readable": [*map(str, readable)],
                 "writable": [*own, *map(str, writable)],
             }
-            return self._spawn(request, temporary)
+            for _ in range(_ATTEMPTS):
+                if process := self._spawn(request, temporary):
+                    return process
+                # Another may have taken all that its user may have.
+                for other in self._find_alive():
+                    other.kill_if_excessive()
+                time.sleep(_BETWEEN_ATTEMPTS_S)
+            raise FibRmsnormError("cannot start worker processes: you have as many as you may have (ulimit -u)")
         except BaseException:
             if temporary:
                 remove_private_folder(temporary)
             raise
 
-    def _spawn(self, request: Mapping[str, object], temporary: str | None) -> Process:
+    def _find_alive(self) -> list[Process]:
+        with self._lock:
+            return list(self._alive.values())
+
+    def _spawn(self, request: Mapping[str, object], temporary: str | None) -> Process | None:
+        """Start a process; None if its user may have no more."""
         data = json.dumps(request).encode()
         ours, theirs = socket.socketpair()
         with self._asking, theirs, contextlib.ExitStack() as unowned:
@@ -148,8 +163,10 @@ class ForkServer:
                 lines = self._errors.read().decode(errors="replace").strip().splitlines()
                 why = lines[-1] if lines else "the fork server died without a message"
                 raise FibRmsnormError(f"cannot start worker processes: {why}")
+            if not (pid := json.loads(answer)["pid"]):
+                return None
             process = Process(
-                json.loads(answer)["pid"],
+                pid,
                 Channel(ours.detach()),
                 log,
                 outputs_file,
@@ -223,8 +240,8 @@ class ForkServer:
         # The fork server first: while it imports torch, a spawn waits for it and holds a lock that we need.
         self._process.kill()
         self._process.wait()
-        with self._asking, self._lock:
-            processes = list(self._alive.values())
+        with self._asking:
+            processes = self._find_alive()
         for process in processes:
             process.signal_kill()  # all before waiting for any: a process that holds a GPU takes 0.1 s to die
         for process in processes:
@@ -244,3 +261,10 @@ class ForkServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _find_task_limit() -> int:
+    """How many processes and threads a process may start: no more than half of those that its user may have."""
+    limit = max(_LEAST_TASK_LIMIT, _TASKS_PER_CORE * (os.cpu_count() or 1))
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    return limit if most == resource.RLIM_INFINITY else min(limit, most // 2)

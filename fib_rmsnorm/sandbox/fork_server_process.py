@@ -33,6 +33,7 @@ RUN_VARIABLE = "FIB_RMSNORM_RUN"
 _PR_SET_PDEATHSIG = 1
 _FDS_PER_SPAWN = 3  # channel, log, outputs file
 _REMOVALS, _BETWEEN_REMOVALS_S = 20, 0.1
+_SHARE_LEFT = 8
 _OOM_SCORE_ADJ = "1000"  # the highest: killed before any other process when memory runs out
 
 
@@ -114,22 +115,22 @@ def _serve_forks(server: socket.socket, scheduler: int, readable: Readable) -> N
         data, descriptors, _, _ = socket.recv_fds(server, 1 << 16, _FDS_PER_SPAWN)
         if not data:
             return
-        request = json.loads(data)
         reader, writer = os.pipe()
-        middle = os.fork()
-        if middle == 0:
-            middle = os.getpid()
-            if os.fork():
-                os._exit(0)
-            os.close(reader)
-            server.close()
-            with _ending_the_process():
-                _await_scheduler(writer, middle, scheduler)
-                _become(request, descriptors, readable)
+        with contextlib.suppress(OSError):  # the user has no room for another process
+            middle = os.fork()
+            if middle == 0:
+                middle = os.getpid()
+                with _ending_the_process():
+                    if os.fork():
+                        return
+                    os.close(reader)
+                    server.close()
+                    _await_scheduler(writer, middle, scheduler)
+                    _become(json.loads(data), descriptors, readable)
+            os.waitpid(middle, 0)
         os.close(writer)
-        os.waitpid(middle, 0)
         with os.fdopen(reader, "rb") as pipe:
-            pid = int(pipe.read())
+            pid = int(pipe.read() or 0)
         for inherited in descriptors:
             os.close(inherited)
         server.send(json.dumps({"pid": pid}).encode())
@@ -174,6 +175,10 @@ def _become(request: dict[str, Any], fds: list[int], readable: Readable) -> None
         sys.stdout.reconfigure(line_buffering=True)
     write_each_line()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    if request["runs_untrusted_code"] and most != resource.RLIM_INFINITY:
+        # The limit is that of all of a user's processes: something is left for those of others.
+        resource.setrlimit(resource.RLIMIT_NPROC, (most - most // _SHARE_LEFT,) * 2)
     with contextlib.suppress(OSError):
         # When memory runs out, Linux kills a solution's process before any other.
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE_ADJ)

@@ -82,6 +82,8 @@ class Process:
         Raises ProcessDiedError, ProcessTimeoutError or ProcessLimitError, and then the process is gone;
         StoppedError if the run is stopped meanwhile.
         """
+        if self._ended is not None and not self._stopping.is_set():
+            raise ProcessDiedError(self._ended)
         try:
             if self._channel.has_unread():
                 self._channel.receive_part()  # EOFError if it has died meanwhile
@@ -129,13 +131,19 @@ class Process:
             return f"took {used / 2**30:.1f} GiB of memory; the limit is {memory_limit / 2**30:.1f} GiB"
         return None
 
-    def kill(self, grace_s: float = 0.0) -> str:
-        """Kill the process and its group. Return how it ended: by itself (within `grace_s`), or killed."""
+    def kill_if_excessive(self) -> None:
+        """Kill the process if it and its descendants are too many, which the next request tells."""
+        if excess := self._find_excess(None):
+            self.kill(why=excess)
+
+    def kill(self, grace_s: float = 0.0, why: str | None = None) -> str:
+        """Kill the process and its group. Return how it ended: by itself (within `grace_s`), or killed (`why`)."""
         with self._lock:
             if self._ended is None:
                 by_itself = bool(wait([self._pidfd], grace_s))
                 self._signal_kill()
-                self._ended = _describe_end(self.pid, by_itself)
+                how = _describe_end(self.pid, by_itself)
+                self._ended = why or how
                 os.close(self._pidfd)
                 self._channel.close()
                 self._outputs_file.close()

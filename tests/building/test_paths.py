@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
+import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 
 from fib_rmsnorm.building.native import build_native, find_cuda_home
 from support.command_line import cli_command, cli_environment
 from support.kernels import DEFINITION, read_kernels
-from support.paths import TESTS
+from support.paths import REPOSITORY, TESTS
 
 ODD = f"""a b'c"d$e ü:#;&(x)\\y{"l" * 180}"""
 HONEST = TESTS / "honest_kernels"
@@ -49,3 +54,32 @@ def test_an_honest_kernel_passes_wherever_the_cache_lies(tmp_path, kernel, varia
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert list(folder.rglob("solutions/*/*"))
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize(
+    "kernel", ["source_files/cpp_header_in_a_folder/kernel.cpp", "languages/cpp_torch_binding.cpp"]
+)
+def test_an_honest_kernel_passes_wherever_python_and_the_package_lie(tmp_path, kernel):
+    folder = tmp_path / ODD.replace(os.pathsep, "")
+    packages = Path(sysconfig.get_path("purelib"))
+    for path in ("bin", packages.parent.relative_to(sys.prefix), "home", "cache"):
+        (folder / path).mkdir(parents=True)
+    shutil.copy(Path(sys.prefix) / "pyvenv.cfg", folder)
+    (folder / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    (folder / packages.relative_to(sys.prefix)).symlink_to(packages)
+    (folder / "package").symlink_to(REPOSITORY)
+    environment = {**cli_environment(), "XDG_CACHE_HOME": "", "HOME": str(folder / "home")}
+    environment |= {"FIB_RMSNORM_CACHE": str(folder / "cache"), "PYTHONPATH": str(folder / "package")}
+    program = [folder / "bin" / "python", "-c", "from fib_rmsnorm.cli import main; main()"]
+    command = [*program, "try", HONEST / kernel, "--check"]
+    ended = subprocess.run(
+        [*command, "--batch-sizes", "1", "--device", "cpu", "--timeout", "200"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr

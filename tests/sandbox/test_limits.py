@@ -14,7 +14,7 @@ import pytest
 
 from fib_rmsnorm.sandbox import Role, process
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.process import ProcessLimitError
+from fib_rmsnorm.sandbox.process import ProcessDiedError, ProcessLimitError
 from support.command_line import cli_environment
 
 ROLE = Role("starts_others", runs_untrusted_code=True)
@@ -70,6 +70,22 @@ def main(channel, _):
     serve(channel, {"start": start})
 """
 
+# Which forks fail; a child takes those that are left. The first process is the one that leaves no room.
+NO_ROOM = """
+import os
+
+fork, failing = os.fork, [False, False, True, False, True]
+
+
+def fork_or_fail():
+    if failing and failing.pop(0):
+        raise BlockingIOError
+    return fork()
+
+
+os.fork = fork_or_fail
+"""
+
 
 @pytest.fixture(autouse=True)
 def role(tmp_path, monkeypatch):
@@ -108,6 +124,19 @@ def test_processes_and_threads_without_number_are_stopped(lock, what):
         assert not is_held(lock)
         left = [child for child in psutil.Process().children() if child not in before]
         assert [child for child in left if child.status() == psutil.STATUS_ZOMBIE] == []
+
+
+def test_one_that_leaves_no_room_for_others_ends_and_they_start(lock, tmp_path, monkeypatch):
+    """Its user may have no more: a fork fails, first the fork server's, then that of the process between."""
+    (tmp_path / "no_room.py").write_text(NO_ROOM)
+    with ForkServer([ROLE, Role("no_room", runs_untrusted_code=False)], task_limit=TASK_LIMIT) as fork_server:
+        greedy = fork_server.spawn(ROLE, writable=[lock.parent])
+        monkeypatch.setattr(process, "_POLL_S", 60)  # it answers before anybody counts
+        request = {"do": "start", "lock": str(lock), "what": "start_threads", "count": TASK_LIMIT, "then_s": 0}
+        assert greedy.request(request, time.monotonic() + 600)["ok"]
+        assert start(fork_server, lock.with_name("another"), "start_ended", 0, 0)["ok"]
+        with pytest.raises(ProcessDiedError, match=r"^started \d+ processes and threads; the limit is 300$"):
+            greedy.request(request, time.monotonic() + 600)
 
 
 @pytest.mark.parametrize("what", ["start_session", "start_threads"])
