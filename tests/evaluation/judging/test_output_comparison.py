@@ -88,6 +88,18 @@ def test_one_ulp_of_float16_passes_and_beyond_the_bound_fails(bits, sign):
     assert compare(OutputPair(far, expected)).mismatched == (error > rtol * abs(expected.item()) + atol)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "at_one", "at_zero"),
+    [(torch.float16, 1, 4), (torch.bfloat16, 1, 4), (torch.float32, 83, 4), (torch.float64, 4503, 0)],
+)
+def test_so_many_steps_of_a_dtype_pass_and_no_more(dtype, at_one, at_zero):
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    for value, most in ((1.0, at_one), (0.0, at_zero)):
+        right = one(value, dtype)
+        found = [compare(OutputPair((right.view(bits) + steps).view(dtype), right)) for steps in (most, most + 1)]
+        assert [each.mismatched for each in found] == [0, 1], value
+
+
 def test_a_flipped_sign_near_zero_fails():
     assert compare(OutputPair(one(-1e-5), one(1e-5))).mismatched == 1
     assert compare(OutputPair(one(0.0), one(-0.0))).mismatched == 0

@@ -105,6 +105,7 @@ def test_a_drift_of_both_graphs_cancels_out():
     found = sum_up_chain("chained", [trial(drift=drift) for drift in (1.0, 1.1, 1.2, 1.3)])
     assert found["chained_latency_ms"] == pytest.approx(CALL_MS)
     assert found["chained_a_a_difference"] == pytest.approx(0, abs=1e-6)
+    assert trial(drift=2.0).call_ms == pytest.approx([CALL_MS] * 16)  # from replay to replay too
 
 
 def test_a_cost_near_nothing_has_an_interval_that_holds_0():
