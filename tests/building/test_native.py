@@ -117,6 +117,8 @@ def test_what_decides_a_build_has_a_build_of_its_own(kernels, tmp_path, monkeypa
     assert asked[1]["extra_cflags"] == ["-O2"] != asked[0]["extra_cflags"]
     assert [file.endswith("/o$ $$ther.cpp") for file in asked[3]["cpp_files"]] == [False, True]
     assert native.build_native(plain, tmp_path, "9.0") == found[0] and len(asked) == 4
+    found[0].write_bytes(b"damaged")
+    assert native.build_native(plain, tmp_path, "9.0") == found[0] and len(asked) == 5
 
 
 def test_a_failed_build_says_what_the_compiler_says_and_leaves_nothing(kernels, tmp_path):

@@ -162,13 +162,13 @@ def test_the_version_of_cuda_is_that_which_torch_says():
     "command",
     [
         ("try", f"{PYTHON_FOLDER}/kernel.py", "--definition", DEFINITION, "--check", "--device", "cpu"),
-        ("explain", "kernel.cpp", "--definition", DEFINITION),
+        ("explain", "kernel.py", "--definition", DEFINITION),
         ("bench", "--solutions", PYTHON, "--device", "cpu", "--json"),
     ],
     ids=lambda command: command[0],
 )
 def test_a_cache_that_cannot_be_made_is_one_line(fib, full_registry, monkeypatch, command):
-    assert fib("new", "cpp", "kernel.cpp", "--definition", DEFINITION).code == 0
+    assert fib("new", "triton", "kernel.py", "--definition", DEFINITION).code == 0
     Path("file").write_text("")
     monkeypatch.setenv("FIB_RMSNORM_CACHE", "file/cache")
     outcome = fib(*command)

@@ -98,6 +98,15 @@ def test_several_calls_are_chosen_to_be_judged(registry, monkeypatch, judged_cal
             worker.reveal({})
 
 
+def test_what_is_written_to_an_output_too_early_is_erased(registry, monkeypatch):
+    calls = make_worker(registry, monkeypatch, 0)._timing
+    for buffers in calls._ring:
+        buffers.tensors[0].zero_()
+    for _ in calls._ring.copy():
+        calls.prepare()
+        assert calls.buffers.tensors[0].isnan().all()
+
+
 def test_a_trial_that_fails_three_times_is_a_failure(registry, monkeypatch):
     worker = make_worker(registry, monkeypatch, MAX_ATTEMPTS)
     with pytest.raises(RefusalError, match="lost a record, in 3 trials in a row"):
