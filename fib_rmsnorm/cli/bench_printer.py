@@ -73,9 +73,6 @@ class BenchPrinter:
         minutes = count(max(1, round(event.seconds / 60)), "minute")
         planned_on = f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(devices)}"
         self._bar.print(stderr(), f"{planned_on}: about {minutes}")
-        if event.foreign:
-            why = "their Traces were not recorded by you on this machine, or were changed since"
-            self._bar.print(stderr(), Folded(f"Not resumed: {count(event.foreign, 'evaluation')}: {why}", 2))
 
     def _show_trace(self, event: Evaluated | Resumed) -> None:
         self._traces.append(event.trace)

@@ -20,7 +20,7 @@ from fib_rmsnorm.cli.printing import note, note_folded, say
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.inspection.compiler import Compilation
+    from fib_rmsnorm.inspection.explanation import Compilation
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.schema import Solution
 
@@ -96,7 +96,7 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, a
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.inspection import COMPILER
-    from fib_rmsnorm.inspection.compiler import compile_solutions
+    from fib_rmsnorm.inspection.explanation import compile_solutions
     from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
     from fib_rmsnorm.sandbox.fork_server import ForkServer
     from fib_rmsnorm.schema import Settings

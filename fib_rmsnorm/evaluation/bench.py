@@ -131,8 +131,6 @@ class Started:
     plan: Plan
     hardware: list[str]
     """The model of each device."""
-    foreign: int
-    """Evaluations that --resume repeats, though Traces that this machine did not record say PASSED."""
     seconds: float
     """About how long they take."""
 
@@ -210,11 +208,9 @@ def bench(
         yield from there.tell()
         done: dict[ResultKey, Trace] = {}
         for plan, hardware in planned:
-            foreign = 0
             if options.resume:
-                own, foreign = _find_done(registry, sealer, plan, set(hardware), options.settings)
-                done |= own
-            yield Started(plan, hardware, foreign, estimate_seconds(plan, there.kind, len(hardware), done))
+                done |= _find_done(registry, sealer, plan, set(hardware), options.settings)
+            yield Started(plan, hardware, estimate_seconds(plan, there.kind, len(hardware), done))
             yield from plan.skips
         yield from there.run([plan for plan, _ in planned], sealer, Recorder(registry, records, output), done)
 
@@ -229,22 +225,17 @@ def check_options(options: BenchOptions, kind: str) -> None:
 
 def _find_done(
     registry: Registry, sealer: Sealer, plan: Plan, hardware: set[str], settings: Settings
-) -> tuple[dict[ResultKey, Trace], int]:
-    """The passed evaluations that this machine recorded, and how many of the plan others say have passed."""
+) -> dict[ResultKey, Trace]:
+    """The passed evaluations of the plan that this machine recorded."""
     wanted = {
         result_key(group.definition, group.workload, solution, name, settings)
         for group in plan.groups
         for solution in group.solutions
         for name in hardware
     }
-    own: dict[ResultKey, Trace] = {}
-    others: set[ResultKey] = set()
-    for trace in registry.traces():
-        key = key_of_trace(trace)
-        if key is None or key not in wanted:
-            continue
-        if sealer.find_origin(trace) is TraceOrigin.OWN:
-            own[key] = trace
-        else:
-            others.add(key)
-    return own, len(others - own.keys())
+    passed = ((key_of_trace(trace), trace) for trace in registry.traces())
+    return {
+        key: trace
+        for key, trace in passed
+        if key in wanted and key is not None and sealer.find_origin(trace) is TraceOrigin.OWN
+    }

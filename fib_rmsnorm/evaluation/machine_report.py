@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder
@@ -37,18 +36,8 @@ def report_machine() -> MachineReport:
         notes=[
             *([] if gpus else [_why_no_gpu(libraries)]),
             *find_gaps(),
-            *_tell_missing_bytecode(),
         ],
     )
-
-
-def _tell_missing_bytecode() -> list[str]:
-    """How packages get bytecode that were installed without any, as by uv, so that each process compiles them."""
-    torch = find_spec("torch")
-    if torch is None or torch.cached is None or torch.origin is None or Path(torch.cached).exists():
-        return []
-    packages = Path(torch.origin).parents[1]
-    return [f"torch has no bytecode, so that processes start slowly: {sys.executable} -m compileall -q -j 0 {packages}"]
 
 
 def _check_device(device: Device) -> DeviceReport:

@@ -27,8 +27,7 @@ from fib_rmsnorm.sandbox.asking import (
     RefusedError,
     Request,
     ask,
-    describe_unusable,
-    take_turn,
+    require_device,
 )
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
@@ -198,7 +197,11 @@ class WorkerPool:
         if key in self._unwanted:
             process.signal_kill()
         try:
-            self._open_device(process, request, budget)
+            if self._device.kind != "cpu":  # by a request of its own: no code of a Solution can forge the answer yet
+                prepare = Prepare(device=request.device, solution=request.solution, cache=request.cache)
+                require_device(
+                    process, self._device, lambda: ask_worker(process, prepare, DeviceOpened, budget, self._config)
+                )
             return process, ask_worker(process, request, Built, budget, self._config)
         except (EvaluationFailedError, InputError) as failure:
             process.kill()
@@ -208,17 +211,6 @@ class WorkerPool:
             raise failure.with_log(process.take_log()) from None
         finally:
             del self._building[key]
-
-    def _open_device(self, process: Process, build: Build, budget: TimeBudget) -> None:
-        """Have a worker open its GPU by a request of its own: no code of a Solution can forge the answer yet."""
-        if self._device.kind == "cpu":
-            return
-        request = Prepare(device=build.device, solution=build.solution, cache=build.cache)
-        with take_turn(build.device):
-            opened = ask_worker(process, request, DeviceOpened, budget, self._config)
-        if opened.fault is not None:
-            process.kill()
-            raise DeviceUnusableError(describe_unusable(self._device, opened.fault))
 
     def _input_files(self, definition: Definition) -> list[Path]:
         """The files of tensors that the Definition's Workloads name."""

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,17 +109,12 @@ def _dump(what: str, path: Path) -> str:
 
 def find_cuobjdump() -> Path | None:
     """CUDA's disassembler: the toolkit's, or the one that Triton brings."""
-    return next((path for path in _candidates() if path.exists()), None)
-
-
-def _candidates() -> Iterator[Path]:
-    if cuda_home := find_cuda_home():
-        yield cuda_home / "bin" / "cuobjdump"
-    if on_path := shutil.which("cuobjdump"):
-        yield Path(on_path)
-    triton = importlib.util.find_spec("triton")
-    for folder in (triton.submodule_search_locations or ()) if triton else ():
-        yield Path(folder, "backends", "nvidia", "bin", "cuobjdump")
+    cuda_home, on_path, triton = find_cuda_home(), shutil.which("cuobjdump"), importlib.util.find_spec("triton")
+    candidates = [cuda_home / "bin" / "cuobjdump"] if cuda_home else []
+    candidates += [Path(on_path)] if on_path else []
+    folders = (triton.submodule_search_locations or ()) if triton else ()
+    candidates += [Path(folder, "backends", "nvidia", "bin", "cuobjdump") for folder in folders]
+    return next((path for path in candidates if path.exists()), None)
 
 
 def _summarize(code: Sequence[_Instruction]) -> Code:

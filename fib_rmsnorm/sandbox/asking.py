@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -142,6 +142,18 @@ def take_turn(device: str) -> AbstractContextManager[object]:
     ready after 1.1 s, and all after 1.9. In turn, the first can go on while the others wait.
     """
     return _turns.setdefault(device, threading.Semaphore(_AT_ONCE))
+
+
+def require_device(process: Process, device: Device, ask_to_open: Callable[[], DeviceOpened]) -> None:
+    """Have a process open a GPU when it is its turn, before it does anything else.
+
+    Raises DeviceUnusableError if it cannot, and then the process has ended; and what `ask_to_open` raises.
+    """
+    with take_turn(device.name):
+        opened = ask_to_open()
+    if opened.fault is not None:
+        process.kill()
+        raise DeviceUnusableError(describe_unusable(device, opened.fault))
 
 
 def open_device(message: Message) -> DeviceOpened:

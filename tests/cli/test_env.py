@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -159,28 +158,17 @@ def test_the_version_of_cuda_is_that_which_torch_says():
     assert environment.library_versions().get("cuda") == torch.version.cuda
 
 
-def test_packages_without_bytecode_are_told_with_the_command_that_compiles_them(fib, monkeypatch, tmp_path):
-    origin = tmp_path / "site" / "torch" / "__init__.py"
-    spec = ModuleSpec("torch", None, origin=str(origin))
-    spec.cached = str(tmp_path / "torch.pyc")
-    monkeypatch.setattr(machine_report, "find_spec", lambda name: spec)
-    command = f"-m compileall -q -j 0 {tmp_path / 'site'}"
-    assert command in " ".join(fib("env").out.split())
-    (tmp_path / "torch.pyc").touch()
-    assert "compileall" not in fib("env").out
-
-
 @pytest.mark.parametrize(
     "command",
     [
         ("try", f"{PYTHON_FOLDER}/kernel.py", "--definition", DEFINITION, "--check", "--device", "cpu"),
-        ("explain", "kernel.cpp", "--definition", DEFINITION),
+        ("explain", "kernel.py", "--definition", DEFINITION),
         ("bench", "--solutions", PYTHON, "--device", "cpu", "--json"),
     ],
     ids=lambda command: command[0],
 )
 def test_a_cache_that_cannot_be_made_is_one_line(fib, full_registry, monkeypatch, command):
-    assert fib("new", "cpp", "kernel.cpp", "--definition", DEFINITION).code == 0
+    assert fib("new", "triton", "kernel.py", "--definition", DEFINITION).code == 0
     Path("file").write_text("")
     monkeypatch.setenv("FIB_RMSNORM_CACHE", "file/cache")
     outcome = fib(*command)

@@ -23,14 +23,14 @@ from fib_rmsnorm.registry import tensor_bytes
 from fib_rmsnorm.sandbox.asking import (
     Answer,
     DeviceOpened,
+    DeviceUnusableError,
     Done,
     InvalidAnswerError,
     OpenDevice,
     RefusedError,
     Request,
     ask,
-    describe_unusable,
-    take_turn,
+    require_device,
 )
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
@@ -87,11 +87,11 @@ class CeilingClient:
             CEILING, variables, is_confined=True, readable=toolchain_paths(), writable=[builds]
         )
         if self._device.kind != "cpu":
-            with take_turn(self._device.name):
-                opened = self._ask_once(process, OpenDevice(device=self._device.name), DeviceOpened)
-            if opened.fault is not None:
-                process.kill()
-                raise NoCeilingError(describe_unusable(self._device, opened.fault))
+            request = OpenDevice(device=self._device.name)
+            try:
+                require_device(process, self._device, lambda: self._ask_once(process, request, DeviceOpened))
+            except DeviceUnusableError as error:
+                raise NoCeilingError(str(error)) from None
         return process
 
     def _ask_once(self, process: Process, request: Request, kind: type[Answer]) -> Answer:

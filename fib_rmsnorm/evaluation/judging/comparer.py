@@ -28,15 +28,13 @@ from fib_rmsnorm.sandbox.asking import (
     Answer,
     DeviceMemory,
     DeviceOpened,
-    DeviceUnusableError,
     Done,
     InvalidAnswerError,
     OpenDevice,
     RefusedError,
     Request,
     ask,
-    describe_unusable,
-    take_turn,
+    require_device,
 )
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
@@ -257,11 +255,8 @@ class Comparer:
         dataset = [self._config.dataset] if self._config.dataset else []
         self._judge = judge = self._fork_server.spawn(JUDGE, is_confined=True, readable=dataset)
         if self._device.kind != "cpu":
-            with take_turn(self._device.name):
-                opened = self._ask(judge, OpenDevice(device=self._device.name), DeviceOpened, [])
-            if opened.fault is not None:
-                judge.kill()
-                raise DeviceUnusableError(describe_unusable(self._device, opened.fault))
+            request = OpenDevice(device=self._device.name)
+            require_device(judge, self._device, lambda: self._ask(judge, request, DeviceOpened, []))
         return judge
 
     def _ask(self, judge: Process, request: Request, kind: type[Answer], files: Sequence[int]) -> Answer:
