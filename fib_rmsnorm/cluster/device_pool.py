@@ -15,7 +15,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fib_rmsnorm.cluster.connection import ClusterOptions
-from fib_rmsnorm.cluster.device_actor import DeviceActor, NodeFacts, describe_differences, reason_to_refuse
+from fib_rmsnorm.cluster.device_actor import DeviceActor, NodeFacts, reason_to_refuse
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.bench import BenchOptions
 from fib_rmsnorm.machine.capabilities import Capability
@@ -198,10 +198,6 @@ class DevicePool:
     def expect(self, solutions: Sequence[Solution]) -> None:
         """Have devices that join later be able to run what is planned."""
         self._planned = solutions
-
-    def describe_differences(self) -> list[str]:
-        """A line for each library whose versions differ between devices."""
-        return describe_differences({each.name: each.facts.versions for each in self.devices if each.facts})
 
     def close(self) -> None:
         """End all actors. One that evaluates is killed, and its processes with it."""

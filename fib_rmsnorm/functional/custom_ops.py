@@ -1,7 +1,8 @@
 """The norms as operators of torch (`torch.ops.fib_rmsnorm`): for autograd, modes, compilers and exporters.
 
-Each remembers its kernel in C++ (`deployment/quick_norms.cpp`), if that compiles. From then on C++ serves calls like
-that one, by `quick_norm` without torch's dispatcher, and by the same operators with their autograd in C++.
+A norm has two routes. C++ (`deployment/quick_norms.cpp`) calls the registry's kernel, which Python finds and has C++
+remember: calls like that one it serves alone, by `quick_norm` without torch's dispatcher, and by the same operators.
+Where no kernel serves, or C++ does not compile, torch computes the formula.
 """
 
 from __future__ import annotations
@@ -14,23 +15,9 @@ import torch
 from torch import Tensor
 
 from fib_rmsnorm.deployment.kernels import load_native_calls
-from fib_rmsnorm.functional.formulas import (
-    CONVENTIONS,
-    FORMS,
-    Gradients,
-    compute_dtype,
-    differentiate,
-    rounds_sum,
-)
-from fib_rmsnorm.functional.kernel_calls import (
-    MOST_CHOICES,
-    ChosenKernel,
-    find_chosen,
-    find_gradient,
-    pass_over,
-    run_add_norm,
-    run_norm,
-)
+from fib_rmsnorm.functional import formulas
+from fib_rmsnorm.functional.formulas import CONVENTIONS, FORMS, Gradients, compute_dtype, differentiate, rounds_sum
+from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, ChosenKernel, find_chosen, find_gradient, pass_over
 
 TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
@@ -54,17 +41,17 @@ What more than autograd must see, it leaves to the operators.
 
 
 def run_and_remember(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Tensor:
-    """The norm; for further calls like this one its kernel is remembered."""
-    _remember_norm(form, x, None, weight, bias)
-    return run_norm(form, x, weight, bias, eps)
+    """The norm over the last dimension of x: any leading dimensions, strides and alignment."""
+    found: Tensor | None = _run_by_kernel(x, None, weight, bias, eps, form)
+    return formulas.normalize_fusibly(form, x, weight, bias, eps) if found is None else found
 
 
 def run_and_remember_add(
     x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
 ) -> tuple[Tensor, Tensor]:
-    """The norm of x + residual and the sum; for further calls like this one their kernel is remembered."""
-    _remember_norm(form, x, residual, weight, bias)
-    return run_add_norm(form, x, residual, weight, bias, eps)
+    """The norm of x + residual, and the sum."""
+    found: tuple[Tensor, Tensor] | None = _run_by_kernel(x, residual, weight, bias, eps, form)
+    return formulas.add_and_normalize_fusibly(form, x, residual, weight, bias, eps) if found is None else found
 
 
 def run_and_remember_backward(
@@ -90,15 +77,24 @@ def forget_quick_calls() -> None:
         _native.forget()
 
 
-def _remember_norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> None:
+def _run_by_kernel(
+    x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
+) -> Any:
+    """What C++ returns for the call; None if torch is to serve. Further calls like this one it serves alone."""
     if x.numel() == 0 or form not in FORMS:
-        return
+        return None
     chosen = find_chosen(form, x, weight, bias, residual)
     adds_before = chosen.entry is None and residual is not None and rounds_sum(form, x.dtype)
-    if adds_before:
+    if adds_before:  # the sum is all that the norm needs
         chosen = find_chosen(form, x, weight, bias, None)
     extra = _BIAS * (bias is not None) | _RESIDUAL * (residual is not None)
-    _remember(form, x, weight, chosen, extra, adds_before=adds_before)
+    tensors = [None if each is None else each.contiguous().resolve_neg() for each in (x, residual, weight, bias)]
+    while (native := _remember(form, x, weight, chosen, extra, adds_before=adds_before)) is not None:
+        found = native.normalize(CONVENTION_OF[form], *tensors, eps)
+        if found is not None:
+            return found
+        chosen = pass_over(chosen, "refused the call")
+    return None
 
 
 def _remember(

@@ -139,7 +139,7 @@ def test_the_operator_in_cpp_passes_torchs_own_check_and_compiles(native):
         torch.testing.assert_close(gradient, right)
 
 
-def test_without_a_compiler_python_serves_and_says_so_once(monkeypatch):
+def test_without_a_compiler_torch_serves_and_says_so_once(monkeypatch):
     def fail() -> None:
         raise RuntimeError("no working compiler\nand more")
 
@@ -157,7 +157,7 @@ def test_without_a_compiler_python_serves_and_says_so_once(monkeypatch):
                         rms_norm(rows, weight), torch_functional.rms_norm(rows, (64,), weight, 1e-6)
                     )
         assert [str(each.message) for each in warned] == [
-            "quick_norms.cpp cannot be built here, so calls of norms take longer: no working compiler"
+            "quick_norms.cpp cannot be built here, so torch serves: no working compiler"
         ]
         assert custom_ops.quick_norm is custom_ops._know_nothing
     finally:

@@ -134,9 +134,7 @@ def wrong_applications(rows: Rows, right: Application) -> Iterator[Wrong]:
         yield from _wrong_weights()
     yield from _wrong_roundings(rows.dtype, right)
     if not rows.is_centered:
-        centered = "do not subtract the mean"
-        yield Wrong("with the mean subtracted, as in LayerNorm", centered, lambda r, _: _center(r, mean(r.whole)))
-        yield Wrong("with the mean subtracted from x, but not from its squares", centered, lambda r, _: _center(r, 0))
+        yield Wrong("with the mean subtracted, as in LayerNorm", "do not subtract the mean", lambda r, _: _center(r))
     for columns in (count for count in fewer_columns(hidden) if count >= hidden // 8):  # fewer look like zeros alone
         yield Wrong(
             f"with zeros after the first {columns} of {hidden} columns",
@@ -145,9 +143,10 @@ def wrong_applications(rows: Rows, right: Application) -> Iterator[Wrong]:
         )
 
 
-def _center(rows: Rows, center_of_squares: torch.Tensor | int) -> torch.Tensor:
-    rstd = torch.rsqrt(mean((rows.whole - center_of_squares) ** 2) + rows.eps)
-    return rows.finish((rows.part - mean(rows.whole)) * rstd * rows.part_weight)
+def _center(rows: Rows) -> torch.Tensor:
+    centered = rows.whole - mean(rows.whole)
+    rstd = torch.rsqrt(mean(centered**2) + rows.eps)
+    return rows.finish(centered[:, rows.columns] * rstd * rows.part_weight)
 
 
 def _wrong_roundings(dtype: torch.dtype, right: Application) -> Iterator[Wrong]:
@@ -191,11 +190,6 @@ def _wrong_weights() -> Iterator[Wrong]:
             column,
             lambda r, rstd, by=by: r.finish(r.part * rstd * r.weight_of(r.columns + by)),
         )
-    yield Wrong(
-        "with the weight of the row's number",
-        column,
-        lambda r, rstd: r.finish(r.part * rstd * r.weight_of(r.rows).unsqueeze(1)),
-    )
     yield Wrong(
         "of x * weight",
         "compute mean(x^2) of x alone",

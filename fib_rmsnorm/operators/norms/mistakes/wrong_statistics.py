@@ -64,20 +64,6 @@ def _wrong_roots() -> Iterator[Wrong]:
     yield Wrong("without the root", _RIGHT, lambda r: 1 / (r.mean_square + r.eps))
     yield Wrong("multiplied by the root instead of divided by it", _RIGHT, lambda r: (r.mean_square + r.eps).sqrt())
     yield Wrong("with mean(|x|) instead of a root", _RIGHT, lambda r: 1 / (mean(r.whole.abs()) + r.eps))
-    for steps in (0, 1):
-        yield Wrong(
-            f"with a bit-shift approximation of the reciprocal root (Newton steps: {steps})",
-            "use the library's rsqrt",
-            partial(_approximate_rsqrt, steps=steps),
-        )
-
-
-def _approximate_rsqrt(rows: Rows, steps: int) -> torch.Tensor:
-    value = (rows.mean_square + rows.eps).to(torch.float32)
-    guess = (0x5F3759DF - (value.view(torch.int32) >> 1)).view(torch.float32)
-    for _ in range(steps):
-        guess = guess * (1.5 - 0.5 * value * guess * guess)
-    return guess.to(torch.float64)
 
 
 def _variances() -> Iterator[Wrong]:
