@@ -56,7 +56,7 @@ def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., A
     from fib_rmsnorm.schema import SupportedBindings
 
     if not LANGUAGES[solution.spec.language.value].is_compiled:
-        from fib_rmsnorm.building.python_source import load_python
+        from fib_rmsnorm.building.source_files import load_python
 
         return load_python(solution, cache)
     if solution.spec.binding is SupportedBindings.TORCH:

@@ -11,9 +11,8 @@ from types import ModuleType
 from typing import Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
-from fib_rmsnorm.building.cache import plain_path
+from fib_rmsnorm.building.cache import held, is_intact, plain_path, seal
 from fib_rmsnorm.building.native import LINKED, compiler_flags, find_compilers, host_key
-from fib_rmsnorm.building.shared_builds import held, is_intact, seal
 from fib_rmsnorm.building.source_files import content_key, find_entry, write_sources
 from fib_rmsnorm.schema import Solution
 

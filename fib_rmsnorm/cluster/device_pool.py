@@ -133,7 +133,8 @@ class DevicePool:
         if self._models is not None:
             if device.hardware not in self._models:
                 return None
-            if reason := find_unready(device, self._planned):
+            found = find_readiness([device], self._planned)
+            if reason := next((f"{name}: {each.note}" for name, each in found.items() if not each.runs), None):
                 return reason
         self.devices.append(device)
         return None
@@ -179,7 +180,8 @@ class DevicePool:
             there.setdefault(device.hardware, []).append(device)
         listed = ", ".join(f"{model} ({len(devices)})" for model, devices in there.items())
         if not self._cluster.models and len(there) > 1:
-            example = ",".join(map(_name_model, there))
+            known = {model: find_gpu_model(model) for model in there}
+            example = ",".join(each.name.split()[0] if each else model for model, each in known.items())
             raise InputError(
                 f"--ray: the cluster has devices of {len(there)} models: {listed}; name those to bench on, such as:"
                 f" --gpus '{example}'"
@@ -209,11 +211,6 @@ def _living_nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def _name_model(hardware: str) -> str:
-    known = find_gpu_model(hardware)
-    return known.name.split()[0] if known else hardware
-
-
 def _matches(part: str, model: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(part)}(?!\w)", model.replace("_", " "), re.IGNORECASE) is not None
 
@@ -231,12 +228,6 @@ def find_readiness(devices: Sequence[PooledDevice], solutions: Sequence[Solution
             elif found[solution.name].runs and not capability.runs:
                 found[solution.name] = Capability(capability.ability, f"on {device.name}: {capability.note}")
     return found
-
-
-def find_unready(device: PooledDevice, solutions: Sequence[Solution]) -> str | None:
-    """Why a device cannot run one of the Solutions; None if it can run all."""
-    found = find_readiness([device], solutions)
-    return next((f"{name}: {each.note}" for name, each in found.items() if not each.runs), None)
 
 
 def has_not_started(error: RayError) -> bool:

@@ -78,7 +78,7 @@ class Deployment:
     def use(self, root: Path | None) -> None:
         """Take kernels from another registry, or, for None, from the shipped one; forget those that were built.
 
-        Raises InputError if it is no registry, or if `fib-rmsnorm deploy` has not run there.
+        Raises InputError if it is not a registry, or if `fib-rmsnorm deploy` has not run there.
         """
         registry = None if root is None else DeployedRegistry.at(root)
         with self._lock:

@@ -141,15 +141,12 @@ add_norm = torch.ops.fib_rmsnorm.add_norm
 norm_backward = torch.ops.fib_rmsnorm.norm_backward
 
 
-def _fake_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Tensor:
+def _fake_norm(x: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _fake_add_norm(
-    x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
-) -> tuple[Tensor, Tensor]:
-    dense = torch.contiguous_format
-    return torch.empty_like(x, memory_format=dense), torch.empty_like(residual, memory_format=dense)
+def _fake_add_norm(x: Tensor, residual: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return _fake_norm(x), _fake_norm(residual)
 
 
 def _fake_norm_backward(
@@ -164,49 +161,30 @@ def _fake_norm_backward(
     )
 
 
-def _keep_norm(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    x, weight, bias, ctx.eps, ctx.form = inputs
-    ctx.save_for_backward(x, weight)
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor | tuple[Tensor, Tensor]) -> None:
+    x, *_, weight, bias, ctx.eps, ctx.form = inputs
+    ctx.save_for_backward(x if isinstance(output, Tensor) else output[1], weight)
     ctx.bias_dtype = None if bias is None else bias.dtype
 
 
-def _differentiate_norm(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-    x, weight = ctx.saved_tensors
-    dx, dweight, dbias = norm_backward(dy, None, x, weight, ctx.bias_dtype is not None, ctx.eps, ctx.form)
-    return dx, _or_none(dweight, weight), _as_bias(dbias, ctx.bias_dtype), None, None
-
-
-def _keep_add_norm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    _, residual, weight, bias, ctx.eps, ctx.form = inputs
-    ctx.save_for_backward(output[1], weight)
-    ctx.residual_dtype = residual.dtype
-    ctx.bias_dtype = None if bias is None else bias.dtype
-
-
-def _differentiate_add_norm(ctx: Any, dy: Tensor, dnew_residual: Tensor) -> tuple[Any, ...]:
-    total, weight = ctx.saved_tensors
+def _differentiate(ctx: Any, dy: Tensor, dnew_residual: Tensor | None = None) -> tuple[Any, ...]:
+    """The gradients of the operator's arguments: of x, perhaps of the residual, of the weight and the bias."""
+    normalized, weight = ctx.saved_tensors
     has_bias = ctx.bias_dtype is not None
-    dx, dweight, dbias = norm_backward(dy, dnew_residual, total, weight, has_bias, ctx.eps, ctx.form)
-    return dx, dx, _or_none(dweight, weight), _as_bias(dbias, ctx.bias_dtype), None, None
+    dx, dweight, dbias = norm_backward(dy, dnew_residual, normalized, weight, has_bias, ctx.eps, ctx.form)
+    of_rows = (dx,) if dnew_residual is None else (dx, dx)
+    return *of_rows, None if weight is None else dweight, dbias.to(ctx.bias_dtype) if has_bias else None, None, None
 
 
 def _refuse(ctx: Any, *gradients: Tensor) -> None:
     raise RuntimeError(TWICE)
 
 
-def _or_none(gradient: Tensor, of: Tensor | None) -> Tensor | None:
-    return None if of is None else gradient
-
-
-def _as_bias(gradient: Tensor, dtype: torch.dtype | None) -> Tensor | None:
-    return None if dtype is None else gradient.to(dtype)
-
-
-for _name, _run, _fake, _differentiate, _keep in (
-    ("norm", run_and_remember, _fake_norm, _differentiate_norm, _keep_norm),
-    ("add_norm", run_and_remember_add, _fake_add_norm, _differentiate_add_norm, _keep_add_norm),
+for _name, _run, _fake, _backward, _setup in (
+    ("norm", run_and_remember, _fake_norm, _differentiate, _keep),
+    ("add_norm", run_and_remember_add, _fake_add_norm, _differentiate, _keep),
     ("norm_backward", run_and_remember_backward, _fake_norm_backward, _refuse, None),
 ):
     _library.impl(_name, _run, "CompositeExplicitAutograd")
     _torch_library.register_fake(f"fib_rmsnorm::{_name}", _fake, lib=_library)
-    _torch_library.register_autograd(f"fib_rmsnorm::{_name}", _differentiate, setup_context=_keep, lib=_library)
+    _torch_library.register_autograd(f"fib_rmsnorm::{_name}", _backward, setup_context=_setup, lib=_library)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.building.shared_builds import seal
+from fib_rmsnorm.building.cache import seal
 from fib_rmsnorm.schema import SourceFile
 from support.kernels import DEFINITION, read_kernels
 

@@ -198,7 +198,7 @@ def _early_roundings(dtype: torch.dtype) -> Iterator[Wrong]:
 
 
 def _roundings(dtype: torch.dtype, before: str, fix: str, library: str, fix_of_library: str) -> Iterator[Wrong]:
-    """Of the scaled rows, and of each of their two products, as a library does."""
+    """Roundings of the scaled rows, and of each of their two products, as a library does."""
     name, narrow = dtype_name(dtype), round_to(dtype)
     yield Wrong(
         f"with x * rstd * weight rounded to {name} before the {before}",
