@@ -140,7 +140,8 @@ def _grade_evaluations(
     made, earned, remarks, faults = 0, 0, [], []
     bench, beside = f"fib-rmsnorm bench --output {TRACES}", ""
     if exercise.against:
-        bench, beside = f"{bench} --against '{exercise.against}'", ", beside torch,"
+        bench = f"fib-rmsnorm bench --output {TRACES} --against '{exercise.against}'"
+        beside = ", beside torch,"
     for kernel in kernels:
         solution, remark = _find_own(solutions, registry.root, kernel)
         remarks.append(remark)

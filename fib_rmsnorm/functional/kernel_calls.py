@@ -13,7 +13,7 @@ from fib_rmsnorm.deployment.choice import DEPLOYMENT, KernelChoice
 from fib_rmsnorm.deployment.kernels import BuiltKernel, first_line, on_device
 from fib_rmsnorm.deployment.winner_table import Shape
 
-KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+KERNEL_DTYPES = ("float16", "bfloat16", "float32")
 MOST_CHOICES = 4096
 """Calls of which a process remembers the kernel."""
 
@@ -22,12 +22,10 @@ class NormCall(NamedTuple):
     """What decides which kernel serves."""
 
     operator: str | None
-    rows: int
-    hidden: int
-    dtype: torch.dtype
+    shape: Shape
     device: torch.device
-    weight_dtype: torch.dtype | None
-    bias_dtype: torch.dtype | None = None
+    has_other_bias: bool = False
+    """Whether the bias has another dtype than the weight."""
 
 
 class ChosenKernel(NamedTuple):
@@ -64,17 +62,22 @@ def pass_over(chosen: ChosenKernel, reason: str) -> ChosenKernel:
 
 def find_for(operator: str, x: Tensor, weight: Tensor) -> ChosenKernel:
     """How to run an operator on rows like x's."""
-    return _choose(NormCall(operator, x.numel() // x.shape[-1], x.shape[-1], x.dtype, x.device, weight.dtype))
+    return _choose(NormCall(operator, _shape_of(x, weight), x.device))
 
 
 def find_chosen(
     form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None
 ) -> ChosenKernel:
     """How to run a call of a norm."""
-    rows, hidden = x.numel() // max(x.shape[-1], 1), x.shape[-1]
-    weight_dtype, bias_dtype = (None if each is None else each.dtype for each in (weight, bias))
     operator = name_operator(form, weight=weight is not None, bias=bias is not None, residual=residual is not None)
-    return _choose(NormCall(operator, rows, hidden, x.dtype, x.device, weight_dtype, bias_dtype))
+    has_other_bias = bias is not None and weight is not None and bias.dtype != weight.dtype
+    return _choose(NormCall(operator, _shape_of(x, weight), x.device, has_other_bias))
+
+
+def _shape_of(x: Tensor, weight: Tensor | None) -> Shape:
+    rows, hidden = x.numel() // max(x.shape[-1], 1), x.shape[-1]
+    dtype, weight_dtype = (None if each is None else str(each.dtype).removeprefix("torch.") for each in (x, weight))
+    return Shape(rows, hidden, dtype or "", weight_dtype)
 
 
 def find_gradient(form: str, x: Tensor, weight: Tensor | None, *, has_residual: bool) -> ChosenKernel | None:
@@ -123,23 +126,17 @@ def forget_choices() -> None:
 
 @lru_cache(MOST_CHOICES)
 def _choose(call: NormCall) -> ChosenKernel:
-    weight_dtype = None if call.weight_dtype is None else _name(call.weight_dtype)
-    shape = Shape(call.rows, call.hidden, _name(call.dtype), weight_dtype)
-    if why := _why_torch(call):
-        return ChosenKernel(call, KernelChoice(call.operator, shape, call.device.type, None, None, (why,)), None)
-    choice = DEPLOYMENT.choose(call.operator or "", shape, call.device, _refusals.get(call, {}))
-    return ChosenKernel(call, choice, None if choice.kernel is None else _guard(choice.kernel, call.device))
-
-
-def _why_torch(call: NormCall) -> str | None:
-    """Why no kernel can serve, whichever there are; None if one may."""
+    why = ""
     if call.operator is None:
-        return "no operator of the registry computes this"
-    if call.dtype not in KERNEL_DTYPES:
-        return f"no kernel takes {_name(call.dtype)}"
-    if call.bias_dtype not in (None, call.weight_dtype):
-        return "no kernel takes a bias of another dtype than the weight's"
-    return None
+        why = "no operator of the registry computes this"
+    elif call.shape.dtype not in KERNEL_DTYPES:
+        why = f"no kernel takes {call.shape.dtype}"
+    elif call.has_other_bias:
+        why = "no kernel takes a bias of another dtype than the weight's"
+    if call.operator is None or why:
+        return ChosenKernel(call, KernelChoice(call.operator, call.shape, call.device.type, None, None, (why,)), None)
+    choice = DEPLOYMENT.choose(call.operator, call.shape, call.device, _refusals.get(call, {}))
+    return ChosenKernel(call, choice, None if choice.kernel is None else _guard(choice.kernel, call.device))
 
 
 def _guard(kernel: BuiltKernel, device: torch.device) -> Callable[..., Any]:
@@ -157,7 +154,3 @@ def _guard(kernel: BuiltKernel, device: torch.device) -> Callable[..., Any]:
             kernel.entry(*aligned)
 
     return run
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -119,14 +119,13 @@ class Tunable:
                 raise InputError(f"--set {name}: {self.name} has no such parameter (available: {known})")
         values = {**self.tuning.parameters, **chosen}
         found = [tuple(zip(values, numbers, strict=True)) for numbers in itertools.product(*values.values())]
-        found = [each for each in found if self._is_within_limits(dict(each))]
+        for limit in self.tuning.limits:
+            found = [
+                each for each in found if limit.least <= prod(dict(each)[name] for name in limit.product) <= limit.most
+            ]
         if not found:
             raise InputError(f"{self.name}: no combination of its parameters is within the limits of its {MANIFEST}")
         return found
-
-    def _is_within_limits(self, parameters: dict[str, int]) -> bool:
-        products = [(limit, prod(parameters[name] for name in limit.product)) for limit in self.tuning.limits]
-        return all(limit.least <= product <= limit.most for limit, product in products)
 
     def make_variant(self, parameters: Parameters) -> Solution:
         """Make a Solution whose table gives these parameters for every batch of the Definition."""

@@ -89,17 +89,13 @@ def wrong_residuals(rows: Rows) -> Iterator[Mistake]:
         (
             f"x + residual rounded to {dtype_name(narrow)} on its way",
             f"convert from float32 to {dtype_name(dtype)} directly",
-            partial(_add_and_round, x, residual, narrow),
+            lambda narrow=narrow: round_once(x + residual, narrow).to(torch.float64),  # type: ignore[misc]
         )
         for narrow in (torch.float16, torch.bfloat16)
         if narrow is not dtype
     ]
     for what, fix, compute in formulas:
         yield Mistake(f"the output equals {what}: {fix}", 1, partial(_compute_rounded, compute, dtype))
-
-
-def _add_and_round(x: torch.Tensor, residual: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return round_once(x + residual, dtype).to(torch.float64)
 
 
 def _compute_rounded(compute: Callable[[], torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
