@@ -45,10 +45,8 @@ class Shape(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """`8 rows of 4096 in float16`, and the weight's dtype if it is another."""
-        weight = self.weight_dtype if self.weight_dtype not in (None, self.dtype) else ""
-        return f"{self.rows} row{'s' * (self.rows != 1)} of {self.hidden} in {self.dtype}" + (
-            f" with a weight in {weight}" if weight else ""
-        )
+        weight = "" if self.weight_dtype in (None, self.dtype) else f" with a weight in {self.weight_dtype}"
+        return f"{self.rows} row{'s' * (self.rows != 1)} of {self.hidden} in {self.dtype}{weight}"
 
 
 class Candidate(msgspec.Struct, frozen=True):
