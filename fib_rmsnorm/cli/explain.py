@@ -8,7 +8,6 @@ import typer
 
 from fib_rmsnorm.cli.options import BatchSizes, Entry, Json, KernelDefinition, Root, SolutionOrKernel, split_sizes
 from fib_rmsnorm.cli.printing import say
-from fib_rmsnorm.errors import InputError
 
 _LIMIT_S = 300.0
 """The time limit of the build."""
@@ -37,7 +36,6 @@ def command(
     ):  # started before our own imports: it imports torch in parallel
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.inspection.explanation import explain
-        from fib_rmsnorm.languages import LANGUAGES
         from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
         from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, check_arch
         from fib_rmsnorm.registry import Registry, choose_workloads
@@ -50,8 +48,6 @@ def command(
         target = check_arch(arch) if arch else None
         registry = Registry.find_or_shipped(root)
         wanted, found = find_solution(registry, solution, definition, entry)
-        if arch and LANGUAGES[found.spec.language.value].runs_on_host:
-            raise InputError(f"--arch {arch}: {found.name} is compiled for this machine's CPU; leave it out")
         workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes)
         here = choose_devices()[0]
         target = target or gpu_arch(here) or DEFAULT_ARCH

@@ -14,8 +14,8 @@ from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeili
 from fib_rmsnorm.evaluation.chained_trials import ChainedTrials, ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
 from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome, TrialResults
+from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, describe_performance
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool

@@ -10,7 +10,7 @@ from fib_rmsnorm.evaluation.chained_trials import ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, Scatter, grouped_median, measure_calls, sum_up_chain
-from fib_rmsnorm.evaluation.timing.trial_times import choose_calls
+from fib_rmsnorm.evaluation.timing.timer import choose_calls
 from fib_rmsnorm.schema import Ceiling, Chain, Clocks, Performance, Settings
 
 _MAX_CLOCK_CHANGE = 0.02

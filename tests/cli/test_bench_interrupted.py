@@ -103,7 +103,7 @@ def test_ctrl_c_while_the_workers_start(registry):
 
 
 def test_sigkill_loses_nothing_that_was_printed(registry, fib, tmp_path):
-    """At any moment of a record: tests/evaluation/test_recorder.py."""
+    """At any moment of a record: tests/evaluation/test_bench.py."""
     output, printing = tmp_path / "traces.json", RIGHT.replace("    x_fp32", SLEEPS_ON_8_ROWS + "    x_fp32", 1)
     flag = solution_cache(add_kernel(registry, "first_v1", unseen(printing))) / "goes on"
     process = start_bench(registry, "--output", output)

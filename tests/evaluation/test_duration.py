@@ -3,8 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fib_rmsnorm.building.cache import solution_cache
+from fib_rmsnorm.evaluation.bench import estimate_seconds
 from fib_rmsnorm.evaluation.bench_records import collect_records
-from fib_rmsnorm.evaluation.duration import estimate_seconds
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.machine.devices import choose_devices
 from support.registries import RIGHT, add_kernel

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fib_rmsnorm.evaluation.bench import OutputFile, Recorder
 from fib_rmsnorm.evaluation.bench_records import collect_records
-from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.registry import Registry, store
 from fib_rmsnorm.schema import Trace

@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Schedu
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.sandbox.device_opening import DeviceUnusableError
+from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Solution, Trace
 from support.command_line import cli_environment
@@ -190,7 +190,7 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
 
 def test_the_scheduler_imports_no_torch():
     """Its processes fork from one that does: a second import takes seconds of every run, and the cores of the first."""
-    modules = ("bench", "try_kernel", "head_to_head", "scheduler", "recorder")
+    modules = ("bench", "try_kernel", "head_to_head", "scheduler")
     lines = [f"import fib_rmsnorm.evaluation.{name}" for name in modules]
     code = "\n".join([*lines, "import sys", "print('torch' in sys.modules)"])
     found = subprocess.run(

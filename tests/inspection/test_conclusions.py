@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import platform
-import shutil
 import subprocess
 
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.inspection.conclusions import conclude
+from fib_rmsnorm.inspection.disassembly import find_cuobjdump, read_kernels
 from fib_rmsnorm.inspection.facts import ExplainedLaunch, Explanation, Kernel, Traffic, Work
-from fib_rmsnorm.inspection.host_conclusions import conclude_functions
-from fib_rmsnorm.inspection.machine_code.disassembly import find_cuobjdump, read_kernels
-from fib_rmsnorm.inspection.machine_code.host_code import read_functions
 from fib_rmsnorm.machine.gpu_models import find_architecture
 from fib_rmsnorm.machine.occupancy import occupancy
 
@@ -44,15 +40,15 @@ extern "C" __global__ void wide(const uint4* x, uint4* out) {
 """
 
 
-def explanation_of(kernels, launches=(), functions=(), work=()) -> Explanation:
+def explanation_of(kernels, launches=(), work=()) -> Explanation:
     return Explanation(
         solution="mine", definition="rmsnorm_d4096", language="cuda", arch="sm_90", chip="H200", multiprocessors=132,
-        kernels=kernels, launches=launches, functions=functions, work=work, conclusions=(), notes=(),
+        kernels=kernels, launches=launches, work=work, conclusions=(), notes=(),
     )  # fmt: skip
 
 
 def findings_of(explanation: Explanation) -> list[str]:
-    return [each.finding for each in conclude(explanation, frozenset())]
+    return [each.finding for each in conclude(explanation)]
 
 
 def make_kernel(code=None, *, registers=32, spill_bytes=0, shared_bytes=0) -> Kernel:
@@ -134,145 +130,5 @@ def test_what_follows_from_resources_and_launches(resources, launch, said):
 def test_advice_fits_operators_without_rows_too(launch):
     kernel = make_kernel()
     explanation = explanation_of([kernel], [make_launch(kernel, **launch)], work=[WORK])
-    (conclusion,) = conclude(explanation, frozenset())
+    (conclusion,) = conclude(explanation)
     assert "row" not in conclusion.advice
-
-
-HOST = """\
-#include <cmath>
-#include <cstdint>
-void halves(const _Float16* x, float scale, _Float16* out, int64_t cols) {
-  for (int64_t col = 0; col < cols; ++col) out[col] = static_cast<_Float16>(static_cast<float>(x[col]) / scale);
-}
-float sum(const float* __restrict x, int64_t cols) {
-  float total = 0;
-  for (int64_t col = 0; col < cols; ++col) total += x[col] * x[col];
-  return total;
-}
-float sum_in_any_order(const float* __restrict x, int64_t cols) {
-  float total = 0;
-#pragma omp simd reduction(+ : total)
-  for (int64_t col = 0; col < cols; ++col) total += x[col] * x[col];
-  return total;
-}
-void scale(const float* __restrict x, float rstd, float* __restrict out, int64_t cols) {
-  for (int64_t col = 0; col < cols; ++col) out[col] = x[col] * rstd;
-}
-void shift(const float* __restrict x, float rstd, float bias, float* __restrict out, int64_t cols) {
-  for (int64_t col = 0; col < cols; ++col) out[col] = x[col] * rstd + bias;
-}
-void roots(const float* means, float eps, float* out, int64_t rows) {
-  for (int64_t row = 0; row < rows; ++row) out[row] = std::tanh(means[row] + eps);
-}
-"""
-
-
-VERSIONS = """\
-#include <cmath>
-#include <cstdint>
-#define VERSION(name)                                                                     \\
-  namespace name {                                                                        \\
-  template <class Number> struct Kind {};                                                 \\
-  template <class A, class B> __attribute__((noinline)) double last(A a, B b) {           \\
-    return a > 1 ? a * b + 0.5 : std::sqrt(a);                                            \\
-  }                                                                                       \\
-  template <class Kind, class Number> __attribute__((noinline))                           \\
-  double rows(const Number* x, const Number* y, int64_t cols) {                           \\
-    double total = 0;                                                                     \\
-    for (int64_t col = 0; col < cols; ++col) total += last<Number, double>(x[col], y[col]); \\
-    return total;                                                                         \\
-  }                                                                                       \\
-  template double rows<Kind<float>, float>(const float*, const float*, int64_t);          \\
-  }
-VERSION(avx2)
-VERSION(portable)
-"""
-
-
-# Rows of three types in one function: g++ puts `call sqrtf`, for negative numbers, between or behind their loops.
-ROWS = """\
-#include <cmath>
-#include <cstdint>
-#include <stdexcept>
-template <class Number> void rows(const Number* x, float eps, Number* out, int64_t rows, int64_t cols) {
-  for (int64_t row = 0; row < rows; ++row) {
-    double total = 0;
-    for (int64_t col = 0; col < cols; ++col) total += double(x[row * cols + col]) * x[row * cols + col];
-    const float rstd = 1 / std::sqrt(static_cast<float>(total / cols) + eps);
-    for (int64_t col = 0; col < cols; ++col) out[row * cols + col] = x[row * cols + col] * rstd;
-  }
-}
-void run(const void* x, int kind, float eps, void* out, int64_t count, int64_t cols) {
-  if (kind == 0) return rows(static_cast<const float*>(x), eps, static_cast<float*>(out), count, cols);
-  if (kind == 1) return rows(static_cast<const int*>(x), eps, static_cast<int*>(out), count, cols);
-  if (kind == 2) return rows(static_cast<const int16_t*>(x), eps, static_cast<int16_t*>(out), count, cols);
-  throw std::runtime_error("kind");
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def build(tmp_path_factory):
-    if platform.machine() != "x86_64" or not shutil.which("g++") or not shutil.which("objdump"):
-        pytest.skip("needs an x86 machine with g++ and objdump")
-    folder = tmp_path_factory.mktemp("host")
-
-    def run(*flags: str, source: str = HOST) -> dict[str, str]:
-        """What is said of each function, built with these flags for a processor with AVX2."""
-        (folder / "h.cpp").write_text(source)
-        command = ["g++", *flags, "-shared", "-fPIC", "h.cpp", "-o", "h.so"]
-        built = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
-        if "_Float16" in built.stderr:
-            pytest.skip("needs a g++ that knows _Float16")
-        assert built.returncode == 0, built.stderr
-        functions = read_functions(folder / "h.so")
-        said = dict.fromkeys((function.name for function in functions), "")
-        for each in conclude_functions(functions, frozenset({"avx2", "fma"})):
-            said[each.about.partition(" and ")[0]] += f"{each.finding}; {each.advice}\n"
-        return said
-
-    return run
-
-
-def test_loops_without_vectors_and_their_calls(build):
-    said = build("-O2", "-fno-tree-vectorize")
-    assert "1 of 1 loops computes one number at a time (no vector instructions)" in said["halves"]
-    assert "its loops call __extendhfsf2, __truncsfhf2 for each number; convert 8 halves at once" in said["halves"]
-    assert "1 instruction to divide or take roots in its loops" in said["halves"]
-
-
-def test_vectors_that_are_narrower_than_the_processors(build):
-    said = build("-O3", "-msse2")
-    assert "16-byte vectors (SSE2) where this processor has 32-byte ones (AVX2)" in said["scale"]
-    assert "a loop computes mostly one number at a time: 4 scalar operations for 1 vector operation" in said["sum"]
-
-
-def test_what_a_loop_calls_and_what_it_does_not_fuse(build):
-    said = build("-O3", "-mavx2")
-    assert "its loops call tanhf at each pass; inline it, or move it out of the loop" in said["roots"]
-    assert "1 multiplication and 1 addition apart in a loop, where this processor has fused ones" in said["shift"]
-
-
-@pytest.mark.parametrize("flags", [("-O2", "-fno-tree-vectorize"), ("-O3", "-mavx2", "-mfma")])
-def test_what_rows_and_rare_cases_call_or_divide_is_not_of_the_inner_loops(build, flags):
-    said = build(*flags, source=ROWS)["run"]
-    assert "no vector instructions" in said
-    assert "its loops call" not in said and "to divide or take roots" not in said
-
-
-def test_a_sum_is_in_any_order_by_the_flags_that_the_advice_names(build):
-    said = build("-O3", "-mavx2", "-mfma")["sum"]  # told of both sums at once
-    assert "a loop computes mostly one number at a time" in said and "flags must add -fopenmp-simd" in said
-    tuned = build("-O3", "-mavx2", "-mfma", "-fopenmp-simd", "-mtune=znver3")["sum_in_any_order"]
-    assert "apart in a loop" in tuned and "-mtune=generic" in tuned
-    assert build("-O3", "-mavx2", "-mfma", "-fopenmp-simd", "-mtune=generic")["sum_in_any_order"] == ""
-
-
-def test_only_of_the_version_for_this_processor_which_is_called_by_its_name(build):
-    said = build("-O3", "-mavx2", source=VERSIONS)
-    assert "its loops call avx2::last at each pass" in said["avx2::rows<avx2::Kind<float>, float>"]
-    assert said["portable::rows<portable::Kind<float>, float>"] == ""
-
-
-def test_nothing_is_said_of_a_loop_with_wide_vectors(build):
-    assert build("-O3", "-mavx2", "-mfma", "-ffast-math")["scale"] == ""

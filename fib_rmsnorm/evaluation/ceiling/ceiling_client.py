@@ -21,8 +21,17 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
 from fib_rmsnorm.registry import tensor_bytes
-from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
-from fib_rmsnorm.sandbox.device_opening import DeviceOpened, OpenDevice, describe_unusable, take_turn
+from fib_rmsnorm.sandbox.asking import (
+    Answer,
+    DeviceOpened,
+    InvalidAnswerError,
+    OpenDevice,
+    RefusedError,
+    Request,
+    ask,
+    describe_unusable,
+    take_turn,
+)
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import Ceiling, Definition, Workload

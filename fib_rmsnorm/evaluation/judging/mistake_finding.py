@@ -10,7 +10,7 @@ import torch
 from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutputs
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Comparison, PossibleMistake
 from fib_rmsnorm.evaluation.judging.output_comparison import tolerance
-from fib_rmsnorm.evaluation.tensors.bits import as_integers
+from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers
 from fib_rmsnorm.operators import Mistake
 
 # Few rows are looked at, for milliseconds: the wrong ones that the comparison lists, and some right ones.

@@ -15,9 +15,8 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.tensors.bits import as_integers, same_bits
 from fib_rmsnorm.evaluation.tensors.inputs import generate_alone, generate_inputs, is_random
-from fib_rmsnorm.evaluation.tensors.output_buffers import copy_to_random_place
+from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers, copy_to_random_place, same_bits
 from fib_rmsnorm.operators import derive_inputs, list_derived
 from fib_rmsnorm.schema import Definition, Workload
 

@@ -143,6 +143,8 @@ class Cupti(Timer):
         self._blocking_kernel = BlockingKernel()
         self._stream_number: int | None = None
         """CUPTI's number for our stream; None while CUPTI is detached."""
+        self._eviction_pieces = 0
+        """The pieces of work of a marker that is the eviction."""
         self._was_interrupted = False
         """Whether the last measurement ended before its records were taken."""
 
@@ -153,14 +155,20 @@ class Cupti(Timer):
             self._recorder.close()
             self._stream_number = None
 
-    def _find_stream_number(self) -> int:
-        self._recorder.on()
-        self._mark_start(cold=False, queued=False)
-        self._recorder.off()
-        found = self._recorder.take()
+    def _attach(self) -> int:
+        """Attach CUPTI. Returns its number for our stream, once it is known of what a marker consists."""
+        self._recorder.open()
+        found = self._record_marker(cold=False)
         if len(found) != 1:
             raise MeasurementError(f"CUPTI recorded {len(found)} pieces of work; expected 1")
+        self._eviction_pieces = len(self._record_marker(cold=True))
         return found[0].stream
+
+    def _record_marker(self, *, cold: bool) -> list[Piece]:
+        self._recorder.on()
+        self._mark_start(cold=cold, queued=False)
+        self._recorder.off()
+        return self._recorder.take()
 
     def _mark_start(self, *, cold: bool, queued: bool) -> None:
         with torch.cuda.stream(self._stream):
@@ -187,8 +195,7 @@ class Cupti(Timer):
     ) -> list[Sample]:
         """Time each call by itself."""
         if self._stream_number is None:
-            self._recorder.open()
-            self._stream_number = self._find_stream_number()
+            self._stream_number = self._attach()
         if self._was_interrupted:
             self._recorder.take()  # discards what it recorded
         self._was_interrupted = True
@@ -212,4 +219,4 @@ class Cupti(Timer):
             self._recorder.off()
         recorded = self._recorder.take()
         self._was_interrupted = False
-        return attribute(recorded, self._stream_number, extras)
+        return attribute(recorded, self._stream_number, extras, (self._eviction_pieces if cold else 1) + queued)

@@ -91,21 +91,26 @@ class Piece(NamedTuple):
     """A copy of the kernel's record; empty for a copy or fill."""
 
 
-def attribute(pieces: Iterable[Piece], our_stream: int, extras: Sequence[int]) -> list[Sample]:
+def attribute(pieces: Iterable[Piece], our_stream: int, extras: Sequence[int], marker_pieces: int) -> list[Sample]:
     """Make a sample for each call, from the work that ran between our marker before it and the marker before the next.
 
-    The last sample also has the call's launches. Markers are our own work on our stream. Only the order on the device
-    counts, not the host's clock: CUPTI's conversion between the two can be off by more than a call takes. `extras` is
-    the number of pieces at the end of each call that are ours too, on the call's stream. Raises MeasurementError if a
-    marker or a call's work is missing, or if other work ran amid a marker: deferred by a call, or on our stream.
+    The last sample also has the call's launches. Markers are our own work on our stream, each of `marker_pieces`. Only
+    the order on the device counts, not the host's clock: CUPTI's conversion between the two can be off by more than a
+    call takes. `extras` is the number of pieces at the end of each call that are ours too, on the call's stream. Raises
+    MeasurementError if a marker or a call's work is missing, or if other work ran amid a marker: deferred by a call, or
+    on our stream.
     """
     calls: list[list[Piece]] = []
+    markers: list[int] = []
     ours_before = False
     for piece in sorted(pieces):
         ours = piece.stream == our_stream
         if ours and not ours_before:
             calls.append([])
-        elif not ours and calls:
+            markers.append(0)
+        if ours:
+            markers[-1] += 1
+        elif calls:
             calls[-1].append(piece)
         ours_before = ours
     own = [work[: len(work) - extra] for work, extra in zip(calls, extras, strict=False)]
@@ -128,6 +133,8 @@ def attribute(pieces: Iterable[Piece], our_stream: int, extras: Sequence[int]) -
             f"CUPTI recorded no device work for {idle} of {len(extras)} timed calls: it was deferred, or missing",
             len(extras),
         )
+    if max(markers, default=0) > marker_pieces:
+        raise MeasurementError("device work of a timed call used the marker's stream", len(extras))
     return samples
 
 

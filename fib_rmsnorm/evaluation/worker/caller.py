@@ -12,10 +12,10 @@ from torch.utils._device import DeviceContext
 
 from fib_rmsnorm.building import is_compile_error
 from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
-from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.guarded_memory import require_access
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, WrongOutputError, address_of
+from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, WrongOutputError, address_of, same_bits
 from fib_rmsnorm.sandbox.channel import RefusalError
+from fib_rmsnorm.sandbox.output_transfer import is_device_memory
 from fib_rmsnorm.schema import Definition, Solution
 
 # Long enough for work on another thread or stream to change an output.
@@ -77,6 +77,9 @@ class SolutionCaller:
                 raise RefusalError("INCORRECT_SHAPE", f"{name}: {shapes}")
             if tensor.dtype != buffer.dtype:
                 raise RefusalError("INCORRECT_DTYPE", f"{name}: dtype {tensor.dtype}, expected {buffer.dtype}")
+            if self._device != "cpu" and tensor.shape.numel() and not is_device_memory(address_of(tensor)):
+                # The host could compute it, at a time that no GPU's clock tells.
+                raise WrongOutputError(f"the output {name!r} lies in memory of the host, not in the GPU's own")
         if self.destination_passing and (moved := buffers.moved()):
             raise WrongOutputError(f"the call gave the output {moved[0]!r} other memory instead of writing to it")
         if modes := _active_modes():

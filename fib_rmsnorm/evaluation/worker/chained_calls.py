@@ -19,13 +19,13 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.building.build_errors import describe_exception
-from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.output_buffers import (
     OutputBuffers,
     address_of,
     allocate_at_random_place,
     find_overrun,
+    same_bits,
 )
 from fib_rmsnorm.evaluation.timing.cuda_graph import CapturedGraph, CopyKernel
 from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, ChainTimes
@@ -51,8 +51,6 @@ class ChainTrial:
 
     times: ChainTimes
     chosen: ChosenCall
-    earlier: list[int]
-    """The number of the inputs of the links beside the chosen one."""
     changed_inputs: list[str]
     overrun: list[str]
 
@@ -101,11 +99,9 @@ class ChainedCalls:
         del with_calls, without_calls
         kernel.close()
         changed = {name for fresh in self._fresh for name in fresh.changed()}
-        chosen = numbers[self._kept_link % _SETS]
         return ChainTrial(
             times,
-            ChosenCall(chosen, outputs, None),
-            [number for number in numbers if number != chosen],
+            ChosenCall(numbers[self._kept_link % _SETS], outputs, None),
             sorted(changed.union([self._produced] if is_changed else ())),
             find_overrun([self._buffers]),
         )

@@ -18,13 +18,13 @@ from fib_rmsnorm.building import BuildError
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.evaluation.ceiling import ceiling_process as process
-from fib_rmsnorm.evaluation.ceiling import cuda_copy
+from fib_rmsnorm.evaluation.ceiling import copier
 from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic, copy_solution
-from fib_rmsnorm.evaluation.ceiling.copier import CppCopy, TorchCopy
-from fib_rmsnorm.evaluation.ceiling.fastest_copy import Buffers, tune
+from fib_rmsnorm.evaluation.ceiling.ceiling_process import Buffers, tune
+from fib_rmsnorm.evaluation.ceiling.copier import CppCopy
 from fib_rmsnorm.evaluation.timing import choose_timer
-from fib_rmsnorm.inspection.machine_code.disassembly import read_kernels
-from fib_rmsnorm.sandbox.channel import Channel
+from fib_rmsnorm.inspection.disassembly import read_kernels
+from fib_rmsnorm.sandbox.channel import Channel, RefusalError
 
 needs_compiler = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 CANARY = 77
@@ -111,11 +111,6 @@ def test_every_cpu_variant_moves_the_traffic(traffic):
     check_variants(CppCopy("cpu", cache_folder()), "cpu", traffic)
 
 
-@pytest.mark.parametrize("traffic", TRAFFICS, ids=str)
-def test_torch_copies_the_given_bytes(traffic):
-    check_variants(TorchCopy("cpu"), "cpu", traffic)
-
-
 @needs_compiler
 def test_surplus_bytes_are_really_read():
     copier = CppCopy("cpu", cache_folder())
@@ -194,20 +189,19 @@ def test_it_serves_a_channel():
     assert answer["ok"] and answer["copy_ms"] > 0
 
 
-def test_without_a_compiler_torch_copies_and_the_note_says_why(monkeypatch):
+def test_without_a_compiler_the_refusal_says_why(monkeypatch):
     def fail(*_):
         raise BuildError("no working compiler 'c++'\nand more")
 
     monkeypatch.setattr(process, "CppCopy", fail)
-    found = process.CeilingProcess().measure(request())
-    assert found.copy_method == "torch" and found.note == "no working compiler 'c++'"
-    assert found.copy_ms > 0 and found.threads is None
+    with pytest.raises(RefusalError, match=r"^no working compiler 'c\+\+'$"):
+        process.CeilingProcess().measure(request())
 
 
 def cuda_variants(monkeypatch, traffic):
-    monkeypatch.setattr(cuda_copy, "load_copy", lambda *_: lambda _: print)
+    monkeypatch.setattr(copier, "load_copy", lambda *_: lambda _: print)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
-    return [variant.name for variant in cuda_copy.CudaCopy("cuda:0", cache_folder()).variants(traffic)]
+    return [variant.name for variant in copier.CudaCopy("cuda:0", cache_folder()).variants(traffic)]
 
 
 @pytest.mark.parametrize("size", [1, 16 << 10, 1 << 20, 32 << 20, 1 << 30, 32 << 30])
@@ -227,7 +221,7 @@ def test_streams_are_tried_beside_one_stream(monkeypatch):
 @pytest.mark.process
 @pytest.mark.parametrize("arch", ["8.0", "9.0"])
 def test_the_cuda_copy_compiles_without_spills(arch):
-    library = build_native(copy_solution(cuda_copy.SOURCE), cache_folder(), arch)
+    library = build_native(copy_solution(copier.SOURCE), cache_folder(), arch)
     spills = [kernel.spill_bytes for kernel in read_kernels(library, f"sm_{arch.replace('.', '')}")]
     assert spills == [0] * (11 * 3 * 6 + 1)  # loads, writes, kinds; the empty kernel
 

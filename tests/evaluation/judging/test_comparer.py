@@ -6,8 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, Transferred
+from fib_rmsnorm.evaluation.judging.comparer import Comparer, ReferenceFailedError, Subject, Transferred
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.machine.devices import Device

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from fib_rmsnorm.evaluation.judging.judge import describe_unwritten
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
-from fib_rmsnorm.evaluation.judging.output_statistics import measure_ulp
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, measure_ulp
 
 FLOAT8 = {torch.float8_e4m3fn: 0x7E, torch.float8_e5m2: 0x7B}
 """The bits of the largest number of each format."""

@@ -23,7 +23,7 @@ class Worker:
         self.process = SimpleNamespace(kill=lambda: setattr(self, "is_killed", True))
 
     def ask(self, *_):
-        return Revealed(None, [], [], [], numbers=self._numbers, earlier=[])
+        return Revealed(None, [], [], [], numbers=self._numbers)
 
 
 @pytest.mark.parametrize("numbers", [[], [7], [7, 7, 7, 7]])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
-from fib_rmsnorm.evaluation.judging.output_statistics import measure_bias
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, measure_bias
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
 from support.mistakes import judge_in_process

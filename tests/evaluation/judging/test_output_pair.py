@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fib_rmsnorm.evaluation.judging import output_comparison
 from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair
-from fib_rmsnorm.evaluation.tensors.bits import as_integers
+from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn, torch.int32, torch.bool)
 

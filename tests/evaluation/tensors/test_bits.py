@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.tensors.bits import as_bytes, same_bits
+from fib_rmsnorm.evaluation.tensors.output_buffers import as_bytes, same_bits
 
 STRIDED = {
     "a column of one row": lambda: torch.randn(1, 8)[:, 3],

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
 import time
 
 import pytest
 import torch
 
+from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.evaluation.timing import choose_timer, cupti_fault
 from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
+from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord
 from fib_rmsnorm.evaluation.timing.timer import Timer
+from support.paths import TESTS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 PAUSE_S = 0.001
@@ -119,3 +124,35 @@ def test_graphs_outlive_a_rest(cupti):
         found = cupti.measure(lambda _, graph=graph: graph.replay, CALLS, cold=True, budget_s=10)
         assert [sample.pieces for sample in found] == [1] * CALLS
         cupti.rest()
+
+
+@pytest.fixture(scope="module")
+def unseen_work(tmp_path_factory) -> ctypes.CDLL:
+    library = tmp_path_factory.mktemp("unseen") / "unseen.so"
+    arch = "sm_{}{}".format(*torch.cuda.get_device_capability())
+    source = TESTS / "evaluation" / "timing" / "unseen_work.cu"
+    flags = ["-rdc=true", "-shared", "-Xcompiler", "-fPIC", f"-arch={arch}", "-lcudadevrt"]
+    subprocess.run([find_cuda_home() / "bin" / "nvcc", *flags, source, "-o", library], check=True)
+    return ctypes.CDLL(library)
+
+
+@pytest.mark.parametrize("launch", ["by_a_kernel", "in_a_conditional_node"])
+def test_work_that_the_gpu_launches_itself_is_in_the_span(cupti, unseen_work, launch):
+    def call() -> None:
+        getattr(unseen_work, launch)(ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
+
+    call()
+    torch.cuda.synchronize()
+    assert spans_ms(cupti, call, queued=True)[0] > 0.1, describe_records(cupti, call)
+
+
+def describe_records(cupti: Timer, call) -> list[tuple[int, int]]:
+    """How long each kernel took, and how long until it was completed, in nanoseconds."""
+    recorder = cupti._recorder
+    recorder.on()
+    for each in (fill, call):
+        each()
+        torch.cuda.synchronize()
+    recorder.off()
+    records = [KernelRecord.from_buffer_copy(piece.kernel) for piece in recorder.take() if piece.kernel]
+    return [(each.end - each.start, each.completed - each.start) for each in records]

@@ -115,7 +115,7 @@ CALLS = st.lists(
 def test_each_call_gets_the_work_after_its_marker(calls, source):
     pieces = timeline(calls)
     source.shuffle(pieces)  # CUPTI hands records over in no order
-    samples = attribute(pieces, OURS, [0] * len(calls))
+    samples = attribute(pieces, OURS, [0] * len(calls), 2)
     for sample, work in zip(samples, calls, strict=True):
         assert sample.pieces == len(work)
         assert sample.busy_ms == pytest.approx(sum(duration for _, duration in work) / 1e6)
@@ -123,7 +123,7 @@ def test_each_call_gets_the_work_after_its_marker(calls, source):
 
 
 def test_our_own_work_at_the_end_does_not_count():
-    samples = attribute(timeline([[(5, 10), (1, 2)], [(5, 20)]]), OURS, [1, 0])
+    samples = attribute(timeline([[(5, 10), (1, 2)], [(5, 20)]]), OURS, [1, 0], 2)
     assert [(sample.span_ms, sample.pieces) for sample in samples] == [(1e-5, 1), (2e-5, 1)]
 
 
@@ -144,17 +144,17 @@ def timeline_of_kernels(*calls):
 
 def test_the_last_call_has_its_launches():
     pieces = timeline_of_kernels([8], [0, 16, 8, 99])
-    samples = attribute(reversed(pieces), OURS, [0, 1])  # the last piece is our own kernel
+    samples = attribute(reversed(pieces), OURS, [0, 1], 2)  # the last piece is our own kernel
     assert [launched_rows(sample) for sample in samples] == [None, [16, 8]]
 
 
 def test_a_call_of_copies_launched_nothing():
-    assert launched_rows(attribute(timeline_of_kernels([0]), OURS, [0])[-1]) == []
+    assert launched_rows(attribute(timeline_of_kernels([0]), OURS, [0], 2)[-1]) == []
 
 
 def test_of_many_launches_only_the_first_are_kept():
     rows = list(range(1, 3 * MAX_LAUNCHES))
-    (sample,) = attribute(timeline_of_kernels(rows), OURS, [0])
+    (sample,) = attribute(timeline_of_kernels(rows), OURS, [0], 2)
     assert launched_rows(sample) == rows[:MAX_LAUNCHES]
     assert sample.pieces == len(rows)
 
@@ -168,9 +168,11 @@ def test_of_many_launches_only_the_first_are_kept():
         (timeline([[(1, 2)]])[2:], [0], "no device work for 1 of 1"),
         (timeline([[(1, 2)], [(1, 2)]])[:-1], [0, 0], "no device work for 1 of 2"),
         (timeline([[(1, 2)], [(1, 2)]]), [0], "ran amid the marker"),
+        ([*timeline([[(1, 2)]]), Piece(7, 8, OURS)], [0], "used the marker's stream"),
+        ([*timeline([[(1, 2)]] * 2), Piece(11, 12, OURS)], [0, 0], "used the marker's stream"),
     ],
 )
 def test_missing_or_foreign_work_fails(pieces, extras, says):
     with pytest.raises(MeasurementError, match=says) as caught:
-        attribute(pieces, OURS, extras)
+        attribute(pieces, OURS, extras, 2)
     assert caught.value.calls == len(extras)

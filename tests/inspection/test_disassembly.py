@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 import re
-import shutil
 import subprocess
 
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.inspection.disassembly import find_cuobjdump, read_kernels
 from fib_rmsnorm.inspection.facts import Access
-from fib_rmsnorm.inspection.machine_code.disassembly import find_cuobjdump, read_kernels
-from fib_rmsnorm.inspection.machine_code.host_code import read_functions
 
 SOURCE = """\
 #include <cuda_fp16.h>
@@ -110,29 +107,3 @@ def test_a_loop_and_what_is_in_it(codes):
 def test_widening_a_half_is_a_conversion(codes):
     assert codes["widen"].instructions["conversions"] == 1
     assert "conversions" not in codes["copy2"].instructions
-
-
-HOST = """\
-#include <immintrin.h>
-__attribute__((target("avx2,fma"))) void scale(const float* x, float* out) {
-  _mm256_storeu_ps(out, _mm256_fmadd_ps(_mm256_loadu_ps(x), _mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)));
-}
-__attribute__((target("avx512f"))) void stream(const float* x, float* out) {
-  const __m512 value = _mm512_loadu_ps(x);
-  _mm512_stream_ps(out, _mm512_mul_ps(value, value));
-}
-float plain(float x) { return x * x; }
-"""
-
-
-def test_vectors_of_functions_on_the_host(tmp_path):
-    if platform.machine() != "x86_64" or not shutil.which("g++") or not shutil.which("objdump"):
-        pytest.skip("needs an x86 machine with g++ and objdump")
-    (tmp_path / "h.cpp").write_text(HOST)
-    subprocess.run(["g++", "-O2", "-shared", "-fPIC", "h.cpp", "-o", "h.so"], cwd=tmp_path, check=True)
-    stream, scale = read_functions(tmp_path / "h.so")
-    assert (stream.name, stream.isa, stream.vector_bytes) == ("stream", "AVX-512", 64)
-    assert stream.instructions["streaming stores"] == 1
-    assert (scale.name, scale.isa, scale.vector_bytes) == ("scale", "AVX2", 32)
-    assert (scale.instructions["vector loads"], scale.instructions["vector stores"]) == (2, 1)
-    assert scale.instructions["fused multiply-adds"] == 1

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.inspection.ahead_of_time.fake_cuda import call_with_fake_cuda
+from fib_rmsnorm.inspection.fake_cuda import call_with_fake_cuda
 from fib_rmsnorm.machine.gpu_models import capability_of
 
 ENTRIES = {
@@ -66,7 +66,7 @@ def test_kernels_are_compiled_from_the_entry_point(language: str, tmp_path) -> N
     pytest.importorskip(language)
     if language == "tilelang" and find_cuda_home() is None:
         pytest.skip("no nvcc")
-    module = f"fib_rmsnorm.inspection.ahead_of_time.{language}_aot"
+    module = f"fib_rmsnorm.inspection.{language}_aot"
     header = f"import torch\nfrom {module} import {SESSIONS[language]} as Session\n"
     script = tmp_path / "script.py"  # a file: both languages read the source of their kernels
     script.write_text(header + textwrap.dedent(ENTRIES[language]) + CHECK)
