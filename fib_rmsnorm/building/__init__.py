@@ -60,9 +60,10 @@ def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., A
 
         return load_python(solution, cache)
     if solution.spec.binding is SupportedBindings.TORCH:
-        from fib_rmsnorm.building.torch_binding import build_torch_binding
+        from fib_rmsnorm.building.source_files import find_entry
+        from fib_rmsnorm.building.torch_binding import build_module
 
-        return build_torch_binding(solution, cache)
+        return find_entry(build_module(solution, cache), solution)
     from fib_rmsnorm.building.native import build_native, load_native
 
     return load_native(build_native(solution, cache), solution.get_entry_symbol())
