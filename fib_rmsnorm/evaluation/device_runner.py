@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from types import MappingProxyType
@@ -41,13 +40,6 @@ from fib_rmsnorm.schema import (
 # A solution that is being timed holds its inputs and two to four sets of outputs.
 _TIMING_FACTOR = 3
 _TIMING_SHARE = 0.5
-
-
-@dataclass(frozen=True)
-class FoundRight:
-    """A Solution is right on a Workload, and is timed when all others have been judged."""
-
-    solution: Solution
 
 
 class DeviceRunner:
@@ -87,7 +79,7 @@ class DeviceRunner:
         peer: Solution | None = None,
         *,
         known: Mapping[str, Admitted] = MappingProxyType({}),
-    ) -> Iterator[FoundRight | Trace]:
+    ) -> Iterator[Admitted | Trace]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
 
         The first verdicts do not wait for Solutions that take long to build: a failure, or that one is right.
@@ -109,7 +101,7 @@ class DeviceRunner:
                 else:
                     admitted[solution.name] = verdict
                     if solution.name not in known:
-                        yield FoundRight(solution)
+                        yield verdict
             if admitted:
                 in_order = [admitted[solution.name] for solution in some if solution.name in admitted]
                 yield from self.time(definition, workload, in_order)

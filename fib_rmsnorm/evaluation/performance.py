@@ -125,8 +125,8 @@ def describe_chain(results: ChainResults, clocks: Clocks) -> Chain:
     """Sum up the trials of a solution in CUDA graphs."""
     return Chain(
         links=LINKS,
-        **sum_up_chain("chained", results.chained),
-        **sum_up_chain("dependent", results.dependent),
+        **sum_up_chain("chained", results.trials[False]),
+        **sum_up_chain("dependent", results.trials[True]),
         chain_refused=results.refused,
         chain_noisy=list(_find_disturbances(clocks)),
         clocks=clocks,

@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from fib_rmsnorm.evaluation.device_runner import DeviceRunner, FoundRight
+from fib_rmsnorm.evaluation.correctness_gate import Admitted
+from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -183,7 +184,7 @@ class Scheduler:
         try:
             right = 0
             for found in device_runner.evaluate(group.definition, group.workload, missing, group.peer):
-                if isinstance(found, FoundRight):
+                if isinstance(found, Admitted):
                     right += 1
                     yield Judged(group.definition.name, group.workload, right, len(missing))
                 else:

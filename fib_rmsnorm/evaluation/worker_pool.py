@@ -173,16 +173,13 @@ class WorkerPool:
         try:
             process, built = self._ask_to_build(environment, request, budget)
         except DeviceUnusableError:
-            self._end_idle(definition)
+            # The workers of other Definitions hold memory of the device, which evaluates one at a time.
+            idle = [key for key, worker in list(self._workers.items()) if worker.definition != definition.name]
+            for worker in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
+                if worker is not None:
+                    worker.process.kill()
             process, built = self._ask_to_build(environment, request, budget)
         return WorkerClient(process, built.build_s, self._config, definition.name, is_interpreted=interpreted)
-
-    def _end_idle(self, definition: Definition) -> None:
-        """End the workers of other Definitions, which hold memory of the device: it evaluates one at a time."""
-        idle = [key for key, worker in list(self._workers.items()) if worker.definition != definition.name]
-        for worker in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
-            if worker is not None:
-                worker.process.kill()
 
     def _ask_to_build(self, environment: dict[str, str], request: Build, budget: TimeBudget) -> tuple[Process, Built]:
         """Start a worker that builds a Solution.

@@ -51,7 +51,10 @@ def _compile_native(asked: Compile) -> Compiled:
     library = build_native(asked.solution, asked.cache, f"{asked.arch[3:-1]}.{asked.arch[-1]}")
     if LANGUAGES[asked.solution.spec.language.value].runs_on_host:
         return Compiled(kernels=())
-    kernels = sorted(read_kernels(library, asked.arch), key=lambda kernel: _without_hash(kernel.kernel))
+    # By name, without what nvcc adds to an anonymous namespace, which differs from run to run.
+    hashed = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_(\d+_\w+?)_[0-9a-f]{8}")
+    found_kernels = read_kernels(library, asked.arch)
+    kernels = sorted(found_kernels, key=lambda kernel: hashed.sub(r"_GLOBAL__N__\1", kernel.kernel))
     launches, reasons = [], []
     if asked.inspects and kernels:
         calls = [[_describe(each) for each in _arguments(asked, workload)] for workload in asked.workloads]
@@ -61,11 +64,6 @@ def _compile_native(asked: Compile) -> Compiled:
     return Compiled(
         kernels=tuple(_with_plain_names(kernels)), launches=tuple(launches), notes=tuple(dict.fromkeys(reasons))
     )
-
-
-def _without_hash(name: str) -> str:
-    """A mangled name without what nvcc adds to an anonymous namespace, which differs from run to run."""
-    return re.sub(r"_GLOBAL__N__[0-9a-f]{8}_(\d+_\w+?)_[0-9a-f]{8}", r"_GLOBAL__N__\1", name)
 
 
 def _with_plain_names(kernels: Sequence[Kernel]) -> list[Kernel]:

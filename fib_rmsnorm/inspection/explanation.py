@@ -43,9 +43,10 @@ def explain(
     try:
         found = inspect_solution(fork_server, definition, solution, workloads, arch, config)
     except EvaluationFailedError as failure:
-        raise InputError(
-            f"{solution.name} does not compile for {arch}: {_first_error(str(failure).removeprefix('compiling: '))}"
-        ) from None
+        log = str(failure).removeprefix("compiling: ").splitlines()
+        lines = [line.strip() for line in log if line.strip()] or [""]
+        error = next((line for line in lines if "error" in line.lower()), lines[0])
+        raise InputError(f"{solution.name} does not compile for {arch}: {error}") from None
     limits = find_architecture(arch) if is_known(arch) else None
     chip = device.hardware if device else limits.model.name if limits else None
     gpu = find_properties(device.name) if device else None
@@ -134,12 +135,6 @@ def _check(solution: Solution) -> None:
         raise InputError(f"{solution.name} is made for the CPU: explain reads GPU kernels")
     if missing := missing_to_compile(language.name):
         raise EnvironmentMissingError(f"{solution.name} cannot be compiled here: {missing}")
-
-
-def _first_error(log: str) -> str:
-    """The line of a compiler's output that says what is wrong."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
 
 
 def _describe_work(definition: Definition, workload: Workload) -> Work:

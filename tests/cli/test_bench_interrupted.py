@@ -91,6 +91,7 @@ def test_ctrl_c_waits_for_nothing_and_keeps_what_is_finished(registry, tmp_path,
     assert len(seen) >= evaluated
     if seen:
         assert set(seen) <= set(keys(read_output(output)))
+    assert list(tmp_path.glob("*.unfinished.jsonl")) == []  # the output is whole
 
 
 def test_ctrl_c_while_the_workers_start(registry):

@@ -89,11 +89,6 @@ class BuildCopy(Request, do="build_copy", doing="building the copy"):
     cache: Path
 
 
-@dataclass(frozen=True)
-class CopyBuilt:
-    """The copy is compiled."""
-
-
 class MeasureCeiling(Request, do="measure", doing="measuring the copy"):
     """Measure an empty call, and a copy with a given traffic."""
 

@@ -13,7 +13,7 @@ from time import perf_counter
 import torch
 
 from fib_rmsnorm.building import BuildError
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, CopyBuilt, MeasureCeiling, StreamTraffic
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, MeasureCeiling, StreamTraffic
 from fib_rmsnorm.evaluation.ceiling.copier import Copier, CopyVariant, CppCopy, CudaCopy
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, count_kept_calls
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
@@ -29,7 +29,7 @@ from fib_rmsnorm.evaluation.timing.timer import (
     choose_calls,
     collect,
 )
-from fib_rmsnorm.sandbox.asking import open_device
+from fib_rmsnorm.sandbox.asking import Done, open_device
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.schema import Ceiling
 
@@ -219,11 +219,11 @@ class CeilingProcess:
         self._devices: dict[str, DeviceCeiling] = {}
         self._measured: dict[MeasureCeiling, Ceiling] = {}
 
-    def build_copy(self, message: Message) -> CopyBuilt:
+    def build_copy(self, message: Message) -> Done:
         """Compile the copy for a device."""
         request = BuildCopy.model_validate(message)
         self._find_device(request.device, request.cache)
-        return CopyBuilt()
+        return Done()
 
     def measure(self, message: Message) -> Ceiling:
         """Measure an empty call, and a copy with a given traffic."""

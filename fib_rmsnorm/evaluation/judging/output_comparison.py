@@ -138,18 +138,12 @@ def compare(
             failing.update(row_kinds[row % len(row_kinds)] for row in bad_rows)
         if excess.max().item() > worst_excess:
             worst_excess = excess.max().item()
-            result.worst = _describe_worst(a, e, excess, places, shape)
+            at = int(excess.argmax().item())
+            place = int(places[at].item())
+            indices = [place // prod(shape[dim + 1 :]) % size for dim, size in enumerate(shape)]
+            result.worst = f"{indices}: got {a[at].item():g}, expected {e[at].item():g}"
     result.failing_kinds = sorted(failing)
     return result
-
-
-def _describe_worst(
-    a: torch.Tensor, e: torch.Tensor, excess: torch.Tensor, places: torch.Tensor, shape: torch.Size
-) -> str:
-    worst = int(excess.argmax().item())
-    got, wanted, place = a[worst].item(), e[worst].item(), int(places[worst].item())
-    indices = [place // prod(shape[dim + 1 :]) % size for dim, size in enumerate(shape)]
-    return f"{indices}: got {got:g}, expected {wanted:g}"
 
 
 def _errors(

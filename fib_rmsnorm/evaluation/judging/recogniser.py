@@ -78,7 +78,11 @@ class Recogniser:
         """The first of the candidates, which differ in their constants alone, with which all outputs are right."""
         worker = self._find_reference(definition)
         budget = TimeBudget(self._timeout_s)
-        workload = _make_probe(definition, candidates[0])
+        axes, scalars = candidates[0].choose_probe(definition)
+        inputs: dict[str, RandomInput | SafetensorsInput | ScalarInput] = {
+            name: ScalarInput(value=scalars[name]) if name in scalars else RandomInput() for name in definition.inputs
+        }
+        workload = Workload(axes=axes, inputs=inputs, uuid="probe")
         for case in range(count_cases(definition, candidates[0], workload)):
             called = worker.ask(Call(workload=workload, case=case, recognition=candidates[0]), Called, budget)
             outputs = Transferred(worker, called.memory)
@@ -95,14 +99,6 @@ class Recogniser:
             if not candidates:
                 return None
         return candidates[0]
-
-
-def _make_probe(definition: Definition, candidate: Recognition) -> Workload:
-    axes, scalars = candidate.choose_probe(definition)
-    inputs: dict[str, RandomInput | SafetensorsInput | ScalarInput] = {
-        name: ScalarInput(value=scalars[name]) if name in scalars else RandomInput() for name in definition.inputs
-    }
-    return Workload(axes=axes, inputs=inputs, uuid="probe")
 
 
 def _is_right(verdict: Verdict, definition: Definition, *, may_round: bool) -> bool:

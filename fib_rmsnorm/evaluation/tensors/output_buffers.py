@@ -79,7 +79,8 @@ class OutputBuffers:
         for name, spec in definition.outputs.items():
             dtype = torch_dtype(spec.dtype.value)
             shape = torch.Size(shape_of(definition, workload, name) or [])
-            zone = _zone_bytes(shape, dtype)
+            row = (shape[-1] if shape else 1) * dtype.itemsize
+            zone = -(-max(_MIN_RED_ZONE_BYTES, _RED_ZONE_ROWS * row) // _ALIGNMENT) * _ALIGNMENT
             raw = allocate_at_random_place(shape.numel() * dtype.itemsize + 2 * zone, device).fill_(POISON)
             inside = raw[zone : raw.numel() - zone]
             self._zones[name] = raw[:zone], raw[raw.numel() - zone :]
@@ -109,11 +110,6 @@ def find_overrun(buffers: Iterable[OutputBuffers]) -> list[str]:
     if not zones or not (torch.cat([zone for _, zone in zones]) != POISON).any():
         return []
     return sorted({name for name, zone in zones if (zone != POISON).any()})
-
-
-def _zone_bytes(shape: torch.Size, dtype: torch.dtype) -> int:
-    row = (shape[-1] if shape else 1) * dtype.itemsize
-    return -(-max(_MIN_RED_ZONE_BYTES, _RED_ZONE_ROWS * row) // _ALIGNMENT) * _ALIGNMENT
 
 
 def allocate_at_random_place(nbytes: int, device: str) -> torch.Tensor:

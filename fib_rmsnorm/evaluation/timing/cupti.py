@@ -17,6 +17,7 @@ from cupti import cupti
 
 from fib_rmsnorm.evaluation.timing.cuda_driver import (
     BlockingKernel,
+    EndOfCall,
     L2Eviction,
     Synchronize,
     make_private_stream,
@@ -121,8 +122,8 @@ class Cupti(Timer):
 
     The device is idle before and after a call. Right before a call, we run a marker on our own stream: the eviction or
     a fill, and for a queued call a kernel that holds the call's stream until the host has issued it. The work between
-    two markers belongs to the call. (Tracing API calls as well would tell which call launched what, but recording would
-    take 0.5 ms longer per call.)
+    two markers belongs to the call; a kernel on the call's stream marks its end. (Tracing API calls as well would tell
+    which call launched what, but recording would take 0.5 ms longer per call.)
 
     CUPTI is on from the marker to the call's end. The durations that it records right after it is switched on are too
     short: the first by up to 0.3 us (on an H200, where time stamps taken inside the kernel did not change), and one
@@ -141,6 +142,7 @@ class Cupti(Timer):
         self._synchronize = Synchronize()
         self._stream = make_private_stream(device)
         self._blocking_kernel = BlockingKernel()
+        self._end_of_call = EndOfCall()
         self._stream_number: int | None = None
         """CUPTI's number for our stream; None while CUPTI is detached."""
         self._eviction_pieces = 0
@@ -203,10 +205,12 @@ class Cupti(Timer):
         try:
             for index in repeat(calls, budget_s):
                 call = prepare(index)
+                stream = torch.cuda.current_stream()
                 self._recorder.on()
                 self._mark_start(cold=cold, queued=queued)
                 try:
                     call()
+                    self._end_of_call.launch(stream)
                 finally:
                     self._blocking_kernel.release()
                 extras.append(after())
@@ -219,4 +223,5 @@ class Cupti(Timer):
             self._recorder.off()
         recorded = self._recorder.take()
         self._was_interrupted = False
-        return attribute(recorded, self._stream_number, extras, (self._eviction_pieces if cold else 1) + queued)
+        marker_pieces = (self._eviction_pieces if cold else 1) + queued
+        return attribute(recorded, self._stream_number, extras, marker_pieces, queued=queued)

@@ -135,7 +135,12 @@ class SolutionCaller:
         self, inputs: dict[str, Any], buffers: OutputBuffers
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Call before the inputs arrive on the current stream: a call that does not wait for them reads poison."""
-        late = {name: _placeholder(value) for name, value in inputs.items()}
+        late = {
+            name: torch.full_like(value, float("nan") if value.is_floating_point() else 0)
+            if isinstance(value, torch.Tensor)
+            else value
+            for name, value in inputs.items()
+        }
         torch.cuda._sleep(_SPIN_CYCLES)  # type: ignore[no-untyped-call]
         for name, value in inputs.items():
             if isinstance(value, torch.Tensor):
@@ -159,12 +164,6 @@ def _active_modes() -> list[str]:
     stacked = [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
     stacked += [torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack())]
     return [type(mode).__name__ for mode in stacked if type(mode) is not DeviceContext or _HANDLER in vars(mode)]
-
-
-def _placeholder(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    return torch.full_like(value, float("nan")) if value.is_floating_point() else torch.zeros_like(value)
 
 
 def normalize_outputs(returned: Any, names: Sequence[str]) -> list[torch.Tensor]:

@@ -90,7 +90,11 @@ class ChainedCalls:
         times = ChainTimes([], [])
         numbers, outputs, is_changed = self._numbers, self._kept, False
         for index in repeat(replays, budget_s):
-            self._renew()
+            # Inputs that no call has seen, and poisoned outputs.
+            numbered = zip(self._fresh, self._numbers, strict=True)
+            self._numbers = [fresh.number_after(number) for fresh, number in numbered]
+            self._set_inputs()
+            self._buffers.poison()
             times.with_ms.append(with_calls.time_replay())
             if not randbelow(index + 1):  # each replay is equally likely to be judged
                 numbers, outputs = self._numbers, [_clone(tensor) for tensor in self._kept]
@@ -105,12 +109,6 @@ class ChainedCalls:
             sorted(changed.union([self._produced] if is_changed else ())),
             find_overrun([self._buffers]),
         )
-
-    def _renew(self) -> None:
-        """Set inputs that no call has seen, and poison the outputs."""
-        self._numbers = [fresh.number_after(each) for fresh, each in zip(self._fresh, self._numbers, strict=True)]
-        self._set_inputs()
-        self._buffers.poison()
 
     def _set_inputs(self) -> None:
         self._inputs = [fresh.set(number) for fresh, number in zip(self._fresh, self._numbers, strict=True)]
