@@ -88,8 +88,8 @@ def _run_by_kernel(
     if adds_before:  # the sum is all that the norm needs
         chosen = find_chosen(form, x, weight, bias, None)
     extra = _BIAS * (bias is not None) | _RESIDUAL * (residual is not None)
-    tensors = [None if each is None else each.contiguous().resolve_neg() for each in (x, residual, weight, bias)]
     while (native := _remember(form, x, weight, chosen, extra, adds_before=adds_before)) is not None:
+        tensors = (None if each is None else each.contiguous().resolve_neg() for each in (x, residual, weight, bias))
         found = native.normalize(CONVENTION_OF[form], *tensors, eps)
         if found is not None:
             return found

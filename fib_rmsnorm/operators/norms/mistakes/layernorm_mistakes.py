@@ -80,13 +80,10 @@ def _normalize_by(rows: CenteredRows, x: torch.Tensor) -> torch.Tensor:
 def _rounded_moments(dtype: torch.dtype) -> Iterator[Wrong]:
     narrow, name = round_to(dtype), dtype_name(dtype)
     fix = "convert x to float32 first, and keep mean, variance and root in float32"
-    yield from mended_by(
+    yield Wrong(
+        f"with the mean rounded to {name}",
         fix,
-        {
-            f"with the mean rounded to {name}": lambda r: (
-                (r.raw_part - narrow(r.mean)) * torch.rsqrt(mean((r.raw - narrow(r.mean)) ** 2) + r.eps)
-            ),
-        },
+        lambda r: (r.raw_part - narrow(r.mean)) * torch.rsqrt(mean((r.raw - narrow(r.mean)) ** 2) + r.eps),
     )
     for round_root in (narrow, torch.Tensor.clone):
         yield Wrong(f"with every step in {name}", fix, partial(_round_every_step, narrow=narrow, round_root=round_root))
@@ -108,7 +105,7 @@ def _expanded_variances(dtype: torch.dtype) -> Iterator[Wrong]:
 
 
 def _expand_variance(rows: CenteredRows, dtype: torch.dtype, least: float | None) -> torch.Tensor:
-    x = rows.x[rows.rows].to(torch.float32 if dtype is torch.float32 else dtype)
+    x = rows.x[rows.rows].to(dtype)
     middle = x.mean(dim=-1, keepdim=True)
     variance = (x * x).mean(dim=-1, keepdim=True) - middle * middle
     if least is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import torch
@@ -110,6 +109,7 @@ def _gate_first(rows: Rows) -> torch.Tensor:
     return gated[:, rows.columns] * torch.rsqrt(mean(gated**2) + rows.eps) * rows.part_weight
 
 
+_BEFORE_FLOAT8 = "compute in float32 until the conversion to float8"
 _FNUZ_LARGEST = 240.0
 """The largest number of AMD's float8_e4m3fnuz."""
 
@@ -137,7 +137,7 @@ def wrong_quantisations(dtype: torch.dtype, form: str, largest: float) -> Iterat
         f"limit to {largest:g} before the conversion",
         lambda r, rstd: _overflow(scaled_rows(r, rstd) / r.parts["out_scale"], form, largest),
     )
-    yield from _early_roundings(dtype)
+    yield from _roundings(dtype, "scale", _BEFORE_FLOAT8, "vLLM", _BEFORE_FLOAT8)
 
 
 def wrong_row_scales(
@@ -151,6 +151,9 @@ def wrong_row_scales(
 
     def largest_of(rows: torch.Tensor) -> torch.Tensor:
         return rows.abs().amax(dim=-1, keepdim=True)
+
+    def divide_by(scales: torch.Tensor, scaled: torch.Tensor) -> torch.Tensor:
+        return scales if is_scale else (scaled / scales).clamp(-largest, largest)
 
     limit = f"let it be at least 1 / ({largest:g} * 512)"
     divide = f"divide max|y| by {largest:g}"
@@ -166,39 +169,19 @@ def wrong_row_scales(
         ),
     }
     for (what, fix), scale in scales.items():
-        yield Wrong(what, fix, partial(_apply, scale=scale, is_scale=is_scale, largest=largest))
+        yield Wrong(what, fix, lambda r, rstd, of=scale: divide_by(of(scaled_rows(r, rstd)), scaled_rows(r, rstd)))
     yield Wrong(
         "with the largest x * rstd, before the weight",
         "take the largest magnitude after the weight",
-        lambda r, rstd: _divide(scaled_rows(r, rstd), right(r.part * rstd, {}), largest, is_scale=is_scale),
+        lambda r, rstd: divide_by(right(r.part * rstd, {}), scaled_rows(r, rstd)),
     )
-    yield from _early_roundings(dtype)
-
-
-def _apply(
-    rows: Rows,
-    rstd: torch.Tensor,
-    *,
-    scale: Callable[[torch.Tensor], torch.Tensor],
-    is_scale: bool,
-    largest: float,
-) -> torch.Tensor:
-    scaled = scaled_rows(rows, rstd)
-    return _divide(scaled, scale(scaled), largest, is_scale=is_scale)
-
-
-def _divide(scaled: torch.Tensor, scales: torch.Tensor, largest: float, *, is_scale: bool) -> torch.Tensor:
-    return scales if is_scale else (scaled / scales).clamp(-largest, largest)
-
-
-def _early_roundings(dtype: torch.dtype) -> Iterator[Wrong]:
-    if dtype is not torch.float32:
-        fix = "compute in float32 until the conversion to float8"
-        yield from _roundings(dtype, "scale", fix, "vLLM", fix)
+    yield from _roundings(dtype, "scale", _BEFORE_FLOAT8, "vLLM", _BEFORE_FLOAT8)
 
 
 def _roundings(dtype: torch.dtype, before: str, fix: str, library: str, fix_of_library: str) -> Iterator[Wrong]:
-    """Roundings of the scaled rows, and of each of their two products, as a library does."""
+    """Roundings of the scaled rows, and of each of their two products, as a library does; none of float32."""
+    if dtype is torch.float32:
+        return
     name, narrow = dtype_name(dtype), round_to(dtype)
     yield Wrong(
         f"with x * rstd * weight rounded to {name} before the {before}",
