@@ -81,8 +81,9 @@ def read_launch(record: bytes) -> KernelLaunch | None:
 
 
 def _read_name(address: int | None) -> str:
-    name = ctypes.string_at(address, _count_bytes(address, _MAX_NAME_BYTES)) if address else b""
-    return name.decode(errors="replace")
+    if not address:
+        return ""
+    return ctypes.string_at(address, _count_bytes(address, _MAX_NAME_BYTES)).decode(errors="replace")
 
 
 class Piece(NamedTuple):
