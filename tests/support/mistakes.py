@@ -79,16 +79,6 @@ def name(run: Callable[..., Any] | str, definition: Definition, folder: Path, ba
     return name_mistakes(suspects, list(definition.outputs))
 
 
-def name_in_process(run: Callable[..., Any], definition: Definition, workload: Workload, folder: Path) -> str | None:
-    """What the judge calls the mistakes of a kernel that is called here; None if it has a wrong output but no name.
-
-    Fails if all outputs are right.
-    """
-    suspects = judge_in_process(run, definition, workload, folder)
-    assert suspects, "all outputs are right"
-    return "\n".join(name_mistakes(suspects, list(definition.outputs))) or None
-
-
 def judge_in_process(
     run: Callable[..., Any], definition: Definition, workload: Workload, folder: Path, *, is_interpreted: bool = False
 ) -> dict[str, list[PossibleMistake]]:
