@@ -56,13 +56,14 @@ def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., A
     from fib_rmsnorm.schema import SupportedBindings
 
     if not LANGUAGES[solution.spec.language.value].is_compiled:
-        from fib_rmsnorm.building.python_source import load_python
+        from fib_rmsnorm.building.source_files import load_python
 
         return load_python(solution, cache)
     if solution.spec.binding is SupportedBindings.TORCH:
-        from fib_rmsnorm.building.torch_binding import build_torch_binding
+        from fib_rmsnorm.building.source_files import find_entry
+        from fib_rmsnorm.building.torch_binding import build_module
 
-        return build_torch_binding(solution, cache)
+        return find_entry(build_module(solution, cache), solution)
     from fib_rmsnorm.building.native import build_native, load_native
 
     return load_native(build_native(solution, cache), solution.get_entry_symbol())

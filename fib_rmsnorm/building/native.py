@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
-from fib_rmsnorm.building.cache import is_plain
-from fib_rmsnorm.building.shared_builds import held, is_intact, seal
+from fib_rmsnorm.building.cache import held, is_intact, is_plain, seal
 from fib_rmsnorm.building.source_files import content_key, write_sources
 from fib_rmsnorm.languages import LANGUAGES
 
@@ -121,12 +120,17 @@ def _run_compiler(solution: Solution, build: Path, arch: str | None, flags: dict
     find_compilers(arch)
     sources = build / "sources"
     write_sources(solution, sources)
-    files = [path for path in sorted(sources.rglob("*")) if path.is_file()]
+    # Escaped for ninja's build file: tvm-ffi escapes only the colon.
+    files = {
+        str(path).replace("$", "$$").replace(" ", "$ "): path.suffix
+        for path in sorted(sources.rglob("*"))
+        if path.is_file()
+    }
     try:
         library = tvm_ffi.cpp.build(
             name="solution",
-            cpp_files=[_for_ninja(path) for path in files if path.suffix in _CPP_SUFFIXES],
-            cuda_files=[_for_ninja(path) for path in files if path.suffix == ".cu"],
+            cpp_files=[path for path, suffix in files.items() if suffix in _CPP_SUFFIXES],
+            cuda_files=[path for path, suffix in files.items() if suffix == ".cu"],
             extra_include_paths=[str(sources)],
             build_directory=str(build),
             **flags,
@@ -135,11 +139,6 @@ def _run_compiler(solution: Solution, build: Path, arch: str | None, flags: dict
         raise BuildError(lead_with_error(_tidy(str(error).replace(f"{sources}/", "")))) from None
     if Path(library).name != _LIBRARY:
         Path(library).rename(build / _LIBRARY)
-
-
-def _for_ninja(path: Path) -> str:
-    """Escape a source's path for ninja's build file: tvm-ffi escapes only the colon."""
-    return str(path).replace("$", "$$").replace(" ", "$ ")
 
 
 def find_compilers(arch: str | None = None) -> None:

@@ -1,17 +1,20 @@
-"""Write a Solution's sources to a folder named after their content, and find the entry point in the built module."""
+"""Write a Solution's sources to a folder named after their content, and load Python from there."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.building.build_errors import BuildError
+from fib_rmsnorm.building.build_errors import BuildError, describe_exception
+from fib_rmsnorm.garbage_collection import collector_off
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
@@ -64,6 +67,32 @@ def find_entry(module: ModuleType, solution: Solution) -> Callable[..., Any]:
         raise BuildError(f"{solution.get_entry_path()} defines no function {symbol!r}")
     result: Callable[..., Any] = entry
     return result
+
+
+def load_python(solution: Solution, cache: Path) -> Callable[..., Any]:
+    """Import the entry file and return the entry point.
+
+    The sources form a package, so `from .other import f` works, as with upstream's builder; their folder is also on
+    the path, so `import other` works too. Raises BuildError with the traceback if the import fails.
+    """
+    package = f"fib_solution_{content_key(solution)}"
+    folder = cache / "sources" / package
+    sys.dont_write_bytecode = True  # the folder must hold nothing but the sources
+    write_sources(solution, folder)
+    sys.path[:0] = [str(folder), str(folder.parent)]
+    importlib.invalidate_caches()
+    entry_path = solution.get_entry_path()
+    if entry_path.suffix != ".py":
+        raise BuildError(
+            f"{entry_path}: the entry file of a {solution.spec.language.value} Solution must be a .py file"
+        )
+    module_name = ".".join([package, *entry_path.with_suffix("").parts])
+    try:
+        with collector_off():  # it may import the largest libraries
+            module = importlib.import_module(module_name)
+    except BaseException as error:  # a module may raise SystemExit too
+        raise BuildError(describe_exception(error)) from None
+    return find_entry(module, solution)
 
 
 def _holds(folder: Path, solution: Solution) -> bool:

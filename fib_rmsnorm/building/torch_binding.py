@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
-from fib_rmsnorm.building.cache import plain_path
+from fib_rmsnorm.building.cache import held, is_intact, plain_path, seal
 from fib_rmsnorm.building.native import LINKED, compiler_flags, find_compilers, host_key
-from fib_rmsnorm.building.shared_builds import held, is_intact, seal
-from fib_rmsnorm.building.source_files import content_key, find_entry, write_sources
+from fib_rmsnorm.building.source_files import content_key, write_sources
 from fib_rmsnorm.schema import Solution
 
 _COMPILED_SUFFIXES = {".cpp", ".cc", ".cxx", ".c", ".cu"}
 
 
-def build_torch_binding(solution: Solution, cache: Path) -> Callable[..., Any]:
-    """Compile with torch.utils.cpp_extension, or reuse an equal build in `cache`, and return the entry point.
-
-    Raises BuildError with the compiler's output, or if the module lacks the entry point.
-    """
-    return find_entry(build_module(solution, cache), solution)
-
-
 def build_module(
     solution: Solution, cache: Path, include_paths: Sequence[Path] = (), libraries: Sequence[Path] = ()
 ) -> ModuleType:
-    """The module of Python that a Solution's sources define, linked with other libraries. Raises BuildError."""
+    """The module of Python that a Solution's sources define, linked with other libraries.
+
+    Compiled with torch.utils.cpp_extension, or reused from `cache`. Raises BuildError with the compiler's output.
+    """
     import torch
 
     flags = compiler_flags(solution) or []

@@ -30,13 +30,14 @@ def command(
     from shlex import join
 
     from fib_rmsnorm.exercises.course import find_exercise
-    from fib_rmsnorm.exercises.exercise import default_folder, is_free, is_set_up, set_up
+    from fib_rmsnorm.exercises.exercise import set_up
     from fib_rmsnorm.exercises.grading import grade
     from fib_rmsnorm.registry.shipped import shipped_registry
     from fib_rmsnorm.reports.text.folding import Folded
 
     exercise = find_exercise(number)
-    target = folder or default_folder(exercise)
+    here = Path()
+    target = folder or (here if exercise.is_set_up(here) else Path(f"exercise-{number}"))
     if not check:
         set_up(exercise, target)
         files, page = [str(file) for file in exercise.files], str(shipped_registry() / exercise.page)
@@ -45,11 +46,9 @@ def command(
         else:
             say(f"Exercise {number}, {exercise.title}, in {target}: {', '.join(files)}", f"What to do: {page}")
         return 0
-    if not is_set_up(exercise, target):
-        # A folder that holds something else stays as it is.
-        where = [str(folder)] if folder and is_free(folder) else []
-        start = join(["fib-rmsnorm", "exercise", str(number), *where])
-        raise InputError(f"{target} does not hold exercise {number}; set it up with: {start}")
+    if not exercise.is_set_up(target):
+        start = join(["fib-rmsnorm", "exercise", str(number), *([str(folder)] if folder else [])])
+        raise InputError(f"{target} holds no {exercise.sheet}, so not exercise {number}; set it up with: {start}")
     tasks = grade(exercise, target)
     earned, points = sum(task.earned for task in tasks), sum(task.points for task in tasks)
     if json:

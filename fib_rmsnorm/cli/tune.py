@@ -57,14 +57,14 @@ def command(
     """Find the fastest launch parameters of a Solution and write the table it reads."""
     chosen = _split_values(values or [])
     from fib_rmsnorm.evaluation.run_config import RunConfig
-    from fib_rmsnorm.machine.capabilities import is_interpreted
+    from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.selection import choose
     from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
     from fib_rmsnorm.schema import Settings
     from fib_rmsnorm.tuning.choosing import collect_timings
-    from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, check_device, read_kept
+    from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, read_kept
     from fib_rmsnorm.tuning.tunable import find_tunables
 
     registry = Registry.find(root)
@@ -81,7 +81,8 @@ def command(
     for tunable in swept:
         tunable.combinations(chosen)  # reports a bad request before anything starts
     place = choose_devices(device)[0]
-    check_device(tunables, place)
+    if reason := reason_to_skip(first.solution, place):
+        raise InputError(f"{first.name}: {reason}")
     interpreted = is_interpreted(first.solution, place)
     if interpreted:  # said before the sweep
         what = f"judged on at most {INTERPRETED_ROWS} rows, not timed; no table will be written"

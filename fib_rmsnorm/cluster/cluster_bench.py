@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
@@ -51,10 +51,6 @@ class ClusterDevices(LocalDevices):
             ) from None
         smallest = min((device.facts.device for device in devices if device.facts), key=lambda each: each.memory_bytes)
         return make_plan(records, self._options.selection, smallest, lambda solution: found[solution.name])
-
-    def tell(self) -> Iterable[Told]:
-        """Which libraries differ between the nodes."""
-        return map(Told, self._pool.describe_differences())
 
     def run(
         self, _: Sequence[Plan], sealer: Sealer, record: Recorder, done: dict[ResultKey, Trace]

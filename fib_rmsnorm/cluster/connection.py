@@ -63,8 +63,12 @@ def connect(address: str) -> Iterator[None]:
         ray._private.worker._worker_logs_enabled = False
         try:
             # Ray has all workers import from the driver's working folder, where a kernel's author may keep a triton.py.
-            with _working_in(folder):
+            before = Path.cwd()
+            os.chdir(folder)
+            try:
                 ray.init(address=address, **_QUIET, **options)
+            finally:
+                os.chdir(before)
         except (ray.exceptions.RayError, OSError, ValueError, RuntimeError) as error:
             first = str(error).strip().splitlines()[0]
             raise InputError(f"--ray {address}: {first}") from None
@@ -85,13 +89,3 @@ def _require_answer(address: str) -> None:
         socket.create_connection((host, int(port)), _ANSWER_S).close()
     except (OSError, OverflowError) as error:
         raise InputError(f"--ray {address}: no Ray cluster answers there: {error}") from None
-
-
-@contextmanager
-def _working_in(folder: str) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +24,6 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler
 from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device, choose_devices
-from fib_rmsnorm.machine.environment import library_versions
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -50,7 +49,6 @@ class NodeFacts:
     """The number that Ray gives the GPU on its node; empty for a CPU."""
     tool: str
     """The version of this tool, with a digest of its sources."""
-    versions: Mapping[str, str]
     gaps: tuple[str, ...]
     """What the sandbox cannot keep a Solution from there."""
     clock: float
@@ -60,8 +58,7 @@ class NodeFacts:
 def describe_node(device: Device) -> NodeFacts:
     """The facts of this process's node."""
     gpu = "" if device.kind == "cpu" else os.environ.get("CUDA_VISIBLE_DEVICES", "0")
-    versions = {name: number for name, number in library_versions().items() if name != _TOOL}
-    return NodeFacts(device, gpu, tool_version(), versions, tuple(find_gaps()), time.time())
+    return NodeFacts(device, gpu, tool_version(), tuple(find_gaps()), time.time())
 
 
 @cache
@@ -89,23 +86,6 @@ def reason_to_refuse(facts: NodeFacts, *, require_sandbox: bool) -> str | None:
     if require_sandbox and facts.gaps:
         return f"--require-sandbox: {'; '.join(facts.gaps)}"
     return None
-
-
-def describe_differences(versions: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """A line for each library whose versions differ, from the versions of each node by its name."""
-    lines = []
-    for library in dict.fromkeys(library for found in versions.values() for library in found):
-        nodes: dict[str, list[str]] = {}
-        for node, found in versions.items():
-            nodes.setdefault(found.get(library, "none"), []).append(node)
-        if len(nodes) > 1:
-            lines.append(f"{library} differs: {'; '.join(f'{one} on {_join(at)}' for one, at in nodes.items())}")
-    return lines
-
-
-def _join(nodes: Iterable[str]) -> str:
-    first, *others = nodes
-    return f"{first} and {len(others)} more" if others else first
 
 
 @dataclass(frozen=True)

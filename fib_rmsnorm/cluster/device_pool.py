@@ -15,7 +15,7 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from fib_rmsnorm.cluster.connection import ClusterOptions
-from fib_rmsnorm.cluster.device_actor import DeviceActor, NodeFacts, describe_differences, reason_to_refuse
+from fib_rmsnorm.cluster.device_actor import DeviceActor, NodeFacts, reason_to_refuse
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.bench import BenchOptions
 from fib_rmsnorm.machine.capabilities import Capability
@@ -133,7 +133,8 @@ class DevicePool:
         if self._models is not None:
             if device.hardware not in self._models:
                 return None
-            if reason := find_unready(device, self._planned):
+            found = find_readiness([device], self._planned)
+            if reason := next((f"{name}: {each.note}" for name, each in found.items() if not each.runs), None):
                 return reason
         self.devices.append(device)
         return None
@@ -179,7 +180,8 @@ class DevicePool:
             there.setdefault(device.hardware, []).append(device)
         listed = ", ".join(f"{model} ({len(devices)})" for model, devices in there.items())
         if not self._cluster.models and len(there) > 1:
-            example = ",".join(map(_name_model, there))
+            known = {model: find_gpu_model(model) for model in there}
+            example = ",".join(each.name.split()[0] if each else model for model, each in known.items())
             raise InputError(
                 f"--ray: the cluster has devices of {len(there)} models: {listed}; name those to bench on, such as:"
                 f" --gpus '{example}'"
@@ -199,10 +201,6 @@ class DevicePool:
         """Have devices that join later be able to run what is planned."""
         self._planned = solutions
 
-    def describe_differences(self) -> list[str]:
-        """A line for each library whose versions differ between devices."""
-        return describe_differences({each.name: each.facts.versions for each in self.devices if each.facts})
-
     def close(self) -> None:
         """End all actors. One that evaluates is killed, and its processes with it."""
         for device in (*self.devices, *self.joining.values()):
@@ -211,11 +209,6 @@ class DevicePool:
 
 def _living_nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
-
-
-def _name_model(hardware: str) -> str:
-    known = find_gpu_model(hardware)
-    return known.name.split()[0] if known else hardware
 
 
 def _matches(part: str, model: str) -> bool:
@@ -235,12 +228,6 @@ def find_readiness(devices: Sequence[PooledDevice], solutions: Sequence[Solution
             elif found[solution.name].runs and not capability.runs:
                 found[solution.name] = Capability(capability.ability, f"on {device.name}: {capability.note}")
     return found
-
-
-def find_unready(device: PooledDevice, solutions: Sequence[Solution]) -> str | None:
-    """Why a device cannot run one of the Solutions; None if it can run all."""
-    found = find_readiness([device], solutions)
-    return next((f"{name}: {each.note}" for name, each in found.items() if not each.runs), None)
 
 
 def has_not_started(error: RayError) -> bool:

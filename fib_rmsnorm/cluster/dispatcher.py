@@ -177,7 +177,13 @@ class Dispatcher:
             del self._races[answer]
             yield from self._lose(race, describe_error(error))
         else:
-            yield from self._pass_on(race, event)
+            if not isinstance(event, Evaluated):
+                yield event
+                return
+            solution = next(each for each in race.group.solutions if each.name == event.trace.solution)
+            key = self._key(race.device.hardware, race.group, solution)
+            if key not in self._recorded:
+                yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
 
     def _doubt(self, race: _Race) -> None:
         self._doubted[race.device.actor.answer.remote()] = race
@@ -194,15 +200,6 @@ class Dispatcher:
         else:
             yield from self._lose(race, "its connection broke")
 
-    def _pass_on(self, race: _Race, event: Event) -> Generator[Event]:
-        if not isinstance(event, Evaluated):
-            yield event
-            return
-        solution = next(each for each in race.group.solutions if each.name == event.trace.solution)
-        key = self._key(race.device.hardware, race.group, solution)
-        if key not in self._recorded:
-            yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
-
     def _lose(self, race: _Race, why: str) -> Generator[Event | Told]:
         """Give a lost device's Workload to another, unless it has ended several."""
         device, group = race.device, race.group
@@ -212,7 +209,8 @@ class Dispatcher:
         self._losses[key] += not is_lost
         if (losses := self._losses[key]) < _MOST_LOSSES:
             self._queues[device.hardware].put_back(device.number, group)
-            yield Told(f"{what} while it evaluated {self._name(group)}, which another device evaluates again")
+            named = f"{group.definition.name} at {self._titles[group.definition.name][group.workload.uuid]}"
+            yield Told(f"{what} while it evaluated {named}, which another device evaluates again")
         else:
             yield self._skip(group, f"not judged: {losses} devices failed while they evaluated it; the last: {why}")
 
@@ -239,6 +237,3 @@ class Dispatcher:
 
     def _skip(self, group: Group, reason: str) -> Skip:
         return Skip(group.definition.name, None, reason, group.workload, is_failure=True)
-
-    def _name(self, group: Group) -> str:
-        return f"{group.definition.name} at {self._titles[group.definition.name][group.workload.uuid]}"

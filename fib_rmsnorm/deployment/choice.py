@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,8 +15,8 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from fib_rmsnorm.deployment.kernels import SOURCE, BuiltKernel, KernelCache, load_native_calls
-from fib_rmsnorm.deployment.winner_table import Candidate, DeployedRegistry, MeasuredShape, OperatorWinners, Shape
+from fib_rmsnorm.deployment.kernels import SOURCE, BuiltKernel, build_kernel, first_line, load_native_calls
+from fib_rmsnorm.deployment.winner_table import Candidate, DeployedRegistry, MeasuredShape, Shape
 
 if TYPE_CHECKING:
     import torch
@@ -53,31 +53,38 @@ class KernelChoice:
         return next((each for each in candidates if self.kernel and each.solution == self.kernel.solution), None)
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
         name = self.kernel.solution if self.kernel else "torch"
-        yield f"{name} serves {self.operator or 'this'} on {self.device}: {self.shape}"
+        lines = [f"{name} serves {self.operator or 'this'} on {self.device}: {self.shape}"]
         trace = self.trace
         if trace is not None and self.near is not None:
             nearest = "" if self.near.shape == self.shape else ", the nearest shape measured"
-            yield f"{trace.latency_us:.3g} us at {self.near.shape}{nearest}: {trace.trace}"
+            lines.append(f"{trace.latency_us:.3g} us at {self.near.shape}{nearest}: {trace.trace}")
             if self.near.faster_elsewhere:
-                yield f"faster there, but of another author: {self.near.faster_elsewhere}"
+                lines.append(f"faster there, but of another author: {self.near.faster_elsewhere}")
         elif self.kernel is not None:
-            yield "no Trace of it on this device"
+            lines.append("no Trace of it on this device")
         if self.kernel is not None and self.kernel.language == "cpp":
-            yield "in a compiled model torch's compiler computes it, joined with the loops around it"
-        yield from self.passed_over
+            lines.append("in a compiled model torch's compiler computes it, joined with the loops around it")
+        return "\n".join([*lines, *self.passed_over])
 
 
 class Deployment:
-    """The registry that serves this process, and its kernels."""
+    """A registry that serves models, the shipped one by default, and its kernels."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path | None = None) -> None:
         self._lock = RLock()
-        self._registry: DeployedRegistry | None = None
-        self._kernels = KernelCache()
+        self.use(root)
+
+    def use(self, root: Path | None) -> None:
+        """Take kernels from another registry, or, for None, from the shipped one; forget those that were built.
+
+        Raises InputError if it is not a registry, or if `fib-rmsnorm deploy` has not run there.
+        """
+        registry = None if root is None else DeployedRegistry.at(root)
+        with self._lock:
+            self._registry = registry
+            self._kernels: dict[tuple[str, torch.device], BuiltKernel | str] = {}
+            self._told: set[str] = set()
 
     @property
     def registry(self) -> DeployedRegistry:
@@ -87,12 +94,6 @@ class Deployment:
                 self._registry = DeployedRegistry.shipped()
             return self._registry
 
-    def use(self, root: Path | None) -> None:
-        """Take kernels from another registry, or, for None, from the shipped one; forget those that were built."""
-        with self._lock:
-            self._registry = None if root is None else DeployedRegistry.at(root)
-            self._kernels.forget()
-
     def choose(
         self, operator: str, shape: Shape, device: torch.device, refusals: Mapping[str, str] = NO_REFUSALS
     ) -> KernelChoice:
@@ -101,17 +102,32 @@ class Deployment:
         `refusals` says, by Solution, why it did not take a call of this shape.
         """
         name = model_of(device)
-        ranked = self.registry.table.find(operator, device.type, name, shape)
+        near, solutions = self.registry.table.find(operator, device.type, name, shape)
         passed_over: list[str] = []
-        for solution in map(self.registry.solution, ranked.solutions):
+        for solution in map(self.registry.solution, solutions):
             refusal = refusals.get(solution.name) or _refuse(operator, shape, solution)
-            kernel = refusal or self._kernels.build(solution, device)
+            kernel = refusal or self.build(solution, device)
             if isinstance(kernel, BuiltKernel):
-                return KernelChoice(operator, shape, name, kernel, ranked.near, tuple(passed_over))
+                return KernelChoice(operator, shape, name, kernel, near, tuple(passed_over))
             passed_over.append(f"{solution.name}: {kernel}")
-        if not ranked.solutions:
+        if not solutions:
             passed_over.append(f"the registry has no {operator} that may serve on {device.type}")
-        return KernelChoice(operator, shape, name, None, ranked.near, tuple(passed_over))
+        return KernelChoice(operator, shape, name, None, near, tuple(passed_over))
+
+    def build(self, solution: Solution, device: torch.device) -> BuiltKernel | str:
+        """The kernel of a Solution, built if it is not yet; or why it cannot be. A reason is told in one warning."""
+        key = solution.name, device
+        with self._lock:
+            if key not in self._kernels:
+                try:
+                    self._kernels[key] = build_kernel(solution, device)
+                except Exception as error:  # whatever is wrong with a compiler or a library, torch computes the same
+                    self._kernels[key] = reason = first_line(error)
+                    if reason not in self._told:
+                        self._told.add(reason)
+                        said = f"{solution.name} cannot be built here, so another kernel or torch serves: {reason}"
+                        warnings.warn(said, stacklevel=3)
+            return self._kernels[key]
 
 
 def _refuse(operator: str, shape: Shape, solution: Solution) -> str | None:
@@ -157,30 +173,17 @@ def build_all(root: Path) -> Iterator[BuildOutcome]:
     """
     import torch
 
-    registry, kernels = DeployedRegistry.at(root), KernelCache()
-    models = {
-        model_of(device): device for device in (torch.device("cuda", i) for i in range(torch.cuda.device_count()))
-    }
-    for device in (torch.device("cpu"), *models.values()):
-        for name in _list_first(registry.table.operators.values(), device.type, model_of(device)):
-            started = perf_counter()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the outcome tells it
-                built = kernels.build(registry.solution(name), device)
-            error = None if isinstance(built, BuiltKernel) else built
-            yield BuildOutcome(name, str(device), perf_counter() - started, error)
-    started = perf_counter()
+    deployment = Deployment(root)
+    gpus = (torch.device("cuda", index) for index in range(torch.cuda.device_count()))
+    devices = {model_of(each): each for each in (torch.device("cpu"), *gpus)}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # the outcome tells it
+        for model, device in devices.items():
+            for name in deployment.registry.table.list_first(device.type, model):
+                started = perf_counter()
+                built = deployment.build(deployment.registry.solution(name), device)
+                error = built if isinstance(built, str) else None
+                yield BuildOutcome(name, str(device), perf_counter() - started, error)
+        started = perf_counter()
         module = load_native_calls()
-    yield BuildOutcome(SOURCE, "cpu", perf_counter() - started, module if isinstance(module, str) else None)
-
-
-def _list_first(operators: Iterable[OperatorWinners], kind: str, model: str) -> list[str]:
-    """The Solutions that come first on a measured shape, or where nothing was measured."""
-    names: dict[str, None] = {}
-    for winners in operators:
-        measured = winners.measured.get(model)
-        first = [each.candidates[0].solution for each in measured] if measured else winners.unmeasured.get(kind, ())[:1]
-        names.update(dict.fromkeys(first))
-    return list(names)
+        yield BuildOutcome(SOURCE, "cpu", perf_counter() - started, module if isinstance(module, str) else None)

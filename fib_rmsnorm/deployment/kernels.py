@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from threading import Lock, RLock
+from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -38,48 +38,13 @@ class BuiltKernel:
     """Whether it is C++ or CUDA, checks its tensors and launches on the device of x, whichever is current."""
 
 
-class KernelCache:
-    """The kernels of this process, and the reasons why others cannot be built here."""
-
-    def __init__(self) -> None:
-        self._lock = RLock()
-        self._found: dict[tuple[str, str], BuiltKernel | str] = {}
-        self._told: set[str] = set()
-
-    def build(self, solution: Solution, device: torch.device) -> BuiltKernel | str:
-        """The kernel of a Solution, built if it is not yet; or why it cannot be. A reason is told in one warning."""
-        key = solution.name, str(device)
-        found = self._found.get(key)
-        if found is None:
-            with self._lock:
-                found = self._found.get(key) or _try_build(solution, device)
-                self._found[key] = found
-                if isinstance(found, str):
-                    self._tell(solution, found)
-        return found
-
-    def forget(self) -> None:
-        """Forget all kernels, and what could not be built: the next use builds it again."""
-        with self._lock:
-            self._found.clear()
-            self._told.clear()
-
-    def _tell(self, solution: Solution, reason: str) -> None:
-        if reason not in self._told:
-            self._told.add(reason)
-            warnings.warn(
-                f"{solution.name} cannot be built here, so another kernel or torch serves: {reason}", stacklevel=3
-            )
+def first_line(error: Exception) -> str:
+    """What an error says first, or its name."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def _try_build(solution: Solution, device: torch.device) -> BuiltKernel | str:
-    try:
-        return _build(solution, device)
-    except Exception as error:  # whatever is wrong with a compiler or a library, torch computes the same
-        return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-def _build(solution: Solution, device: torch.device) -> BuiltKernel:
+def build_kernel(solution: Solution, device: torch.device) -> BuiltKernel:
+    """Build a Solution for a device, or load it from the cache. Raises an error of many kinds if it cannot be."""
     from fib_rmsnorm.building import build_entry
     from fib_rmsnorm.building.cache import solution_cache
     from fib_rmsnorm.errors import EnvironmentMissingError
@@ -126,14 +91,14 @@ def load_native_calls() -> ModuleType | str:
 def _try_build_native_calls() -> ModuleType | str:
     try:
         return _build_native_calls()
-    except Exception as error:  # whatever is wrong with a compiler, Python calls kernels too
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        warnings.warn(f"{SOURCE} cannot be built here, so calls of norms take longer: {reason}", stacklevel=2)
+    except Exception as error:  # whatever is wrong with a compiler, torch computes the same
+        reason = first_line(error)
+        warnings.warn(f"{SOURCE} cannot be built here, so torch serves: {reason}", stacklevel=2)
         return reason
 
 
 def _build_native_calls() -> ModuleType:
-    import tvm_ffi.libinfo
+    from tvm_ffi import libinfo
 
     from fib_rmsnorm.building.cache import solution_cache
     from fib_rmsnorm.building.torch_binding import build_module
@@ -156,7 +121,5 @@ def _build_native_calls() -> ModuleType:
             for path in (SOURCE, *_HEADERS)
         ],
     )
-    tvm_ffi_files = tvm_ffi.libinfo
-    include_paths = [Path(tvm_ffi_files.find_include_path()), Path(tvm_ffi_files.find_dlpack_include_path())]
-    libraries = [Path(tvm_ffi_files.find_libtvm_ffi())]
-    return build_module(solution, solution_cache(solution), include_paths, libraries)
+    includes = [Path(libinfo.find_include_path()), Path(libinfo.find_dlpack_include_path())]
+    return build_module(solution, solution_cache(solution), includes, [Path(libinfo.find_libtvm_ffi())])

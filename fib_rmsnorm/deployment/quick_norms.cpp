@@ -38,6 +38,14 @@ bool is_unobserved(c10::DispatchKeySet keys) {
 
 PyObject* leave_to_others() { Py_RETURN_NONE; }
 
+const Tensor* given(PyObject* tensor) { return tensor == Py_None ? nullptr : &THPVariable_Unpack(tensor); }
+
+PyObject* wrap_outputs(const NormOutputs& made) {
+  if (!made.new_residual.defined()) return THPVariable_Wrap(made.out);
+  const Owned out(THPVariable_Wrap(made.out)), new_residual(THPVariable_Wrap(made.new_residual));
+  return PyTuple_Pack(2, out.object, new_residual.object);
+}
+
 // (convention, x, residual, weight, bias, eps) -> out, or out and the new residual
 PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   HANDLE_TH_ERRORS
@@ -46,10 +54,9 @@ PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   std::array<const Tensor*, 4> tensors{};
   c10::DispatchKeySet keys;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    PyObject* given = arguments[i + 1];
-    if (given == Py_None) continue;
-    if (!THPVariable_CheckExact(given)) return leave_to_others();
-    tensors[i] = &THPVariable_Unpack(given);
+    if (arguments[i + 1] == Py_None) continue;
+    if (!THPVariable_CheckExact(arguments[i + 1])) return leave_to_others();
+    tensors[i] = given(arguments[i + 1]);
     keys = keys | tensors[i]->key_set();
     if (tensors[i]->_fw_grad(0).defined()) return leave_to_others();
   }
@@ -64,14 +71,24 @@ PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   NormOutputs made = run_known(convention, {*x, residual, weight, bias, eps});
   if (!made.out.defined()) return leave_to_others();
   if (is_asked({x, residual, weight, bias})) {
-    const auto given = [](const Tensor* tensor) { return tensor != nullptr ? MaybeTensor(*tensor) : std::nullopt; };
+    const auto known = [](const Tensor* tensor) { return tensor != nullptr ? MaybeTensor(*tensor) : std::nullopt; };
     const auto kept =
-        NormNode::apply(*x, given(residual), given(weight), given(bias), DoneNorm{made, eps, forms[convention]});
+        NormNode::apply(*x, known(residual), known(weight), known(bias), DoneNorm{made, eps, forms[convention]});
     made = {kept[0], residual != nullptr ? kept[1] : Tensor()};
   }
-  if (residual == nullptr) return THPVariable_Wrap(made.out);
-  const Owned out(THPVariable_Wrap(made.out)), new_residual(THPVariable_Wrap(made.new_residual));
-  return PyTuple_Pack(2, out.object, new_residual.object);
+  return wrap_outputs(made);
+  END_HANDLE_TH_ERRORS
+}
+
+// The same for a call that the operators have already shown to whatever observes it.
+PyObject* normalize(PyObject*, PyObject* arguments) {
+  HANDLE_TH_ERRORS
+  PyObject *name, *x, *residual, *weight, *bias;
+  double eps;
+  if (!PyArg_ParseTuple(arguments, "OOOOOd", &name, &x, &residual, &weight, &bias, &eps)) return nullptr;
+  const NormOutputs made =
+      run_known(find_convention(name), {*given(x), given(residual), given(weight), given(bias), eps});
+  return made.out.defined() ? wrap_outputs(made) : leave_to_others();
   END_HANDLE_TH_ERRORS
 }
 
@@ -116,7 +133,6 @@ PyObject* differentiate(PyObject*, PyObject* arguments) {
   int has_bias;
   double eps;
   if (!PyArg_ParseTuple(arguments, "OOOOOpd", &name, &dy, &above, &x, &weight, &has_bias, &eps)) return nullptr;
-  const auto given = [](PyObject* tensor) { return tensor == Py_None ? nullptr : &THPVariable_Unpack(tensor); };
   const Gradients made =
       run_known_gradient(find_convention(name), *given(dy), given(above), *given(x), given(weight), has_bias != 0, eps);
   if (!made.x.defined()) return leave_to_others();
@@ -143,6 +159,7 @@ PyObject* connect(PyObject*, PyObject* arguments) {
 
 PyMethodDef methods[] = {
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run)), METH_FASTCALL, nullptr},
+    {"normalize", normalize, METH_VARARGS, nullptr},
     {"differentiate", differentiate, METH_VARARGS, nullptr},
     {"remember", remember, METH_VARARGS, nullptr},
     {"forget", forget, METH_NOARGS, nullptr},

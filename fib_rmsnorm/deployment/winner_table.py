@@ -45,10 +45,8 @@ class Shape(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """`8 rows of 4096 in float16`, and the weight's dtype if it is another."""
-        weight = self.weight_dtype if self.weight_dtype not in (None, self.dtype) else ""
-        return f"{self.rows} row{'s' * (self.rows != 1)} of {self.hidden} in {self.dtype}" + (
-            f" with a weight in {weight}" if weight else ""
-        )
+        weight = "" if self.weight_dtype in (None, self.dtype) else f" with a weight in {self.weight_dtype}"
+        return f"{self.rows} row{'s' * (self.rows != 1)} of {self.hidden} in {self.dtype}{weight}"
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -87,23 +85,27 @@ class WinnerTable(msgspec.Struct, frozen=True):
     authors: tuple[str, ...]
     operators: dict[str, OperatorWinners]
 
-    def find(self, operator: str, device_kind: str, device: str, shape: Shape) -> Ranked:
-        """The Solutions for a shape, best first: those of the nearest measured shape, then those never measured."""
+    def find(
+        self, operator: str, device_kind: str, device: str, shape: Shape
+    ) -> tuple[MeasuredShape | None, tuple[str, ...]]:
+        """The Solutions for a shape, best first: those of the nearest measured shape, then those never measured.
+
+        With the measured shape that they were taken from; None if nothing was measured on the device.
+        """
         winners = self.operators.get(operator)
         if winners is None:
-            return Ranked(None, ())
+            return None, ()
         near = min(winners.measured.get(device, ()), key=lambda each: shape.distance(each.shape), default=None)
         measured = [each.solution for each in near.candidates] if near else []
-        others = winners.unmeasured.get(device_kind, ())
-        return Ranked(near, tuple(dict.fromkeys([*measured, *others])))
+        return near, tuple(dict.fromkeys([*measured, *winners.unmeasured.get(device_kind, ())]))
 
-
-class Ranked(msgspec.Struct, frozen=True):
-    """What the table says of a shape."""
-
-    near: MeasuredShape | None
-    """The measured shape that it was taken from; None if nothing was measured on the device."""
-    solutions: tuple[str, ...]
+    def list_first(self, device_kind: str, device: str) -> list[str]:
+        """The Solutions that come first on a measured shape, or where nothing was measured."""
+        found: list[str] = []
+        for winners in self.operators.values():
+            measured = [each.candidates[0].solution for each in winners.measured.get(device, ())]
+            found += measured or winners.unmeasured.get(device_kind, ())[:1]
+        return list(dict.fromkeys(found))
 
 
 def read_table(path: Path) -> WinnerTable:

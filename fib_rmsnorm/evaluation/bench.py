@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -137,7 +137,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Told:
-    """Something that the user should know of a device: it was lost, it is left out, its libraries differ."""
+    """Something that the user should know of a device: it was lost, or it is left out."""
 
     text: str
 
@@ -159,10 +159,6 @@ class LocalDevices:
         """Plans that do not depend on each other, each with the model of every device that shares it."""
         plan = make_plan(records, self._selection, self._devices[0])
         return [(plan, [device.hardware for device in self._devices])]
-
-    def tell(self) -> Iterable[Told]:
-        """What the user should know of the devices before anything runs on them."""
-        return ()
 
     def run(
         self, plans: Sequence[Plan], sealer: Sealer, record: Recorder, done: dict[ResultKey, Trace]
@@ -205,7 +201,6 @@ def bench(
             solutions = {name for plan, _ in planned for name in plan.solutions}
             made = [Made(each.what, each.write()) for each in records.unwritten if each.is_of(definitions, solutions)]
         yield from made
-        yield from there.tell()
         done: dict[ResultKey, Trace] = {}
         for plan, hardware in planned:
             if options.resume:

@@ -4,34 +4,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
 from fib_rmsnorm.analysis.loading import load_traces
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.exercises.exercise import (
-    STAND_IN,
-    STARTERS,
-    TRACES,
-    Exercise,
-    Figures,
-    KernelTask,
-    Question,
-    Task,
-    find_definition,
-)
-from fib_rmsnorm.exercises.kernel_grade import grade_kernels
+from fib_rmsnorm.exercises.exercise import TRACES, Exercise, KernelTask, find_definition
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry.shipped import shipped_registry
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import read_text
-from fib_rmsnorm.schema import Definition, Solution, digest
+from fib_rmsnorm.schema import Check, Definition, Solution, SupportedLanguages, digest
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
 
 _ANSWER = re.compile(r"^\*\*(?P<label>[^*]+):\*\*(?P<text>.*)$", re.MULTILINE)
-_WORD = re.compile(r"[a-z0-9]+")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _TOLERANCE = 0.1
+_ALL_POINTS = 100
+
+
+@dataclass(frozen=True)
+class Task:
+    """A graded part of an exercise."""
+
+    title: str
+    points: int
+    earned: int
+    remarks: tuple[str, ...] = ()
+    """What is missing or wrong, and what to do; or what a grade of all points rests on."""
 
 
 def grade(exercise: Exercise, folder: Path) -> list[Task]:
@@ -39,12 +47,11 @@ def grade(exercise: Exercise, folder: Path) -> list[Task]:
     registry, kind = Registry(folder), choose_devices()[0].kind
     kernels = [each for each in exercise.kernels if each.device in (None, kind)]
     tasks = [_grade_definition(registry, exercise)] if exercise.own_definition else []
-    tasks += grade_kernels(registry, kernels)
+    tasks += _grade_kernels(registry, kernels)
     if exercise.evaluation_points:
-        solutions = list(read_current(registry).by_name.values())
-        found = [_find_own(solutions, folder, each) for each in kernels]
-        tasks += _grade_evaluations(registry, exercise, kernels, found, exercise.batch_sizes[kind])
-    return [*tasks, *_grade_answers(exercise, folder)]
+        tasks += _grade_evaluations(registry, exercise, kernels, exercise.batch_sizes[kind])
+    points = _ALL_POINTS - sum(task.points for task in tasks)
+    return [*tasks, _grade_answers(exercise, folder / exercise.sheet, points)]
 
 
 def _grade_definition(registry: Registry, exercise: Exercise) -> Task:
@@ -69,6 +76,90 @@ def _essence(definition: Definition, part: str) -> dict[str, object]:
     return {name: each.model_dump(exclude={"description"}) for name, each in getattr(definition, part).items()}
 
 
+def _grade_kernels(registry: Registry, kernels: Sequence[KernelTask]) -> list[Task]:
+    """Judge each file as `try --check` does. Raises InputError if the judge cannot judge."""
+    from fib_rmsnorm.evaluation import ROLES
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
+
+    drafts = [_draft(registry, each) for each in kernels]
+    faults = [each if isinstance(each, str) else "" for each in drafts]
+    if not all(faults):
+        with ForkServer(ROLES, {"OMP_WAIT_POLICY": "passive"}) as fork_server:
+            for place, (kernel, draft) in enumerate(zip(kernels, drafts, strict=True)):
+                if not isinstance(draft, str):
+                    faults[place] = _find_fault(fork_server, registry, kernel, draft)
+    return [
+        Task(kernel.title, kernel.points, 0 if fault else kernel.points, (fault,) if fault else ())
+        for kernel, fault in zip(kernels, faults, strict=True)
+    ]
+
+
+def _draft(registry: Registry, kernel: KernelTask) -> Solution | str:
+    """The Solution that the file makes, or why it makes none."""
+    from fib_rmsnorm.registry.sources.draft import draft_solution
+
+    try:
+        draft = draft_solution(registry, registry.root / kernel.file, find_definition(kernel.definition), "run")
+    except InputError as error:
+        return str(error)
+    if draft.spec.language is not SupportedLanguages(kernel.language):
+        return f"{kernel.file} is not in {LANGUAGES[kernel.language].title}, but in {draft.spec.language.value}"
+    spec = draft.spec.model_copy(update={"entry_point": f"{kernel.file}::{kernel.entry}"})
+    (source,) = draft.sources
+    called = source.model_copy(update={"content": source.content + kernel.caller})
+    return draft.model_copy(update={"spec": spec, "sources": [called]})
+
+
+def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask, draft: Solution) -> str:
+    """The first failure; empty if there is none."""
+    from fib_rmsnorm.evaluation.plan import Skip
+    from fib_rmsnorm.evaluation.run_config import RunConfig
+    from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
+    from fib_rmsnorm.schema import Settings
+
+    definition = find_definition(kernel.definition)
+    trial = plan_try(registry, definition, draft, (), choose_devices()[0], is_timed=False)
+    config = RunConfig(Settings(), 60.0, registry.root)
+    with closing(run_try(fork_server, trial, config, timed=False)) as events:
+        for event in events:
+            if isinstance(event, Skip):
+                raise InputError(f"{draft.name} was not judged: {event.reason}")
+            if isinstance(event, Check) and not event.passed:
+                first = next(iter(event.log.strip().splitlines()), "")
+                return f"{event.status.value} at batch={event.workload.axes['batch']}: {first}"
+    return ""
+
+
+def _grade_evaluations(
+    registry: Registry, exercise: Exercise, kernels: Sequence[KernelTask], batch_sizes: tuple[int, ...]
+) -> list[Task]:
+    """Whether each kernel is a Solution, and at how many batch sizes the bench evaluated it as it is: two tasks."""
+    solutions = list(read_current(registry).by_name.values())
+    file, share = registry.root / TRACES, exercise.evaluation_points
+    records = load_traces([file], registry.root, warn=lambda _: None).records if file.exists() else []
+    made, earned, remarks, faults = 0, 0, [], []
+    bench, beside = f"fib-rmsnorm bench --output {TRACES}", ""
+    if exercise.against:
+        bench = f"fib-rmsnorm bench --output {TRACES} --against '{exercise.against}'"
+        beside = ", beside torch,"
+    for kernel in kernels:
+        solution, remark = _find_own(solutions, registry.root, kernel)
+        remarks.append(remark)
+        made += share * (solution is not None)
+        evaluated = [each for each in records if solution and _is_of(each, solution)]
+        lacking = {*batch_sizes} - {each.axes.get("batch", 0) for each in _compared(evaluated, exercise.against)}
+        earned += share * (len(batch_sizes) - len(lacking)) // len(batch_sizes)
+        if lacking:
+            where = f"{beside} at batch {', '.join(map(str, sorted(lacking)))}"
+            run = f"{bench} --batch-sizes {','.join(map(str, batch_sizes))}"
+            faults.append(f"{kernel.title}: {TRACES} has no passed Trace of it as it is{where}; run: {run}")
+    points = share * len(kernels)
+    return [
+        Task("Solutions", points, made, tuple(remarks)),
+        Task("Validation" if exercise.against else "Traces", points, earned, tuple(faults)),
+    ]
+
+
 def _find_own(solutions: Sequence[Solution], folder: Path, kernel: KernelTask) -> tuple[Solution | None, str]:
     """The Solution that was made of a file, and who made it; None and what to do if there is none."""
     own = [
@@ -83,35 +174,8 @@ def _find_own(solutions: Sequence[Solution], folder: Path, kernel: KernelTask) -
             return solution, f"{solution.name} by {solution.author}"
     if own:
         return None, f"{own[0][0].name} holds another version of {kernel.file}: copy it to its folder in solutions/"
-    return None, f"no Solution is made of {kernel.file}; run: {kernel.register}"
-
-
-def _grade_evaluations(
-    registry: Registry,
-    exercise: Exercise,
-    kernels: Sequence[KernelTask],
-    found: Sequence[tuple[Solution | None, str]],
-    batch_sizes: tuple[int, ...],
-) -> list[Task]:
-    """Whether each kernel is a Solution, and at how many batch sizes the bench evaluated it as it is: two tasks."""
-    file, share = registry.root / TRACES, exercise.evaluation_points
-    records = load_traces([file], registry.root, warn=lambda _: None).records if file.exists() else []
-    earned, faults = 0, []
-    for kernel, (solution, _) in zip(kernels, found, strict=True):
-        evaluated = [each for each in records if solution and _is_of(each, solution)]
-        lacking = {*batch_sizes} - {each.axes.get("batch", 0) for each in _compared(evaluated, exercise.against)}
-        earned += share * (len(batch_sizes) - len(lacking)) // len(batch_sizes)
-        if lacking:
-            where = ", beside torch," if exercise.against else ""
-            where += f" at batch {', '.join(map(str, sorted(lacking)))}"
-            bench = f"{exercise.bench} --batch-sizes {','.join(map(str, batch_sizes))}"
-            faults.append(f"{kernel.title}: {TRACES} has no passed Trace of it as it is{where}; run: {bench}")
-    made = share * sum(solution is not None for solution, _ in found)
-    points = share * len(kernels)
-    return [
-        Task("Solutions", points, made, tuple(remark for _, remark in found)),
-        Task("Validation" if exercise.against else "Traces", points, earned, tuple(faults)),
-    ]
+    register = f"fib-rmsnorm register {kernel.file} --name {kernel.solution} --author me"
+    return None, f"no Solution is made of {kernel.file}; run: {register}"
 
 
 def _is_of(record: TraceRecord, solution: Solution) -> bool:
@@ -128,40 +192,29 @@ def _compared(records: Sequence[TraceRecord], against: str) -> list[TraceRecord]
         return []
 
 
-def _grade_answers(exercise: Exercise, folder: Path) -> list[Task]:
-    """Grade the answer sheet by the Traces of the starter's H200."""
-    figures = Figures(STARTERS / exercise.starter / STAND_IN)
-    answers = {
-        found["label"].strip(): found["text"].strip() for found in _ANSWER.finditer(read_text(folder / exercise.sheet))
-    }
-    tasks = []
-    for title, questions in exercise.questions.items():
-        faults = {
-            each.label: find_fault(
-                each, answers.get(each.label), each.right(figures) if callable(each.right) else each.right
-            )
-            for each in questions
-        }
-        remarks = tuple(f"{exercise.sheet}, {label}: {fault}" for label, fault in faults.items() if fault)
-        points = exercise.answer_points
-        tasks.append(Task(title, points * len(questions), points * (len(questions) - len(remarks)), remarks))
-    return tasks
+def _grade_answers(exercise: Exercise, sheet: Path, points: int) -> Task:
+    """Compare the answer sheet with the worked answers of the exercise's page."""
+    right, given = _read_answers(shipped_registry() / exercise.page), _read_answers(sheet)
+    faults = {label: find_fault(given.get(label), answer) for label, answer in right.items()}
+    remarks = tuple(f"{exercise.sheet}, {label}: {fault}" for label, fault in faults.items() if fault)
+    return Task("Answers", points, points * (len(right) - len(remarks)) // len(right), remarks)
 
 
-def find_fault(question: Question, answer: str | None, right: float | str) -> str:
-    """What is wrong with an answer, in a line; empty if it is right."""
+def _read_answers(file: Path) -> dict[str, str]:
+    return {found["label"].strip(): found["text"].strip() for found in _ANSWER.finditer(read_text(file))}
+
+
+def find_fault(answer: str | None, right: str) -> str:
+    """What is wrong with an answer, in a line; empty if it is the right word, or within 10% of the right number."""
     if answer is None:
         return "this line is missing"
     if answer in ("", "?"):
         return "no answer yet"
-    if isinstance(right, str):
-        words = set(_WORD.findall(answer.lower()))
-        if right not in words:
-            return f"{answer!r} is not right; see: {question.how}"
-        is_one = words.isdisjoint(question.wrong)
-        return "" if is_one else f"{answer!r} names more than one; answer with one word"
+    if not _NUMBER.fullmatch(right):
+        words = re.findall(r"\w+", answer.lower())
+        return "" if words == [right] else f"{answer!r} is not right; answer with one word"
     number = _NUMBER.search(answer.replace(",", ""))
     if number is None:
         return f"{answer!r} has no number"
-    is_near = abs(float(number[0]) - right) <= _TOLERANCE * abs(right)
-    return "" if is_near else f"{answer!r} is not within 10% of what is right; see: {question.how}"
+    is_near = abs(float(number[0]) - float(right)) <= _TOLERANCE * float(right)
+    return "" if is_near else f"{answer!r} is not within 10% of what is right; the page says how to find it"

@@ -1,7 +1,8 @@
 """The norms as operators of torch (`torch.ops.fib_rmsnorm`): for autograd, modes, compilers and exporters.
 
-Each remembers its kernel in C++ (`deployment/quick_norms.cpp`), if that compiles. From then on C++ serves calls like
-that one, by `quick_norm` without torch's dispatcher, and by the same operators with their autograd in C++.
+A norm has two routes. C++ (`deployment/quick_norms.cpp`) calls the registry's kernel, which Python finds and has C++
+remember: calls like that one it serves alone, by `quick_norm` without torch's dispatcher, and by the same operators.
+Where no kernel serves, or C++ does not compile, torch computes the formula.
 """
 
 from __future__ import annotations
@@ -14,23 +15,9 @@ import torch
 from torch import Tensor
 
 from fib_rmsnorm.deployment.kernels import load_native_calls
-from fib_rmsnorm.functional.formulas import (
-    CONVENTIONS,
-    FORMS,
-    Gradients,
-    compute_dtype,
-    differentiate,
-    rounds_sum,
-)
-from fib_rmsnorm.functional.kernel_calls import (
-    MOST_CHOICES,
-    ChosenKernel,
-    find_chosen,
-    find_gradient,
-    pass_over,
-    run_add_norm,
-    run_norm,
-)
+from fib_rmsnorm.functional import formulas
+from fib_rmsnorm.functional.formulas import CONVENTIONS, FORMS, Gradients, compute_dtype, differentiate, rounds_sum
+from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, ChosenKernel, find_chosen, find_gradient, pass_over
 
 TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
@@ -54,17 +41,17 @@ What more than autograd must see, it leaves to the operators.
 
 
 def run_and_remember(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Tensor:
-    """The norm; for further calls like this one its kernel is remembered."""
-    _remember_norm(form, x, None, weight, bias)
-    return run_norm(form, x, weight, bias, eps)
+    """The norm over the last dimension of x: any leading dimensions, strides and alignment."""
+    found: Tensor | None = _run_by_kernel(x, None, weight, bias, eps, form)
+    return formulas.normalize_fusibly(form, x, weight, bias, eps) if found is None else found
 
 
 def run_and_remember_add(
     x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
 ) -> tuple[Tensor, Tensor]:
-    """The norm of x + residual and the sum; for further calls like this one their kernel is remembered."""
-    _remember_norm(form, x, residual, weight, bias)
-    return run_add_norm(form, x, residual, weight, bias, eps)
+    """The norm of x + residual, and the sum."""
+    found: tuple[Tensor, Tensor] | None = _run_by_kernel(x, residual, weight, bias, eps, form)
+    return formulas.add_and_normalize_fusibly(form, x, residual, weight, bias, eps) if found is None else found
 
 
 def run_and_remember_backward(
@@ -90,15 +77,24 @@ def forget_quick_calls() -> None:
         _native.forget()
 
 
-def _remember_norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None) -> None:
+def _run_by_kernel(
+    x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
+) -> Any:
+    """What C++ returns for the call; None if torch is to serve. Further calls like this one it serves alone."""
     if x.numel() == 0 or form not in FORMS:
-        return
+        return None
     chosen = find_chosen(form, x, weight, bias, residual)
     adds_before = chosen.entry is None and residual is not None and rounds_sum(form, x.dtype)
-    if adds_before:
+    if adds_before:  # the sum is all that the norm needs
         chosen = find_chosen(form, x, weight, bias, None)
     extra = _BIAS * (bias is not None) | _RESIDUAL * (residual is not None)
-    _remember(form, x, weight, chosen, extra, adds_before=adds_before)
+    while (native := _remember(form, x, weight, chosen, extra, adds_before=adds_before)) is not None:
+        tensors = (None if each is None else each.contiguous().resolve_neg() for each in (x, residual, weight, bias))
+        found = native.normalize(CONVENTION_OF[form], *tensors, eps)
+        if found is not None:
+            return found
+        chosen = pass_over(chosen, "refused the call")
+    return None
 
 
 def _remember(
@@ -145,15 +141,12 @@ add_norm = torch.ops.fib_rmsnorm.add_norm
 norm_backward = torch.ops.fib_rmsnorm.norm_backward
 
 
-def _fake_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Tensor:
+def _fake_norm(x: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _fake_add_norm(
-    x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
-) -> tuple[Tensor, Tensor]:
-    dense = torch.contiguous_format
-    return torch.empty_like(x, memory_format=dense), torch.empty_like(residual, memory_format=dense)
+def _fake_add_norm(x: Tensor, residual: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return _fake_norm(x), _fake_norm(residual)
 
 
 def _fake_norm_backward(
@@ -168,49 +161,30 @@ def _fake_norm_backward(
     )
 
 
-def _keep_norm(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    x, weight, bias, ctx.eps, ctx.form = inputs
-    ctx.save_for_backward(x, weight)
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor | tuple[Tensor, Tensor]) -> None:
+    x, *_, weight, bias, ctx.eps, ctx.form = inputs
+    ctx.save_for_backward(x if isinstance(output, Tensor) else output[1], weight)
     ctx.bias_dtype = None if bias is None else bias.dtype
 
 
-def _differentiate_norm(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-    x, weight = ctx.saved_tensors
-    dx, dweight, dbias = norm_backward(dy, None, x, weight, ctx.bias_dtype is not None, ctx.eps, ctx.form)
-    return dx, _or_none(dweight, weight), _as_bias(dbias, ctx.bias_dtype), None, None
-
-
-def _keep_add_norm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    _, residual, weight, bias, ctx.eps, ctx.form = inputs
-    ctx.save_for_backward(output[1], weight)
-    ctx.residual_dtype = residual.dtype
-    ctx.bias_dtype = None if bias is None else bias.dtype
-
-
-def _differentiate_add_norm(ctx: Any, dy: Tensor, dnew_residual: Tensor) -> tuple[Any, ...]:
-    total, weight = ctx.saved_tensors
+def _differentiate(ctx: Any, dy: Tensor, dnew_residual: Tensor | None = None) -> tuple[Any, ...]:
+    """The gradients of the operator's arguments: of x, perhaps of the residual, of the weight and the bias."""
+    normalized, weight = ctx.saved_tensors
     has_bias = ctx.bias_dtype is not None
-    dx, dweight, dbias = norm_backward(dy, dnew_residual, total, weight, has_bias, ctx.eps, ctx.form)
-    return dx, dx, _or_none(dweight, weight), _as_bias(dbias, ctx.bias_dtype), None, None
+    dx, dweight, dbias = norm_backward(dy, dnew_residual, normalized, weight, has_bias, ctx.eps, ctx.form)
+    of_rows = (dx,) if dnew_residual is None else (dx, dx)
+    return *of_rows, None if weight is None else dweight, dbias.to(ctx.bias_dtype) if has_bias else None, None, None
 
 
 def _refuse(ctx: Any, *gradients: Tensor) -> None:
     raise RuntimeError(TWICE)
 
 
-def _or_none(gradient: Tensor, of: Tensor | None) -> Tensor | None:
-    return None if of is None else gradient
-
-
-def _as_bias(gradient: Tensor, dtype: torch.dtype | None) -> Tensor | None:
-    return None if dtype is None else gradient.to(dtype)
-
-
-for _name, _run, _fake, _differentiate, _keep in (
-    ("norm", run_and_remember, _fake_norm, _differentiate_norm, _keep_norm),
-    ("add_norm", run_and_remember_add, _fake_add_norm, _differentiate_add_norm, _keep_add_norm),
+for _name, _run, _fake, _backward, _setup in (
+    ("norm", run_and_remember, _fake_norm, _differentiate, _keep),
+    ("add_norm", run_and_remember_add, _fake_add_norm, _differentiate, _keep),
     ("norm_backward", run_and_remember_backward, _fake_norm_backward, _refuse, None),
 ):
     _library.impl(_name, _run, "CompositeExplicitAutograd")
     _torch_library.register_fake(f"fib_rmsnorm::{_name}", _fake, lib=_library)
-    _torch_library.register_autograd(f"fib_rmsnorm::{_name}", _differentiate, setup_context=_keep, lib=_library)
+    _torch_library.register_autograd(f"fib_rmsnorm::{_name}", _backward, setup_context=_setup, lib=_library)

@@ -53,20 +53,18 @@ def find_form(convention: str) -> str:
 
 def normalize(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """The norm over the last dimension of x, in x's dtype."""
-    wide = x.to(compute_dtype(x.dtype))
-    return _finish(FORMS[form], wide, weight, bias, eps, x.dtype)
+    return normalize_wide(form, x.to(compute_dtype(x.dtype)), weight, bias, eps, x.dtype)
 
 
 def add_and_normalize(
     form: str, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
     """The norm of x + residual, and the sum in the residual's dtype."""
-    traits = FORMS[form]
     wide = compute_dtype(x.dtype)
     total = x.to(wide) + residual.to(wide)
     new_residual = total.to(residual.dtype)
-    normalized = new_residual.to(wide) if traits.rounds_first else total
-    return _finish(traits, normalized, weight, bias, eps, x.dtype), new_residual
+    normalized = new_residual.to(wide) if FORMS[form].rounds_first else total
+    return normalize_wide(form, normalized, weight, bias, eps, x.dtype), new_residual
 
 
 def normalize_fusibly(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
@@ -121,10 +119,21 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _finish(
-    traits: Form, wide: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, dtype: torch.dtype
+def normalize_wide(
+    form: str,
+    wide: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    dtype: torch.dtype,
+    rstd_factor: float = 1.0,
 ) -> Tensor:
-    normalized, _ = _standardize(traits, wide, eps)
+    """The norm of rows in the dtype of the computation, rounded to `dtype` where the form does.
+
+    `rstd_factor` times rstd is what code gets that adds the squares less exactly.
+    """
+    traits = FORMS[form]
+    normalized, _ = _standardize(traits, wide, eps, rstd_factor)
     if traits.rounds_first:
         normalized = normalized.to(dtype).to(wide.dtype)
     if weight is not None:
@@ -134,11 +143,11 @@ def _finish(
     return normalized.to(dtype)
 
 
-def _standardize(traits: Form, wide: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+def _standardize(traits: Form, wide: Tensor, eps: float, rstd_factor: float = 1.0) -> tuple[Tensor, Tensor]:
     if traits.is_centred:
         wide = wide - wide.mean(-1, keepdim=True)
     rstd = torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
-    return wide * rstd, rstd
+    return wide * (rstd if rstd_factor == 1 else rstd * rstd_factor), rstd
 
 
 def _factor(traits: Form, weight: Tensor, dtype: torch.dtype) -> Tensor:

@@ -70,50 +70,29 @@ def rms_norm_fp8(
     """
     check_parameters(x, weight=weight)
     check_rows(x, residual=residual)
-    found = _quantize_by_kernel(x, weight, scale, eps, residual, dtype) if _may_run(x, weight, residual) else None
-    if found is not None:
-        return found
-    wide, new_residual = x.float(), None
+    most = torch.finfo(dtype).max
+    scales = None if scale is None else torch.as_tensor(scale, dtype=torch.float32, device=x.device)
+    if _may_run(x, weight, residual):
+        rows = rows_of(x)
+        out, new_residual = torch.empty_like(rows, dtype=dtype), torch.empty_like(rows)
+        by = rows.new_empty(rows.shape[0], dtype=torch.float32) if scales is None else scales
+        operator = f"{'fused_add_' * (residual is not None)}rmsnorm_fp8{'_per_row' * (scale is None)}"
+        given = [rows, *([] if residual is None else [rows_of(residual)]), weight.contiguous()]
+        outputs = [out, *([] if residual is None else [new_residual]), *([by] if scale is None else [])]
+        if run_kernel(find_for(operator, x, weight), *given, *([] if scale is None else [scale]), eps, *outputs):
+            by = by.view(x.shape[:-1]) if scale is None else by
+            return Quantized(out.view(x.shape), by, None if residual is None else new_residual.view(x.shape))
+    wide, total = x.float(), None
     if residual is not None:
-        new_residual = add_and_normalize("rmsnorm", x, residual, weight, None, eps)[1]
+        total = add_and_normalize("rmsnorm", x, residual, weight, None, eps)[1]
         wide = wide + residual.float()
     normalized = normalize("rmsnorm", wide, weight, None, eps)
-    most = torch.finfo(dtype).max
-    if scale is None:
-        by = (normalized.abs().amax(-1) / most).clamp(min=LEAST_SCALE / most)
-        divided = normalized / by.unsqueeze(-1)
+    if scales is None:
+        scales = (normalized.abs().amax(-1) / most).clamp(min=LEAST_SCALE / most)
+        divided = normalized / scales.unsqueeze(-1)
     else:
-        by = _as_tensor(scale, x)
-        divided = normalized / by
-    return Quantized(divided.clamp(-most, most).to(dtype), by, new_residual)
-
-
-def _quantize_by_kernel(
-    x: Tensor,
-    weight: Tensor,
-    scale: float | Tensor | None,
-    eps: float,
-    residual: Tensor | None,
-    dtype: torch.dtype,
-) -> Quantized | None:
-    """By the registry's kernel; None if none takes the call."""
-    rows = rows_of(x)
-    out = torch.empty_like(rows, dtype=dtype)
-    new_residual = None if residual is None else torch.empty_like(rows)
-    added = [] if residual is None else [rows_of(residual)]
-    outputs: list[Any] = [out] if new_residual is None else [out, new_residual]
-    given: list[Any] = [] if scale is None else [scale]
-    by = rows.new_empty(rows.shape[0], dtype=torch.float32) if scale is None else _as_tensor(scale, x)
-    operator = f"{'fused_add_' if added else ''}rmsnorm_fp8{'_per_row' if scale is None else ''}"
-    outputs += [by] if scale is None else []
-    if not run_kernel(find_for(operator, x, weight), rows, *added, weight.contiguous(), *given, eps, *outputs):
-        return None
-    by = by.view(x.shape[:-1]) if scale is None else by
-    return Quantized(out.view(x.shape), by, None if new_residual is None else new_residual.view(x.shape))
-
-
-def _as_tensor(scale: float | Tensor, x: Tensor) -> Tensor:
-    return scale if isinstance(scale, Tensor) else torch.tensor(scale, dtype=torch.float32, device=x.device)
+        divided = normalized / scales
+    return Quantized(divided.clamp(-most, most).to(dtype), scales, total)
 
 
 def _normalize_wide(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -78,7 +78,8 @@ def rms_norm(
     check_parameters(x, weight=weight, bias=bias)
     check_rows(x, residual=residual)
     if form == "rmsnorm" and IS_RMS_NORM_AUTOCAST and _autocasts(x):
-        x, weight, bias, residual = x.float(), _float(weight), _float(bias), _float(residual)
+        x = x.float()
+        weight, bias, residual = (None if each is None else each.float() for each in (weight, bias, residual))
     normed: Tensor | tuple[Tensor, Tensor] = _norm(form, x, residual, weight, bias, eps)
     return normed
 
@@ -95,7 +96,7 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
             return out
     check_parameters(x, weight=weight, bias=bias)
     if _autocasts(x):
-        x, weight, bias = x.float(), _float(weight), _float(bias)
+        x, weight, bias = x.float(), *(None if each is None else each.float() for each in (weight, bias))
     if weight is None:  # no operator of the registry computes this
         return normalize_fusibly("layernorm", x, None, bias, eps)
     normed: Tensor = _norm("layernorm", x, None, weight, bias, eps)
@@ -176,7 +177,11 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
     has_residual = residual is not None
     given = (x, residual, weight, bias, eps) if has_residual else (x, weight, bias, eps)
     if _is_compiling():
-        if _is_fused(x):
+        # Torch's compiler gets the formula: it joins the norm's loops with those around it. That gains more than a
+        # kernel does, whose call it cannot look into. A program that is exported keeps the operator, as does float64 on
+        # a GPU, where the Inductor of torch 2.11 fails. Up to torch 2.11, whoever compiles sees
+        # torch.compiler.is_exporting() as true, so this reads what it returns.
+        if not torch.compiler._is_exporting_flag and not (x.is_cuda and x.dtype == torch.float64):
             fusible: Any = add_and_normalize_fusibly if has_residual else normalize_fusibly
             return fusible(form, *given)
     elif is_transformed(x, residual, weight, bias):
@@ -186,24 +191,9 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
     return operator(*given, form)
 
 
-def _is_fused(x: Tensor) -> bool:
-    """Whether torch's compiler gets the formula: it joins the norm's loops with those around it.
-
-    That gains more than a kernel does, whose call it cannot look into. A program that is exported keeps the operator,
-    as does float64 on a GPU, where the Inductor of torch 2.11 fails.
-    """
-    # Up to torch 2.11, whoever compiles sees torch.compiler.is_exporting() as true, so this reads what it returns.
-    is_exporting = torch.compiler._is_exporting_flag
-    return not is_exporting and not (x.is_cuda and x.dtype == torch.float64)
-
-
 def _autocasts(x: Tensor) -> bool:
     """Whether autocast has torch's own LayerNorm compute, and return, float32."""
     return x.device.type == "cuda" and x.dtype != torch.float64 and torch.is_autocast_enabled("cuda")
-
-
-def _float(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.float()
 
 
 def default_eps(dtype: torch.dtype) -> float:

@@ -13,7 +13,7 @@ import torch
 
 from fib_rmsnorm.building import BuildError
 from fib_rmsnorm.building.native import build_native
-from fib_rmsnorm.building.python_source import load_python
+from fib_rmsnorm.building.source_files import load_python
 from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
 from fib_rmsnorm.inspection.cuda_launches import record_launches
 from fib_rmsnorm.inspection.disassembly import find_cuobjdump, read_kernels

@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, metadata, version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, get_args
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.languages import LANGUAGES, Ability, Language, Tool
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
 _RANKS: tuple[Ability, ...] = get_args(Ability)
-_US = "fib-rmsnorm"
 # Upstream's datasets name these as well, but no Python package provides them.
 _NO_PACKAGES = ("cublas", "cudnn", "cutlass", "cuda")
 
@@ -139,27 +137,10 @@ def _missing(dependency: str) -> str | None:
     except PackageNotFoundError:
         if needed.name.lower() in _NO_PACKAGES:
             return None
-        return f"{needed.name} is missing; run: {_install(needed, None)}"
+        return f"{needed.name} is missing; run: pip install '{needed}'"
     if needed.specifier.contains(installed, prereleases=True):
         return None
-    return f"{needed.name} {installed} does not satisfy {needed.specifier}; run: {_install(needed, installed)}"
-
-
-def _install(needed: Requirement, installed: str | None) -> str:
-    """The command that installs a package: one of our extras if it provides the package, else the package itself."""
-    try:
-        ours = metadata(_US)
-    except PackageNotFoundError:  # a checkout that is not installed
-        return f"pip install '{needed}'"
-    for extra in ours.get_all("Provides-Extra") or ():
-        for offered in map(Requirement, ours.get_all("Requires-Dist") or ()):
-            is_of_extra = (
-                offered.marker and "extra" in str(offered.marker) and offered.marker.evaluate({"extra": extra})
-            )
-            brings = installed is None or not offered.specifier.contains(installed, prereleases=True)
-            if is_of_extra and brings and canonicalize_name(offered.name) == canonicalize_name(needed.name):
-                return f"pip install '{_US}[{extra}]'"
-    return f"pip install '{needed}'"
+    return f"{needed.name} {installed} does not satisfy {needed.specifier}; run: pip install '{needed}'"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import median
@@ -56,6 +56,7 @@ class _Load:
     busy_s: float
     """Busy time of the cores that this process may use, including what a hypervisor took of them."""
     ours_s: float
+    """CPU seconds of this process and its descendants, with those that have ended."""
     at_s: float
 
 
@@ -83,16 +84,12 @@ def _read_load() -> _Load | None:
     with suppress(OSError, psutil.Error, IndexError):  # IndexError: a container that hides cores
         cores = psutil.cpu_times(percpu=True)
         busy_s = sum(sum(cores[core][:8]) - cores[core].idle - cores[core].iowait for core in os.sched_getaffinity(0))
-        return _Load(busy_s, sum(_own_seconds()), time.monotonic())
+        process, ours_s = psutil.Process(), 0.0
+        for each in (process, *process.children(recursive=True)):
+            with suppress(psutil.Error):  # ended meanwhile: its parent has its time
+                ours_s += sum(each.cpu_times()[:4])
+        return _Load(busy_s, ours_s, time.monotonic())
     return None
-
-
-def _own_seconds() -> Iterator[float]:
-    """CPU seconds of this process and its descendants, with those that have ended."""
-    process = psutil.Process()
-    for each in (process, *process.children(recursive=True)):
-        with suppress(psutil.Error):  # ended meanwhile: its parent has its time
-            yield sum(each.cpu_times()[:4])
 
 
 class ClockWatch:

@@ -26,25 +26,18 @@ def occupancy(architecture: Architecture, threads: int, registers: int, shared_b
     most = {
         "warps": architecture.max_warps // warps,
         "blocks": architecture.max_blocks,
-        "registers": _blocks_by_registers(registers, warps),
-        "shared memory": _blocks_by_shared_memory(architecture, shared_bytes),
+        "registers": 0,
+        # Before 8.0, a block may need none.
+        "shared memory": architecture.shared_bytes
+        // max(1, _round_up(shared_bytes + architecture.reserved_shared_bytes, architecture.shared_unit)),
     }
+    # Each warp takes its registers from one subpartition.
+    of_a_warp = _round_up(max(1, registers) * WARP, REGISTER_UNIT)
+    if of_a_warp * _round_up(warps, SUBPARTITIONS) <= REGISTERS:
+        most["registers"] = REGISTERS // SUBPARTITIONS // of_a_warp * SUBPARTITIONS // warps
     blocks = min(most.values())
     limits = tuple(what for what, number in most.items() if number == blocks)
     return Occupancy(blocks, blocks * warps, blocks * warps / architecture.max_warps, limits)
-
-
-def _blocks_by_registers(registers: int, warps: int) -> int:
-    """Count the blocks whose registers fit; each warp takes its registers from one subpartition."""
-    of_a_warp = _round_up(max(1, registers) * WARP, REGISTER_UNIT)
-    if of_a_warp * _round_up(warps, SUBPARTITIONS) > REGISTERS:
-        return 0
-    return REGISTERS // SUBPARTITIONS // of_a_warp * SUBPARTITIONS // warps
-
-
-def _blocks_by_shared_memory(architecture: Architecture, shared_bytes: int) -> int:
-    of_a_block = _round_up(shared_bytes + architecture.reserved_shared_bytes, architecture.shared_unit)
-    return architecture.shared_bytes // max(1, of_a_block)  # before 8.0, a block may need none
 
 
 def _round_up(number: int, unit: int) -> int:

@@ -43,9 +43,7 @@ class RMSNorm(torch.nn.RMSNorm):
     def forward(self, x: Tensor) -> Tensor:
         """The norm of x, of x's shape and dtype."""
         shape = self.normalized_shape
-        if len(shape) == 1:
-            if not self.elementwise_affine:
-                _check_shape(x, shape)
+        if len(shape) == 1 and self.elementwise_affine:
             return rms_norm(x, self.weight, self.eps, convention=self.convention)
         _check_shape(x, shape)
         weight = self.weight.flatten() if self.elementwise_affine else None

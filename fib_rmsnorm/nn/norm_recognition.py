@@ -10,17 +10,23 @@ import inspect
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
 
+from fib_rmsnorm.functional.formulas import normalize_wide
 from fib_rmsnorm.functional.norms import IS_RMS_NORM_AUTOCAST, default_eps
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error
 
 Convention = Literal["torch", "llama", "gemma", "layer_norm"]
 """The first three are RMSNorm's."""
-RMSNORM_CONVENTIONS: tuple[Convention, ...] = tuple(each for each in get_args(Convention) if each != "layer_norm")
+FORMS: dict[Convention, str] = {
+    "torch": "rmsnorm",
+    "llama": "rmsnorm_llama",
+    "gemma": "rmsnorm_gemma",
+    "layer_norm": "layernorm",
+}
 _AUTOCAST: tuple[Convention, ...] = ("torch", "layer_norm") if IS_RMS_NORM_AUTOCAST else ("layer_norm",)
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _LARGEST_EPS = 0.1
@@ -47,15 +53,9 @@ class NormFormula:
     def compute(
         self, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, rstd_factor: float = 1.0
     ) -> torch.Tensor:
-        """Compute the norm of x, [..., hidden], in float64 and round it to x's dtype.
-
-        `rstd_factor` times rstd is what code gets that adds the squares less exactly.
-        """
-        centered = self._center(x)
-        normalized = centered * (self._rstd(centered, x.dtype) * rstd_factor)
-        if self.convention == "llama":
-            normalized = normalized.to(x.dtype).double()
-        return self._scale(normalized, weight, bias).to(x.dtype)
+        """Compute the norm of x, [..., hidden], in float64 and round it to x's dtype; see `normalize_wide`."""
+        eps = self.find_eps(x.dtype)
+        return normalize_wide(FORMS[self.convention], x.double(), weight, bias, eps, x.dtype, rstd_factor)
 
     def bound(
         self, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None
@@ -65,39 +65,24 @@ class NormFormula:
         if self.convention != "layer_norm":
             ends = [self.compute(x, weight, bias, 1 + sign * error) for sign in (-1, 1)]
             return torch.minimum(*ends), torch.maximum(*ends)
-        centered = self._center(x)
-        rstd = self._rstd(centered, x.dtype)
-        terms = (centered * rstd).abs() + x.double().abs().mean(dim=-1, keepdim=True) * rstd
+        wide, eps = x.double(), self.find_eps(x.dtype)
+        normalized, exact = (
+            normalize_wide("layernorm", wide, *affine, eps, torch.float64) for affine in ((None, None), (weight, bias))
+        )
+        rstd = torch.rsqrt(wide.var(dim=-1, keepdim=True, correction=0) + eps)
+        terms = normalized.abs() + wide.abs().mean(dim=-1, keepdim=True) * rstd
         margin = error * (terms if weight is None else terms * weight.double().abs())
         if bias is not None:
             margin = margin + error * bias.double().abs()
-        exact = self._scale(centered * rstd, weight, bias)
         return (exact - margin).to(x.dtype), (exact + margin).to(x.dtype)
 
     def find_eps(self, dtype: torch.dtype) -> float:
         """The eps for an x of this dtype."""
         return default_eps(dtype) if self.eps is None else self.eps
 
-    def _center(self, x: torch.Tensor) -> torch.Tensor:
-        wide = x.double()
-        return wide - wide.mean(dim=-1, keepdim=True) if self.convention == "layer_norm" else wide
 
-    def _rstd(self, centered: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        return torch.rsqrt(centered.pow(2).mean(dim=-1, keepdim=True) + self.find_eps(dtype))
-
-    def _scale(self, normalized: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None) -> torch.Tensor:
-        if weight is not None:
-            wide = weight.double()
-            normalized = normalized * (1 + wide if self.convention == "gemma" else wide)
-        return normalized if bias is None else normalized + bias.double()
-
-
-class RoundingCase(NamedTuple):
-    """What decides how a norm rounds, beside its formula. A tuple, because every call of a replaced norm makes one."""
-
-    x: torch.dtype
-    weight: torch.dtype
-    autocast: bool
+RoundingCase = tuple[torch.dtype, torch.dtype, bool]
+"""What decides how a norm rounds, beside its formula: the dtypes of x and the weight, and whether autocast is on."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +91,7 @@ class RecognisedNorm:
 
     formula: NormFormula
     shape: tuple[int, ...]
-    calls: frozenset[tuple[torch.dtype, torch.dtype, bool]]
-    """Each as a RoundingCase, but plain tuples: torch.compile of torch 2.11 guards no named ones."""
+    calls: frozenset[RoundingCase]
 
 
 class UnrecognisedNormError(Exception):
@@ -130,28 +114,24 @@ def recognise_norm(module: nn.Module) -> RecognisedNorm:
     """
     check_structure(module)
     weight, bias = module._parameters.get("weight"), module._parameters.get("bias")
-    shape = _find_shape(module, weight)
+    shape = tuple(weight.shape) if weight is not None else tuple(getattr(module, "normalized_shape", ()))
+    if len(shape) != 1 or not shape[0]:
+        raise UnrecognisedNormError("it has no weight of one dimension")
     own = torch.float32 if weight is None else weight.dtype
-    conventions: tuple[Convention, ...] = ("layer_norm",) if bias is not None else (*RMSNORM_CONVENTIONS, "layer_norm")
+    conventions: tuple[Convention, ...] = ("layer_norm",) if bias is not None else get_args(Convention)
     found: list[RecognisedNorm] = []
     for eps in _list_eps(module):
         for convention in conventions:
             formula = NormFormula(convention, eps)
             probe = _Probe(module, formula, shape)
-            if probe.agrees(RoundingCase(own, own, autocast=False)):
-                calls = frozenset((call.x, call.weight, call.autocast) for call in _list_calls() if probe.agrees(call))
-                found.append(RecognisedNorm(formula, shape, calls))
+            if probe.agrees(own, own, autocast=False):
+                # The calls that kernels of ours serve: a weight of x's dtype, or of float32.
+                calls = [(x, each, cast) for cast in (False, True) for x in _DTYPES for each in {x, torch.float32}]
+                agreeing = frozenset(call for call in calls if probe.agrees(*call[:2], autocast=call[2]))
+                found.append(RecognisedNorm(formula, shape, agreeing))
     if not found:
         raise UnrecognisedNormError("its forward computes something else")
     return max(found, key=lambda each: len(each.calls))
-
-
-def _list_calls() -> Iterator[RoundingCase]:
-    """The calls that kernels of ours serve: a weight of x's dtype, or of float32."""
-    for autocast in (False, True):
-        for x in _DTYPES:
-            for weight in {x, torch.float32}:
-                yield RoundingCase(x, weight, autocast)
 
 
 def check_structure(module: nn.Module) -> None:
@@ -170,13 +150,6 @@ def check_structure(module: nn.Module) -> None:
     taken = [*inspect.signature(type(module).forward).parameters.values()][1:]
     if len(taken) != 1 or taken[0].kind not in (taken[0].POSITIONAL_ONLY, taken[0].POSITIONAL_OR_KEYWORD):
         raise UnrecognisedNormError("its forward takes more than x")
-
-
-def _find_shape(module: nn.Module, weight: torch.Tensor | None) -> tuple[int, ...]:
-    shape = tuple(weight.shape) if weight is not None else tuple(getattr(module, "normalized_shape", ()))
-    if len(shape) != 1 or not shape[0]:
-        raise UnrecognisedNormError("it has no weight of one dimension")
-    return shape
 
 
 def _list_eps(module: nn.Module) -> Iterator[float | None]:
@@ -202,26 +175,24 @@ class _Probe:
             if each is not None
         }
 
-    def agrees(self, call: RoundingCase) -> bool:
+    def agrees(self, dtype: torch.dtype, weight_dtype: torch.dtype, *, autocast: bool) -> bool:
         """Whether the forward's outputs are those of the formula and have our norm's dtype, in training too."""
         given = next(iter(self._module._parameters.values()), None)
         device = torch.device("cpu") if given is None or given.is_meta else given.device
-        x = self._make_rows(call.x).to(device, call.x)
-        affine = {name: each.to(device, call.weight) for name, each in self._affine.items()}
-        cast = self._formula.cast(x, autocast=call.autocast)
+        # Rows that tell norms apart: plain, of a mean square near eps, of squares beyond float16, and of a mean.
+        scales = torch.tensor([1.0, self._formula.find_eps(dtype) ** 0.5, 300.0, 1.0])
+        rows = self._x * scales.view(4, 1, 1) + torch.tensor([0.0, 0.0, 0.0, 3.0]).view(4, 1, 1)
+        x = rows.to(device, dtype)
+        affine = {name: each.to(device, weight_dtype) for name, each in self._affine.items()}
+        cast = self._formula.cast(x, autocast=autocast)
         least, greatest = self._formula.bound(cast, affine.get("weight"), affine.get("bias"))
         for training in (False, True):
-            out = self._forward(x, affine, training=training, autocast=call.autocast)
+            out = self._forward(x, affine, training=training, autocast=autocast)
             if not isinstance(out, torch.Tensor) or out.shape != x.shape or out.dtype != cast.dtype:
                 return False
             if not bool(((least <= out) & (out <= greatest)).all()):
                 return False
         return True
-
-    def _make_rows(self, dtype: torch.dtype) -> torch.Tensor:
-        """Rows that tell norms apart: plain, of a mean square near eps, of squares beyond float16, and of a mean."""
-        scales = torch.tensor([1.0, self._formula.find_eps(dtype) ** 0.5, 300.0, 1.0])
-        return self._x * scales.view(4, 1, 1) + torch.tensor([0.0, 0.0, 0.0, 3.0]).view(4, 1, 1)
 
     def _forward(self, x: torch.Tensor, affine: dict[str, torch.Tensor], *, training: bool, autocast: bool) -> Any:
         """What the forward returns; None if it fails."""

@@ -52,23 +52,18 @@ class Replacement:
     left: tuple[LeftNorm, ...]
 
     def __str__(self) -> str:
-        done = Counter(
-            f"{_without_numbers(each.name)}: {each.was}{each.shape}, {each.convention}, eps {each.eps}"
-            for each in self.replaced
-        )
-        left = Counter(f"{_without_numbers(each.name)}: {each.was}: {each.reason}" for each in self.left)
-        return "\n".join(
-            [
-                f"{_count(len(self.replaced))} replaced" + (":" if done else ""),
-                *(f"  {count} x {line}" for line, count in done.items()),
-                *(
-                    [f"{_count(len(self.left))} left as {'it is' if len(self.left) == 1 else 'they are'}:"]
-                    if left
-                    else []
-                ),
-                *(f"  {count} x {line}" for line, count in left.items()),
-            ]
-        )
+        done = [f"{each.name}: {each.was}{each.shape}, {each.convention}, eps {each.eps}" for each in self.replaced]
+        left = [f"{each.name}: {each.was}: {each.reason}" for each in self.left]
+        lines = _list_groups(f"{_count(len(done))} replaced", done)
+        if left:
+            lines += _list_groups(f"{_count(len(left))} left as {'it is' if len(left) == 1 else 'they are'}", left)
+        return "\n".join(lines)
+
+
+def _list_groups(title: str, named: list[str]) -> list[str]:
+    """A line for each group of lines that differ in numbers of their names alone."""
+    groups = Counter(re.sub(r"(?<=\.)\d+(?=\.)|^\d+(?=\.)", "*", line) for line in named)
+    return [title + (":" if named else ""), *(f"  {count} x {line}" for line, count in groups.items())]
 
 
 class _DropIn:
@@ -179,12 +174,7 @@ def _recognise_and_make(module: nn.Module, known: dict[tuple[Any, ...], Recognis
         known[kind] = recognise_norm(module)
     if known[kind].formula.convention == "layer_norm" and not forms:
         raise UnrecognisedNormError("no kernel computes a LayerNorm without a weight")
-    return _make_drop_in(module, known[kind])
-
-
-def _make_drop_in(module: nn.Module, norm: RecognisedNorm) -> DropIn:
-    """Make a replacement that has the module's own parameters."""
-    affine = module._parameters.get("weight") is not None
+    norm, affine = known[kind], bool(forms)
     convention = norm.formula.convention
     drop_in: DropIn
     if convention == "layer_norm":
@@ -197,10 +187,6 @@ def _make_drop_in(module: nn.Module, norm: RecognisedNorm) -> DropIn:
     drop_in.original = (module,)
     drop_in.norm = norm
     return drop_in
-
-
-def _without_numbers(name: str) -> str:
-    return re.sub(r"(?<=\.)\d+(?=\.)|^\d+(?=\.)", "*", name)
 
 
 def _count(number: int) -> str:

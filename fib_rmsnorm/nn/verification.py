@@ -174,15 +174,9 @@ def _run(model: nn.Module, inputs: Any) -> torch.Tensor:
     finally:
         for module, mode in modes.items():
             module.training = mode
-    logits = _find_logits(out)
-    return logits.detach().reshape(-1, logits.shape[-1])
-
-
-def _find_logits(out: Any) -> torch.Tensor:
-    """The attribute `logits` of what a model returns, or its first tensor of numbers."""
-    found = getattr(out, "logits", None)
-    candidates = [found, out, *(out.values() if isinstance(out, Mapping) else out if isinstance(out, tuple) else ())]
-    for each in candidates:
+    # The attribute `logits` of what the model returns, or its first tensor of numbers.
+    found = out.values() if isinstance(out, Mapping) else out if isinstance(out, tuple) else ()
+    for each in (getattr(out, "logits", None), out, *found):
         if isinstance(each, torch.Tensor) and each.is_floating_point() and each.dim() and each.numel():
-            return each
+            return each.detach().reshape(-1, each.shape[-1])
     raise InputError(f"the model returns {type(out).__name__}, which holds no logits")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,12 +46,8 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["each"] = lambda parts, form: ", ".join(form.format(part) for part in parts)
-    environment.filters["words"] = _list_words
+    environment.filters["words"] = lambda parts: " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
     return environment
-
-
-def _list_words(parts: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
 def _break(line: str, *, is_python: bool) -> str:

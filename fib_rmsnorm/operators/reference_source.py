@@ -39,7 +39,8 @@ def _dump_without_names(source: str) -> str:
     """The tree as text, where each argument and variable has the number of its first place for a name."""
     tree = _parse(source)
     named = [node for node in ast.walk(tree) if isinstance(node, (ast.arg, ast.Name))]
-    own = {each.arg if isinstance(each, ast.arg) else each.id for each in named if not _is_read(each)}
+    set_here = [each for each in named if isinstance(each, ast.arg) or isinstance(each.ctx, ast.Store)]
+    own = {each.arg if isinstance(each, ast.arg) else each.id for each in set_here}
     numbers: dict[str, str] = {}
     for node in named:
         field = "arg" if isinstance(node, ast.arg) else "id"
@@ -47,7 +48,3 @@ def _dump_without_names(source: str) -> str:
         if name in own:
             setattr(node, field, numbers.setdefault(name, str(len(numbers))))
     return ast.dump(tree)
-
-
-def _is_read(node: ast.arg | ast.Name) -> bool:
-    return isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import csv
 import re
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.cache import cache_folder, held
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.building.shared_builds import held
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.tool_process import (
@@ -31,15 +29,28 @@ _SCALES = {
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
 _NO_WAITING = re.compile(r"selected|.*_not_issued")  # a warp that issues, and variants that exclude it
 _SIZE = re.compile(r"\d+")
-METRICS = (
-    "dram__bytes_read.sum",
-    "dram__bytes_write.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-)
-"""Metrics that no section contains."""
+_OF_NO_SECTION = {
+    "dram_bytes_read": ("dram__bytes_read.sum",),
+    "dram_bytes_written": ("dram__bytes_write.sum",),
+    "load_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+    "load_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
+    "store_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",),
+    "store_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",),
+}
+_COUNTERS = {
+    **_OF_NO_SECTION,
+    "dram_percent_of_peak": (
+        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    ),
+    "l1_hit_percent": ("l1tex__t_sector_hit_rate.pct",),
+    "l2_hit_percent": ("lts__t_sector_hit_rate.pct",),
+    "achieved_occupancy_percent": ("sm__warps_active.avg.pct_of_peak_sustained_active",),
+    "theoretical_occupancy_percent": ("sm__maximum_warps_per_active_cycle_pct",),
+    "registers": ("launch__registers_per_thread",),
+    "waves": ("launch__waves_per_multiprocessor",),
+}
+"""ncu's metrics by the counter that they are, the first that this GPU has."""
 SECTIONS = ("SpeedOfLight", "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats", "SchedulerStats", "WarpStateStats")
 _NO_NCU = (
     "ncu (NVIDIA Nsight Compute) is missing: install it from NVIDIA's package repository"
@@ -100,30 +111,17 @@ def _read(values: dict[str, str], units: dict[str, str]) -> KernelCounters:
         return next((each for each in found if each is not None), None)
 
     seconds = number("gpu__time_duration.sum")
+    reasons = {match[1]: _parse(values[name], "") for name in values if (match := _STALL.fullmatch(name))}
+    waits = {reason: value for reason, value in reasons.items() if value and not _NO_WAITING.fullmatch(reason)}
     return KernelCounters(
         kernel=values.get("Kernel Name", ""),
-        grid=_size(values.get("Grid Size", "")),
-        block=_size(values.get("Block Size", "")),
+        grid=tuple(map(int, _SIZE.findall(values.get("Grid Size", "")))),  # `(128, 1, 1)`
+        block=tuple(map(int, _SIZE.findall(values.get("Block Size", "")))),
         duration_us=None if seconds is None else seconds * 1e6,
-        dram_bytes_read=number("dram__bytes_read.sum"),
-        dram_bytes_written=number("dram__bytes_write.sum"),
-        dram_percent_of_peak=number(
-            "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
-            "dram__throughput.avg.pct_of_peak_sustained_elapsed",
-        ),
-        l1_hit_percent=number("l1tex__t_sector_hit_rate.pct"),
-        l2_hit_percent=number("lts__t_sector_hit_rate.pct"),
-        achieved_occupancy_percent=number("sm__warps_active.avg.pct_of_peak_sustained_active"),
-        theoretical_occupancy_percent=number("sm__maximum_warps_per_active_cycle_pct"),
-        registers=number("launch__registers_per_thread"),
-        waves=number("launch__waves_per_multiprocessor"),
-        load_requests=number("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"),
-        load_sectors=number("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"),
-        store_requests=number("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"),
-        store_sectors=number("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"),
-        stalls=_share_stalls(
-            (match[1], _parse(values[name], "")) for name in values if (match := _STALL.fullmatch(name))
-        ),
+        stalls={
+            reason: value / sum(waits.values()) for reason, value in sorted(waits.items(), key=lambda each: -each[1])
+        },
+        **{field: number(*names) for field, names in _COUNTERS.items()},
     )
 
 
@@ -133,17 +131,6 @@ def _parse(value: str, unit: str) -> float | None:
         return float(value.replace(",", "")) * _SCALES.get(unit, 1.0)
     except ValueError:
         return None
-
-
-def _size(text: str) -> tuple[int, ...]:
-    """Parse a size such as `(128, 1, 1)`."""
-    return tuple(int(number) for number in _SIZE.findall(text))
-
-
-def _share_stalls(found: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-    waits = {reason: value for reason, value in found if value and not _NO_WAITING.fullmatch(reason)}
-    total = sum(waits.values())
-    return {reason: value / total for reason, value in sorted(waits.items(), key=lambda item: -item[1])}
 
 
 def find_ncu() -> Path | None:
@@ -194,7 +181,7 @@ def _command(ncu: Path, report: Path, request: Path) -> list[str]:
         *("--cache-control", "all"),  # flushes and invalidates all caches
         *("--clock-control", "none"),  # does not change the device's clocks
         *(part for section in SECTIONS for part in ("--section", section)),
-        *("--metrics", ",".join(METRICS)),
+        *("--metrics", ",".join(name for (name,) in _OF_NO_SECTION.values())),
         *python_command("profiled", request),
     ]
 

@@ -11,8 +11,7 @@ import json
 import os
 import sys
 import tempfile
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,21 +31,11 @@ def main() -> None:
     confine(find_readable(), readable, writable, reads_counters=request["reads_counters"], is_watched=True)
     os.environ["HOME"] = request["own"]
     tempfile.tempdir = None  # chosen anew: what is readable depended on it
-    {"profiled": profiled, "sanitized": sanitized}[call](_make_target(request))
+    {"profiled": profiled, "sanitized": sanitized}[call](*_make_call(request))
 
 
-@dataclass(frozen=True)
-class CallTarget:
-    """A built Solution with the inputs and outputs of one call."""
-
-    caller: SolutionCaller
-    inputs: dict[str, Any]
-    outputs: OutputBuffers
-    device: str
-
-
-def _make_target(request: dict[str, Any]) -> CallTarget:
-    """Build the Solution and make the inputs that the request names."""
+def _make_call(request: dict[str, Any]) -> tuple[SolutionCaller, dict[str, Any], OutputBuffers]:
+    """Build the Solution and make the inputs and outputs that the request names."""
     import torch
 
     from fib_rmsnorm.building import build_entry
@@ -62,37 +51,29 @@ def _make_target(request: dict[str, Any]) -> CallTarget:
     if device != "cpu":
         torch.cuda.set_device(device)
     dataset = Path(request["dataset"]) if request["dataset"] else None
-    entry = build_entry(solution, device, Path(request["cache"]))
-    return CallTarget(
-        SolutionCaller(entry, definition, solution, device),
-        generate_inputs(definition, workload, device, dataset),
-        OutputBuffers(definition, workload, device),
-        device,
-    )
+    caller = SolutionCaller(build_entry(solution, device, Path(request["cache"])), definition, solution, device)
+    inputs = generate_inputs(definition, workload, device, dataset)
+    return caller, inputs, OutputBuffers(definition, workload, device)
 
 
-def profiled(target: CallTarget) -> None:
+def profiled(caller: SolutionCaller, inputs: dict[str, Any], outputs: OutputBuffers) -> None:
     """Call it between the start and the stop of ncu's profiler."""
-    call = target.caller.bind(target.inputs, target.outputs)
-    call()  # compiles, tunes and allocates
-    target.caller.synchronize()
-    with _counted(target.device):
-        call()
-        target.caller.synchronize()
-
-
-def _counted(device: str) -> AbstractContextManager[object]:
     import torch
 
-    return nullcontext() if device == "cpu" else torch.cuda.profiler.profile()
+    call = caller.bind(inputs, outputs)
+    call()  # compiles, tunes and allocates
+    caller.synchronize()
+    with torch.cuda.profiler.profile() if torch.cuda.is_available() else nullcontext():
+        call()
+        caller.synchronize()
 
 
-def sanitized(target: CallTarget) -> None:
+def sanitized(caller: SolutionCaller, inputs: dict[str, Any], outputs: OutputBuffers) -> None:
     """Call it with tensors that nothing surrounds, and then make the file of the last argument."""
     import torch
 
     # An allocation for each output, of its size: the tool sees neither red zones nor the inside of an allocation.
-    target.outputs.tensors[:] = [torch.empty_like(tensor) for tensor in target.outputs.tensors]
-    target.caller.bind(target.inputs, target.outputs)()
-    target.caller.synchronize()
+    outputs.tensors[:] = [torch.empty_like(tensor) for tensor in outputs.tensors]
+    caller.bind(inputs, outputs)()
+    caller.synchronize()
     Path(sys.argv[2]).touch()

@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fib_rmsnorm.building.cache import cache_folder, making_folders
-from fib_rmsnorm.building.shared_builds import held
+from fib_rmsnorm.building.cache import cache_folder, held, making_folders
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.sandbox.fork_server_process import remove_private_folder

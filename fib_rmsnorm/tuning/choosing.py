@@ -77,16 +77,14 @@ def _loss(timings: Mapping[Parameters, float], parameters: Parameters) -> float:
 
 def _describe(timings: Sequence[Timings], chosen: Parameters, batches: Iterable[int]) -> str:
     """The time of each model at each batch, and how far it is behind the model's best; a dash where nobody measured."""
-    return ", ".join(
-        f"{batch}: {' / '.join(_tell(each.get(batch, {}), chosen) for each in timings)}" for batch in batches
-    )
 
+    def tell(latencies: Mapping[Parameters, float]) -> str:
+        if chosen not in latencies:
+            return "-"
+        loss = _loss(latencies, chosen)
+        return f"{latencies[chosen] * 1e3:.2f} us{f' (+{loss:.1%})' if loss >= 0.0005 else ''}"
 
-def _tell(latencies: Mapping[Parameters, float], chosen: Parameters) -> str:
-    if chosen not in latencies:
-        return "-"
-    loss = _loss(latencies, chosen)
-    return f"{latencies[chosen] * 1e3:.2f} us{f' (+{loss:.1%})' if loss >= 0.0005 else ''}"
+    return ", ".join(f"{batch}: {' / '.join(tell(each.get(batch, {})) for each in timings)}" for batch in batches)
 
 
 def collect_timings(traces: Iterable[Trace]) -> dict[int, dict[Parameters, float]]:
@@ -124,13 +122,10 @@ def make_table(tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]
     models = sorted({trace.evaluation.environment.hardware for trace in everything if trace.evaluation})
     choices = []
     for tunable in sorted(tunables, key=lambda each: tuple(each.shape.values())):
-        mine = traces.get(tunable.definition.name, ())
-        choices += choose(tunable.shape, [collect_timings(_measured_on(model, mine)) for model in models])
+        mine = [(each, each.evaluation) for each in traces.get(tunable.definition.name, ()) if each.evaluation]
+        by_model = [[each for each, found in mine if found.environment.hardware == model] for model in models]
+        choices += choose(tunable.shape, list(map(collect_timings, by_model)))
     return render_table(tunables[0].name, tunables[0].columns, choices, _describe_provenance(everything))
-
-
-def _measured_on(hardware: str, traces: Iterable[Trace]) -> list[Trace]:
-    return [each for each in traces if each.evaluation and each.evaluation.environment.hardware == hardware]
 
 
 def _describe_provenance(traces: Sequence[Trace]) -> Provenance | None:

@@ -12,7 +12,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.explanation import explain
-from fib_rmsnorm.inspection.facts import Explanation, Traffic
+from fib_rmsnorm.inspection.facts import Traffic
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device, gpu_arch
 from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH
@@ -39,7 +39,9 @@ def collect_figures(
     tunable: Tunable, combinations: Sequence[Parameters], batch: int, device: Device, config: RunConfig
 ) -> list[CompiledCombination]:
     """Make a row for each combination that launches exactly one kernel at this batch; none for CPU code."""
-    if not _has_figures(tunable, device):
+    language = LANGUAGES[tunable.solution.spec.language.value]
+    # A kernel that a CPU interprets can be compiled for a GPU, too.
+    if not language.compiles_for_gpus or (device.kind == "cpu" and language.on["cpu"][0] != "interpret"):
         return []
     arch = gpu_arch(device)
     workloads = generate_workloads(tunable.definition, [batch])
@@ -51,30 +53,22 @@ def collect_figures(
             found = explain(fork_server, tunable.definition, variant, workloads, arch or DEFAULT_ARCH, config, here)
         except InputError:
             return None  # it does not compile, which its evaluation reports
-        return _describe(combination, batch, found) if len(found.launches) == 1 else None
+        if len(found.launches) != 1:
+            return None
+        (launch,) = found.launches
+        kernel = found.kernels[launch.kernel_number]
+        return CompiledCombination(
+            parameters=dict(combination),
+            batch=batch,
+            arch=found.arch,
+            threads=launch.threads,
+            registers=kernel.registers,
+            spill_bytes=kernel.spill_bytes,
+            occupancy=launch.occupancy.share if launch.occupancy else None,
+            waves=launch.waves,
+            traffic=launch.traffic,
+        )
 
     # The threads last: Ctrl-C stops the processes, for which they wait.
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads, ForkServer((COMPILER,)) as fork_server:
         return [row for row in threads.map(inspect, combinations) if row is not None]
-
-
-def _has_figures(tunable: Tunable, device: Device) -> bool:
-    """Whether the kernel can be compiled for a GPU; a kernel that a CPU interprets can be, too."""
-    language = LANGUAGES[tunable.solution.spec.language.value]
-    return language.compiles_for_gpus and (device.kind == "cuda" or language.on["cpu"][0] == "interpret")
-
-
-def _describe(combination: Parameters, batch: int, found: Explanation) -> CompiledCombination:
-    (launch,) = found.launches
-    kernel = found.kernels[launch.kernel_number]
-    return CompiledCombination(
-        parameters=dict(combination),
-        batch=batch,
-        arch=found.arch,
-        threads=launch.threads,
-        registers=kernel.registers,
-        spill_bytes=kernel.spill_bytes,
-        occupancy=launch.occupancy.share if launch.occupancy else None,
-        waves=launch.waves,
-        traffic=launch.traffic,
-    )

@@ -13,7 +13,7 @@ from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, fits
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed, Scheduler
-from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
+from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device, find_properties
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.selection import row_size
@@ -62,13 +62,6 @@ class SweepOptions:
     batch_sizes: tuple[int, ...]
     chosen: Mapping[str, tuple[int, ...]]
     """Parameter values that replace those of the manifest."""
-
-
-def check_device(tunables: Sequence[Tunable], device: Device) -> None:
-    """Raise InputError if the Solution cannot run on the device."""
-    reason = reason_to_skip(tunables[0].solution, device)
-    if reason:
-        raise InputError(f"{tunables[0].name}: {reason}")
 
 
 class Sweep:

@@ -49,11 +49,17 @@ def render_table(
     solution: str, columns: Sequence[str], choices: Sequence[Choice], provenance: Provenance | None = None
 ) -> str:
     """Render the file; without provenance it says that nothing was measured."""
-    lines = [
-        f"// How {solution} launches, by shape. Made by `fib-rmsnorm tune`: do not edit.",
-        *_describe(provenance),
-        f"// {_row(columns)}",
-    ]
+    lines = [f"// How {solution} launches, by shape. Made by `fib-rmsnorm tune`: do not edit."]
+    if provenance is None:
+        lines.append("// Nothing was measured.")
+    else:
+        where = " / ".join(f"{device}, {day}" for device, day in provenance.devices.items())
+        best = "is the fastest" if len(provenance.devices) == 1 else "loses least on the device where it loses most"
+        lines += [
+            f"// {where}, timer {provenance.timer}, {provenance.combinations} combinations:",
+            f"// each choice {best} at the batches named above it, or within 1% of it.",
+        ]
+    lines.append(f"// {_row(columns)}")
     for choice in choices:
         numbers = {
             **choice.shape,
@@ -64,17 +70,6 @@ def render_table(
         lines += [f"// {choice.evidence}"] if choice.evidence else []
         lines += [f"{_row(numbers[column] for column in columns)},"]
     return "\n".join(lines) + "\n"
-
-
-def _describe(provenance: Provenance | None) -> list[str]:
-    if provenance is None:
-        return ["// Nothing was measured."]
-    where = " / ".join(f"{device}, {day}" for device, day in provenance.devices.items())
-    best = "is the fastest" if len(provenance.devices) == 1 else "loses least on the device where it loses most"
-    return [
-        f"// {where}, timer {provenance.timer}, {provenance.combinations} combinations:",
-        f"// each choice {best} at the batches named above it, or within 1% of it.",
-    ]
 
 
 def _row(values: Iterable[object]) -> str:
@@ -123,18 +118,14 @@ class Tunable:
                 known = ", ".join(self.tuning.parameters)
                 raise InputError(f"--set {name}: {self.name} has no such parameter (available: {known})")
         values = {**self.tuning.parameters, **chosen}
-        found = [
-            tuple(zip(values, numbers, strict=True))
-            for numbers in itertools.product(*values.values())
-            if self._is_within_limits(dict(zip(values, numbers, strict=True)))
-        ]
+        found = [tuple(zip(values, numbers, strict=True)) for numbers in itertools.product(*values.values())]
+        for limit in self.tuning.limits:
+            found = [
+                each for each in found if limit.least <= prod(dict(each)[name] for name in limit.product) <= limit.most
+            ]
         if not found:
             raise InputError(f"{self.name}: no combination of its parameters is within the limits of its {MANIFEST}")
         return found
-
-    def _is_within_limits(self, parameters: dict[str, int]) -> bool:
-        products = [(limit, prod(parameters[name] for name in limit.product)) for limit in self.tuning.limits]
-        return all(limit.least <= product <= limit.most for limit, product in products)
 
     def make_variant(self, parameters: Parameters) -> Solution:
         """Make a Solution whose table gives these parameters for every batch of the Definition."""

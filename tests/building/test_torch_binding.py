@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.building.shared_builds import seal
+from fib_rmsnorm.building.cache import seal
 from fib_rmsnorm.schema import SourceFile
 from support.kernels import DEFINITION, read_kernels
 
 BUILD = """
 import sys
 from pathlib import Path
-from fib_rmsnorm.building.torch_binding import build_torch_binding
+from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.schema import Solution
 solution = Solution.model_validate_json(Path(sys.argv[1]).read_text())
-assert callable(build_torch_binding(solution, Path(sys.argv[2])))
+assert callable(build_entry(solution, "cpu", Path(sys.argv[2])))
 """
 
 # torch's own header takes a minute to compile; what is tested here is when the binding compiles, not what.

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fib_rmsnorm.building.build_errors import BuildError
-from fib_rmsnorm.building.python_source import load_python
+from fib_rmsnorm.building.source_files import load_python
 from support.registries import add_sources, pack_all
 
 BROKEN = "import torch\n\n\ndef run(x, weight, eps:\n    return x\n"

@@ -1,4 +1,4 @@
-"""Which nodes may take part, and what is told of their differences."""
+"""Which nodes may take part, and why others may not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from fib_rmsnorm.cluster.device_actor import describe_differences, describe_node, reason_to_refuse
+from fib_rmsnorm.cluster.device_actor import describe_node, reason_to_refuse
 from fib_rmsnorm.machine.devices import cpu_device
 
 HERE = describe_node(cpu_device())
@@ -27,16 +27,3 @@ def test_this_node_may_take_part():
 )
 def test_a_node_is_refused(facts, said):
     assert said in reason_to_refuse(facts, require_sandbox=True)
-
-
-def test_a_library_that_differs_is_told_with_its_nodes():
-    versions = {
-        "n1": {"torch": "2.9", "triton": "3.5"},
-        "n2": {"torch": "2.9", "triton": "3.5"},
-        "n3": {"torch": "2.8", "triton": "3.5", "tilelang": "0.1"},
-    }
-    assert describe_differences(versions) == [
-        "torch differs: 2.9 on n1 and 1 more; 2.8 on n3",
-        "tilelang differs: none on n1 and 1 more; 0.1 on n3",
-    ]
-    assert describe_differences({"n1": versions["n1"], "n2": versions["n2"]}) == []

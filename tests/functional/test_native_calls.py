@@ -1,4 +1,4 @@
-"""The C++ that calls kernels: what it asks Python for, its operator, and what serves where it does not compile."""
+"""The C++ that calls kernels: what it asks Python for, the forms that it serves alone once it knows them, operators."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.deployment import kernels
-from fib_rmsnorm.functional import custom_ops, rms_norm, use_registry
-from fib_rmsnorm.functional.custom_ops import TWICE, norm
+from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
+from fib_rmsnorm.functional.custom_ops import TWICE, add_norm, norm
 from support.known_calls import HIDDEN, draw, known
 
 pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
@@ -124,22 +124,7 @@ def test_the_operators_gradients_are_torchs(native, dtype, given):
         found.sum().backward()
 
 
-def test_the_operator_in_cpp_passes_torchs_own_check_and_compiles(native):
-    x, weight = known()
-    rms_norm(x, weight)
-    torch.library.opcheck(torch.ops.fib_rmsnorm.norm.default, (x, weight, None, 1e-6, "rmsnorm"))
-
-    def block(x, weight):
-        return norm(x * 2, weight, None, 1e-6, "rmsnorm").square().sum()
-
-    compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
-    tensors = (x, weight)
-    found, expected = (torch.autograd.grad(run(*tensors), tensors) for run in (compiled, block))
-    for gradient, right in zip(found, expected, strict=True):
-        torch.testing.assert_close(gradient, right)
-
-
-def test_without_a_compiler_python_serves_and_says_so_once(monkeypatch):
+def test_without_a_compiler_torch_serves_and_says_so_once(monkeypatch):
     def fail() -> None:
         raise RuntimeError("no working compiler\nand more")
 
@@ -157,9 +142,119 @@ def test_without_a_compiler_python_serves_and_says_so_once(monkeypatch):
                         rms_norm(rows, weight), torch_functional.rms_norm(rows, (64,), weight, 1e-6)
                     )
         assert [str(each.message) for each in warned] == [
-            "quick_norms.cpp cannot be built here, so calls of norms take longer: no working compiler"
+            "quick_norms.cpp cannot be built here, so torch serves: no working compiler"
         ]
         assert custom_ops.quick_norm is custom_ops._know_nothing
     finally:
         kernels._try_build_native_calls.cache_clear()
         use_registry(None)
+
+
+EPS = 1e-6
+FORMS = {
+    "residual": lambda t: rms_norm(t["x"], t["weight"], EPS, residual=t["residual"]),
+    "llama, residual": lambda t: rms_norm(t["x"], t["weight"], EPS, residual=t["residual"], convention="llama"),
+    "bias": lambda t: rms_norm(t["x"], t["weight"], EPS, bias=t["bias"]),
+    "no weight": lambda t: rms_norm(t["x"], None, EPS),
+    "layer": lambda t: layer_norm(t["x"], t["weight"], t["bias"]),
+    "layer, no bias": lambda t: layer_norm(t["x"], t["weight"]),
+    "operator": lambda t: norm(t["x"], t["weight"], None, EPS, "rmsnorm"),
+    "operator, residual": lambda t: add_norm(t["x"], t["residual"], t["weight"], None, EPS, "rmsnorm"),
+}
+
+
+def exact(form: str, t: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """The outputs by torch."""
+    x = t["x"] + t["residual"] if "residual" in form else t["x"]
+    if "layer" in form:
+        bias = None if "no bias" in form else t["bias"]
+        return (torch_functional.layer_norm(x, (HIDDEN,), t["weight"], bias),)
+    out = torch_functional.rms_norm(x, (HIDDEN,), None if form == "no weight" else t["weight"], EPS)
+    return (out + t["bias"] if form == "bias" else out, *([x] if "residual" in form else []))
+
+
+def tensors(grad: bool) -> dict[str, torch.Tensor]:
+    shapes = {"x": (2, 3, HIDDEN), "residual": (2, 3, HIDDEN), "weight": (HIDDEN,), "bias": (HIDDEN,)}
+    return {name: draw(*shape, seed=seed, grad=grad) for seed, (name, shape) in enumerate(shapes.items())}
+
+
+def differentiate(outputs: tuple[torch.Tensor, ...], t: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    gradients = [draw(*each.shape, seed=9 + i, dtype=each.dtype) for i, each in enumerate(outputs)]
+    found = torch.autograd.grad(outputs, [*t.values()], gradients, allow_unused=True)
+    return [torch.zeros_like(of) if each is None else each for each, of in zip(found, t.values(), strict=True)]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_whose_kernels_are_known_never_asks_python(form, grad, reconnect, monkeypatch):
+    t = tensors(grad)
+    for _ in range(2):  # the first backward pass is Python's own
+        outputs = FORMS[form](t)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        first = differentiate(outputs, t) if grad and form != "no weight" else []
+    reconnect(run=fail, add=fail, differentiate=fail)
+    monkeypatch.setattr("fib_rmsnorm.functional.norms.check_parameters", None)  # which Python's way calls
+    outputs = FORMS[form](t)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    torch.testing.assert_close(outputs, exact(form, t), rtol=1e-5, atol=1e-5)
+    if first:
+        found = differentiate(outputs, t)
+        assert all(torch.equal(each, again) for each, again in zip(first, found, strict=True))
+        for each, right in zip(found, differentiate(exact(form, t), t), strict=True):
+            torch.testing.assert_close(each, right, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_each_of_two_outputs_has_a_gradient_of_its_own(which):
+    t = tensors(grad=True)
+    for _ in range(3):
+        found = differentiate((FORMS["residual"](t)[which],), t)
+    for each, right in zip(found, differentiate((exact("residual", t)[which],), t), strict=True):
+        torch.testing.assert_close(each, right, rtol=1e-4, atol=1e-4)
+
+
+def test_a_gradient_of_two_outputs_is_not_differentiated_again():
+    t = tensors(grad=True)
+    for _ in range(3):
+        (gradient,) = torch.autograd.grad(FORMS["residual"](t)[0].sum(), t["x"], create_graph=True)
+        with pytest.raises(RuntimeError, match="the gradient of a norm cannot be differentiated again"):
+            gradient.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda residual: residual.transpose(0, 1).contiguous().transpose(0, 1),
+        lambda residual: torch._neg_view(-residual),
+        lambda residual: residual.as_strided(residual.shape, residual.stride(), 0),
+    ],
+    ids=["strides", "negated", "a view"],
+)
+def test_a_residual_of_another_layout_is_added_too(change):
+    t = tensors(grad=False)
+    expected = FORMS["residual"](t)
+    found = FORMS["residual"]({**t, "residual": change(t["residual"])})
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("change", [lambda each: each[:1], lambda each: each.half(), lambda each: each.view(6, HIDDEN)])
+def test_a_residual_that_is_not_like_x_is_refused_when_its_kernel_is_known(change):
+    t = tensors(grad=False)
+    FORMS["residual"](t)
+    with pytest.raises(ValueError, match="residual: expected x's shape"):
+        FORMS["residual"]({**t, "residual": change(t["residual"])})
+
+
+def test_the_moments_of_many_rows_come_in_parts():
+    x, weight, bias, dy = draw(300, 4096, grad=True), draw(4096, grad=True), draw(4096, grad=True), draw(300, 4096)
+    expected = torch.autograd.grad(torch_functional.layer_norm(x, (4096,), weight, bias), (x, weight, bias), dy)
+    for _ in range(3):
+        found = torch.autograd.grad(layer_norm(x, weight, bias), (x, weight, bias), dy)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_layer_norm_without_a_weight_is_torchs_own():
+    x = draw(2, HIDDEN, grad=True)
+    found = layer_norm(x)
+    assert torch.equal(found, torch_functional.layer_norm(x, (HIDDEN,)))
+    assert "NativeLayerNorm" in found.grad_fn.name()

@@ -159,14 +159,6 @@ def test_without_an_eps_torch_chooses():
     assert_close(rms_norm(x, torch.ones_like(x[0]), eps=None), torch_functional.rms_norm(x, (HIDDEN,)))
 
 
-@served
-def test_the_gradient_refuses_to_be_differentiated_again():
-    x = draw(4, HIDDEN, dtype=torch.float64, grad=True)
-    (gradient,) = torch.autograd.grad(rms_norm(x).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match=r"cannot be differentiated again; for double backward use torch\.nn"):
-        gradient.sum().backward()
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch.nn import functional as torch_functional
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.checkpoint import checkpoint
 
 from fib_rmsnorm import nn
 from fib_rmsnorm.functional import layer_norm, rms_norm
@@ -91,14 +90,6 @@ def test_an_exported_module_holds_the_operator_for_any_batch(strict):
     torch.testing.assert_close(exported.module()(x), module(x))
 
 
-def test_checkpointing_gives_the_same_gradients():
-    def checkpointed(*tensors: torch.Tensor) -> torch.Tensor:
-        return checkpoint(block, *tensors, use_reentrant=False)
-
-    for found, expected in zip(gradients(checkpointed, *arguments()), gradients(block, *arguments()), strict=True):
-        assert torch.equal(found, expected)
-
-
 def test_transforms_of_torch_func_see_the_formula():
     x, weight = draw(4, 3, HIDDEN), draw(HIDDEN)
     mapped = torch.vmap(lambda each: rms_norm(each, weight))(x)
@@ -139,20 +130,6 @@ def test_under_autocast_on_a_cpu_the_dtype_is_that_of_x_as_torchs():
         for x in (draw(3, HIDDEN, dtype=torch.float32), draw(3, HIDDEN, dtype=torch.float32).bfloat16()):
             expected = torch_functional.rms_norm(x.float(), (HIDDEN,), module.weight, 1e-6).to(x.dtype)
             torch.testing.assert_close(module(x), expected)
-
-
-@pytest.mark.compile  # it compiles the kernel of the gradients
-def test_what_was_quick_without_gradients_gives_them_when_asked():
-    x, weight = draw(3, HIDDEN, dtype=torch.float32).half(), torch.nn.Parameter(torch.ones(HIDDEN).half())
-    with torch.no_grad():
-        first, second = rms_norm(x, weight), rms_norm(x, weight)
-    assert torch.equal(first, second)
-    rms_norm(x, weight).sum().backward()
-    assert weight.grad is not None
-    with torch.inference_mode():
-        assert torch.equal(rms_norm(x, weight), first)
-    with pytest.raises(ValueError, match=r"weight: expected shape \[64\] as x's last dimension, got \[32\]"):
-        rms_norm(x, torch.ones(32).half())
 
 
 def test_threads_that_start_together_share_one_kernel():

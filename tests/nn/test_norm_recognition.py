@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from fib_rmsnorm.nn.norm_recognition import RoundingCase, UnrecognisedNormError, looks_like_a_norm, recognise_norm
+from fib_rmsnorm.nn.norm_recognition import UnrecognisedNormError, looks_like_a_norm, recognise_norm
 from support import published_norms as published
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-SIXTEEN_BESIDE_FLOAT32 = RoundingCase(torch.bfloat16, torch.float32, autocast=False)
+SIXTEEN_BESIDE_FLOAT32 = (torch.bfloat16, torch.float32, False)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_published_norm_is_recognised_in_each_dtype(module, convention, eps, d
     assert looks_like_a_norm(module)
     found = recognise_norm(module)
     assert (found.formula.convention, found.formula.eps) == (convention, eps)
-    assert {RoundingCase(each, each, autocast=False) for each in DTYPES} <= found.calls
+    assert {(each, each, False) for each in DTYPES} <= found.calls
     assert {type(each) for each in found.calls} == {tuple}  # torch.compile of torch 2.11 guards no named ones
 
 

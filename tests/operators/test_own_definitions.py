@@ -5,17 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fib_rmsnorm.operators import define_by_name, find_operator, list_operators, recognise_source
-from fib_rmsnorm.registry import generate_workloads
-from support.mistakes import judge_in_process
+from support.mistakes import judge
 
 NAMES = [operator.name for operator in list_operators()]
-
-
-def judge_reference(definition, folder, batch):
-    namespace = {}
-    exec(definition.reference, namespace)
-    (workload,) = generate_workloads(definition, [batch])
-    return judge_in_process(namespace["run"], definition, workload, folder)
 
 
 @pytest.mark.parametrize(("dtype", "suffix"), [("float16", ""), ("bf16", "_bf16"), ("fp32", "_fp32")])
@@ -26,10 +18,11 @@ def test_it_is_named_and_recognised_and_its_reference_is_right(tmp_path, name, d
     assert ("stage:training" in definition.tags) == ("backward" in name)
     assert recognise_source(definition).operator == name
     assert define_by_name(definition.name) == definition
-    assert judge_reference(definition, tmp_path, 14) == {}
+    assert judge(definition.reference, definition, tmp_path, 14) == {}
 
 
 @pytest.mark.parametrize(("hidden", "dtype", "batch"), [(128, "float32", 1), (256, "bf16", 1), (16384, "float16", 7)])
 @pytest.mark.parametrize("name", NAMES)
 def test_its_reference_is_right_in_short_and_long_rows_and_in_one(tmp_path, name, hidden, dtype, batch):
-    assert judge_reference(find_operator(name).define(hidden, dtype), tmp_path, batch) == {}
+    definition = find_operator(name).define(hidden, dtype)
+    assert judge(definition.reference, definition, tmp_path, batch) == {}

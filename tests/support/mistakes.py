@@ -56,14 +56,27 @@ def assert_named(log: str, mistake: str | None, definition: Definition) -> None:
         assert f"{mistake_of(mistake, definition)}: " in first, log
 
 
-def name_in_process(run: Callable[..., Any], definition: Definition, workload: Workload, folder: Path) -> str | None:
-    """What the judge calls the mistakes of a kernel that is called here; None if it has a wrong output but no name.
+def load(source: str) -> Callable[..., Any]:
+    """The `run` of a kernel's or reference's source."""
+    space: dict[str, Any] = {}
+    exec(source, space)
+    run: Callable[..., Any] = space["run"]
+    return run
 
-    Fails if all outputs are right.
-    """
-    suspects = judge_in_process(run, definition, workload, folder)
+
+def judge(
+    run: Callable[..., Any] | str, definition: Definition, folder: Path, batch: int = 16
+) -> dict[str, list[PossibleMistake]]:
+    """As `judge_in_process` for a kernel or its source, at this batch."""
+    (workload,) = generate_workloads(definition, [batch])
+    return judge_in_process(load(run) if isinstance(run, str) else run, definition, workload, folder)
+
+
+def name(run: Callable[..., Any] | str, definition: Definition, folder: Path, batch: int = 16) -> list[str]:
+    """What the judge calls the mistakes of a wrong kernel, or of its source."""
+    suspects = judge(run, definition, folder, batch)
     assert suspects, "all outputs are right"
-    return "\n".join(name_mistakes(suspects, list(definition.outputs))) or None
+    return name_mistakes(suspects, list(definition.outputs))
 
 
 def judge_in_process(

@@ -1,4 +1,4 @@
-"""What serves the calls of norms whose kernel is known: C++, or the operators in Python where that is not compiled."""
+"""What serves the calls of norms whose kernel is known: C++, or torch's formulas where that is not compiled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fib_rmsnorm.functional import custom_ops
 
 
 def serve_in_python(patch: pytest.MonkeyPatch) -> None:
-    """Have Python serve them, as where C++ does not compile."""
+    """Have torch serve them, as where C++ does not compile."""
     custom_ops.forget_quick_calls()
     patch.setattr(custom_ops, "_native", None)
     patch.setattr(custom_ops, "quick_norm", custom_ops._know_nothing)
@@ -17,7 +17,7 @@ def serve_in_python(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["Python", pytest.param("C++", marks=pytest.mark.compile)])
 def served(request, monkeypatch):
-    """Quick tests have Python serve them, since C++ takes most of a minute to compile; `make thorough` has C++."""
+    """Quick tests have torch serve them, since C++ takes most of a minute to compile; `make thorough` has C++."""
     if request.param == "Python":
         if request.node.get_closest_marker("compile"):
             pytest.skip("waits for compilers, and so is served by C++")

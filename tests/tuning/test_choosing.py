@@ -39,11 +39,6 @@ def test_what_failed_at_a_batch_is_not_chosen_there():
     assert chosen(choices, 64) == {"threads": 2}
 
 
-def test_the_evidence_is_told():
-    (choice,) = choose(SHAPE, [{1: {A: 0.0016}, 8: {A: 0.00201, B: 0.002}}])
-    assert choice.evidence == "1: 1.60 us, 8: 2.01 us (+0.5%)"
-
-
 @given(
     st.dictionaries(
         st.integers(1, 1 << 20),

@@ -17,36 +17,6 @@ from support.registries import copy_shared, make_registry
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
 
 
-@pytest.mark.compile
-def test_interpreted_times_choose_nothing(fib, tmp_path, monkeypatch):
-    """But what the compiled code says is told: here for the textbook's kernel, by block size."""
-    pytest.importorskip("triton")
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("a GPU measures")
-    registry = make_registry(tmp_path / "registry", 4096)
-    copy_shared(registry)
-    monkeypatch.chdir(registry.root)
-    shutil.copytree(REPOSITORY / "examples" / "block_size", tmp_path / "block_size")
-    before = (tmp_path / "block_size" / "choices.inc").read_text()
-    outcome = fib("tune", tmp_path / "block_size", "--batch-sizes", "512,4096", "--set", "block=1024,4096")
-    assert outcome.code == 0, outcome.err
-    assert "judged on at most 4 rows, not timed; no table will be written" in outcome.err
-    ending = "rmsnorm_d4096: 2 of 2 right at batch=1; nothing was timed, and no table was written"
-    assert outcome.err.splitlines()[-1] == ending
-    assert sorted(outcome.lines[:2]) == [  # two processes judge
-        "batch=1      block=1024  PASSED  interpreted",
-        "batch=1      block=4096  PASSED  interpreted",
-    ]
-    assert "Compiled code at batch=4096, for sm_90" in outcome.lines
-    assert (tmp_path / "block_size" / "choices.inc").read_text() == before
-    rows = {line.split()[0]: line.split()[1:] for line in outcome.lines if line.split()[2:3] == ["interpreted"]}
-    # x is read twice unless the block holds the whole row: then the compiler keeps it.
-    assert rows["4096"][2:5] == ["32", "512", "256"]
-    assert int(rows["1024"][3]) > 700
-
-
 def make_kernel(tmp_path, name, table):
     """The shipped kernel with another table."""
     shutil.copytree(SHIPPED / name, tmp_path / name)

@@ -83,11 +83,3 @@ def test_cpp_answers_as_python_does(choices, tmp_path):
     lines = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout.splitlines()
     found = [None if line == "none" else tuple(map(int, line.split())) for line in lines]
     assert found == answers_of_python(tmp_path)
-
-
-def test_it_says_where_it_comes_from():
-    text = render(CHOICES)
-    for word in ("fib-rmsnorm tune", "rmsnorm_x_v1", "NVIDIA H200", "2026-11-21", "cupti", "12 combinations"):
-        assert word in text
-    assert "// 1: 1.60 us, 32: 2.10 us (+0.5%)\n{4096, 2, 132, 0, 512, 1},\n" in text
-    assert "Nothing was measured" in render([], None)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.operators.kernel_templates import fill_in
@@ -75,17 +76,16 @@ _CALLED = {
 """What a tensor may be called, of those that others of their shape may be taken for."""
 
 _Rows = dict[str, "torch.Tensor"]
-_Kind = Callable[[_Rows], _Rows]
 _ZERO_DY = "zero row of dy"
 
 
-def _with_small_dy(make: Maker) -> _Kind:
-    """Rows of x with a small dy, so that a dx in 16 bits is finite where rstd is large."""
-    return lambda rows: {"x": make(rows["x"]), "dy": rows["dy"] * 1e-2}
+def _make_with_small_dy(rows: _Rows, make: Maker) -> _Rows:
+    """Make hard rows of x with a small dy, so that a dx in 16 bits is finite where rstd is large."""
+    return {"x": make(rows["x"]), "dy": rows["dy"] * 1e-2}
 
 
 _KINDS: Kinds = {
-    **{name: _with_small_dy(make) for name, make in HARD_ROWS.items() if name != NEAR_EPS},
+    **{name: partial(_make_with_small_dy, make=make) for name, make in HARD_ROWS.items() if name != NEAR_EPS},
     "dy scaled by 100 (the sum of dy * weight * x above 65504)": lambda rows: {"dy": rows["dy"] * 100},
     _ZERO_DY: lambda rows: {"dy": rows["dy"] * 0},
 }

@@ -123,9 +123,6 @@ def _list_assignments(parts: Mapping[str, Shape], tensors: Mapping[str, Shape]) 
     if len(parts) != len(tensors):
         return
     for names in permutations(tensors):
-        if all(_fits(tensors[name], shape) for name, shape in zip(names, parts.values(), strict=True)):
+        given = zip((tensors[name] for name in names), parts.values(), strict=True)
+        if all(shape == wanted or (wanted == NUMBER_OR_ONE and shape == NUMBER) for shape, wanted in given):
             yield dict(zip(parts, names, strict=True))
-
-
-def _fits(shape: Shape, wanted: Shape) -> bool:
-    return shape == wanted or (wanted == NUMBER_OR_ONE and shape == NUMBER)

@@ -41,12 +41,6 @@ _SCALED = "scaled = x_fp32 * rstd * weight.to(torch.float32)"
 _OUT = NormTensor(PER_ELEMENT, "Normalized and scaled activations, divided by out_scale.")
 
 
-def _draw_scale_factor(index: int, seed: str) -> float:
-    """By what hard cases multiply a Workload's scale: in turn by more, and by so little that outputs saturate."""
-    least, most = (40.0, 400.0) if index % 2 == 0 else (1 / 2000, 1 / 20)
-    return float(least * (most / least) ** random.Random(f"{seed} scale {index}").random())
-
-
 def _write_reference(form: str) -> str:
     largest = _LARGEST[form]
     return write_rms_reference(
@@ -130,7 +124,10 @@ class RmsNormFp8(_Quantised):
     ) -> HardCase:
         """Make hard rows, with another scale than the Workload's."""
         made = super().make_hard_case(inputs, constants, index, seed)
-        return replace(made, inputs={**made.inputs, "out_scale": inputs["out_scale"] * _draw_scale_factor(index, seed)})
+        # In turn by more, and by so little that outputs saturate.
+        least, most = (40.0, 400.0) if index % 2 == 0 else (1 / 2000, 1 / 20)
+        factor = float(least * (most / least) ** random.Random(f"{seed} scale {index}").random())
+        return replace(made, inputs={**made.inputs, "out_scale": inputs["out_scale"] * factor})
 
     def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
         """Divide by the scale, and limit."""

@@ -18,7 +18,8 @@ from fib_rmsnorm.operators import ExactOutput, Mistake, Recognition, RmsNorm, re
 from fib_rmsnorm.registry import generate_workloads
 from support.kernels import read_kernels
 from support.mistaken_kernels import IN_ALL_DTYPES, MISTAKEN
-from support.mistakes import assert_named, name_in_process
+from support.mistakes import assert_named
+from support.mistakes import name as find_names
 
 DTYPES = ("float16", "bfloat16", "float32")
 TOO_SMALL = {"bfloat16": {"bit_shift", "divisor_less_one"}, "float32": set()}
@@ -39,15 +40,9 @@ def read_wrong_kernels():
 KERNELS = {**MISTAKEN, **dict(read_wrong_kernels())}
 
 
-def workload_of(definition, batch):
-    (workload,) = generate_workloads(definition, [batch])
-    return workload
-
-
 def check(name, definition, batch, folder):
     run, mistake = KERNELS[name]
-    named = name_in_process(run, definition, workload_of(definition, batch), folder)
-    assert_named(named or "", mistake, definition)
+    assert_named("\n".join(find_names(run, definition, folder, batch)), mistake, definition)
 
 
 def test_there_are_enough_of_them():
@@ -93,7 +88,7 @@ def test_nothing_is_named_where_the_weight_is_an_earlier_one(tmp_path, dtype):
         return compute_exact(x, kept[0], eps)
 
     definition = RmsNorm().define(256, dtype)
-    assert name_in_process(run, definition, workload_of(definition, 16), tmp_path) is None
+    assert find_names(run, definition, tmp_path) == []
 
 
 OUTPUTS_WRONG_OTHERWISE = {
@@ -121,7 +116,7 @@ def test_nothing_is_named_where_outputs_are_wrong_otherwise(tmp_path, change, dt
         return OUTPUTS_WRONG_OTHERWISE[change](out).to(out.dtype)
 
     definition = RmsNorm().define(256, dtype)
-    assert name_in_process(run, definition, workload_of(definition, 16), tmp_path) is None
+    assert find_names(run, definition, tmp_path) == []
 
 
 @pytest.mark.parametrize("squares", [torch.float16, torch.float32], ids=["mistaken", "right"])
@@ -135,8 +130,8 @@ def test_a_case_that_the_right_answer_explains_too_settles_nothing(squares, tmp_
         return (x.float() * torch.rsqrt(total.float() / x.shape[1] + eps) * 1.0005 * weight.float()).to(x.dtype)
 
     definition = RmsNorm().define(256, "float16")
-    named = name_in_process(run, definition, workload_of(definition, 16), tmp_path)
-    assert named is None if squares is torch.float32 else "with mean(x^2) in float16: " in named
+    named = "\n".join(find_names(run, definition, tmp_path))
+    assert not named if squares is torch.float32 else "with mean(x^2) in float16: " in named
 
 
 @pytest.mark.fuzz
@@ -146,7 +141,8 @@ def test_no_random_fault_is_named(seed, dtype, batch, case_number, data):
     """Whatever a fault does to the elements or the rows of a right answer, on whatever case."""
     generator = torch.Generator().manual_seed(seed)
     operator, definition = RmsNorm(), RmsNorm().define(128, dtype)
-    case = make_case(definition, recognise_source(definition), workload_of(definition, batch), case_number, "cpu")
+    (workload,) = generate_workloads(definition, [batch])
+    case = make_case(definition, recognise_source(definition), workload, case_number, "cpu")
     right = compute_exact(**case.inputs)
     elements = torch.randn(right.shape, generator=generator)
     faults = {

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from fib_rmsnorm.building.python_source import load_python
+from fib_rmsnorm.building.source_files import load_python
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm, list_candidates
 from fib_rmsnorm.registry import Registry

@@ -10,7 +10,15 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.operators.norms.float64_rows import round_once
-from fib_rmsnorm.operators.norms.mistakes.rows import Rounding, Wrong, dtype_name, mean, narrow_dtypes, round_to
+from fib_rmsnorm.operators.norms.mistakes.rows import (
+    Rounding,
+    Wrong,
+    dtype_name,
+    mean,
+    mended_by,
+    narrow_dtypes,
+    round_to,
+)
 from fib_rmsnorm.operators.norms.norm_gradients import GradientRows
 from fib_rmsnorm.operators.operator import Mistake
 
@@ -56,20 +64,19 @@ def usual_mistakes(
     output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
 ) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in some elements of an output, always in the same order."""
+    given: GradientRows | GradientSums
     if output == "dx":
-        part = GradientRows(inputs, rows, columns)
-        formulas = [(wrong, partial(wrong.function, part)) for wrong in wrong_row_gradients(part)]
-        dtype = inputs["x"].dtype
+        given, dtype = GradientRows(inputs, rows, columns), inputs["x"].dtype
+        wrongs = wrong_row_gradients(given)
     else:
-        sums = GradientSums(inputs, columns)
-        formulas = [(wrong, partial(wrong.function, sums)) for wrong in wrong_sums(output, sums)]
-        dtype = inputs["weight"].dtype
+        given, dtype = GradientSums(inputs, columns), inputs["weight"].dtype
+        wrongs = wrong_sums(output, given)
 
-    def rounded(compute: Callable[[], torch.Tensor]) -> torch.Tensor:
-        return round_once(compute(), dtype)
+    def compute(wrong: Wrong) -> torch.Tensor:
+        return round_once(wrong.function(given), dtype)
 
-    for wrong, compute in formulas:
-        yield Mistake(f"the output equals {output} {wrong.what}: {wrong.fix}", 1, partial(rounded, compute))
+    for wrong in wrongs:
+        yield Mistake(f"the output equals {output} {wrong.what}: {wrong.fix}", 1, partial(compute, wrong))
 
 
 def wrong_row_gradients(rows: GradientRows) -> Iterator[Wrong]:
@@ -77,39 +84,49 @@ def wrong_row_gradients(rows: GradientRows) -> Iterator[Wrong]:
     right = "use (w - mean(w) - n * mean(w * n)) * rstd" if rows.is_centered else "use (w - n * mean(w * n)) * rstd"
     right += " + dnew_residual" if rows.has_residual else ""
     right += ", with w = dy * weight and n = the normalized x"
-    yield Wrong("of a constant rstd, w * rstd alone", right, lambda r: (r.scaled * r.rstd)[:, r.columns] + r.added)
-    yield Wrong("with n * mean(w * n) added", right, lambda r: r.combine(r.scaled, r.normalized, -r.correction))
-    yield Wrong(
-        "with the sum of w * n instead of its mean",
+    dtype = rows.inputs["x"].dtype
+    yield from mended_by(
         right,
-        lambda r: r.combine(r.scaled, r.normalized, (r.scaled * r.normalized).sum(-1, keepdim=True)),
+        {
+            "of a constant rstd, w * rstd alone": lambda r: (r.scaled * r.rstd)[:, r.columns] + r.added,
+            "with n * mean(w * n) added": lambda r: r.combine(r.scaled, r.normalized, -r.correction),
+            "with the sum of w * n instead of its mean": lambda r: r.combine(
+                r.scaled, r.normalized, (r.scaled * r.normalized).sum(-1, keepdim=True)
+            ),
+            "without the weight": lambda r: r.combine(r.of("dy"), r.normalized, mean(r.of("dy") * r.normalized)),
+            "with dy instead of dy * weight in the mean": lambda r: r.combine(
+                r.scaled, r.normalized, mean(r.of("dy") * r.normalized)
+            ),
+            "with x instead of the normalized x": lambda r: r.combine(r.scaled, r.of("x"), mean(r.scaled * r.of("x"))),
+            "with x instead of the normalized x in the mean": lambda r: r.combine(
+                r.scaled, r.normalized, mean(r.scaled * r.of("x"))
+            ),
+            "without the last factor rstd": lambda r: _of_norm(r) / r.rstd + r.added,
+        },
     )
-    yield Wrong(
-        "without the weight", right, lambda r: r.combine(r.of("dy"), r.normalized, mean(r.of("dy") * r.normalized))
-    )
-    yield Wrong(
-        "with dy instead of dy * weight in the mean",
-        right,
-        lambda r: r.combine(r.scaled, r.normalized, mean(r.of("dy") * r.normalized)),
-    )
-    yield Wrong(
-        "with x instead of the normalized x",
-        right,
-        lambda r: r.combine(r.scaled, r.of("x"), mean(r.scaled * r.of("x"))),
-    )
-    yield Wrong(
-        "with x instead of the normalized x in the mean",
-        right,
-        lambda r: r.combine(r.scaled, r.normalized, mean(r.scaled * r.of("x"))),
-    )
-    yield Wrong("without the last factor rstd", right, lambda r: _of_norm(r) / r.rstd + r.added)
-    yield Wrong("with the last factor rstd twice", right, lambda r: _of_norm(r) * r.rstd + r.added)
     if rows.has_residual:
-        yield from _wrong_residuals(rows.inputs["x"].dtype, right)
+        yield from _wrong_residuals(dtype, right)
     if rows.is_centered:
-        yield from _wrong_centerings(right)
-    for dtype in narrow_dtypes(rows.inputs["x"].dtype):
-        yield from _rounded(dtype)
+        yield from mended_by(
+            right,
+            {
+                "without mean(w) subtracted, as RMSNorm's": lambda r: (
+                    (r.scaled - r.normalized * r.correction) * r.rstd
+                )[:, r.columns],
+                "of an x whose mean was not subtracted": lambda r: r.combine(
+                    r.scaled, r.of("x") * r.rstd, mean(r.scaled * r.of("x") * r.rstd)
+                ),
+            },
+        )
+    for narrow_dtype in narrow_dtypes(dtype):
+        narrow, name = round_to(narrow_dtype), dtype_name(narrow_dtype)
+        yield Wrong(
+            f"with w and the normalized x rounded to {name}",
+            "convert dy, x and weight to float32 first, and round dx once at the end",
+            lambda r, narrow=narrow: r.combine(
+                narrow(r.scaled), narrow(r.normalized), mean(narrow(r.scaled) * narrow(r.normalized))
+            ),
+        )
 
 
 def _of_norm(rows: GradientRows) -> torch.Tensor:
@@ -117,11 +134,14 @@ def _of_norm(rows: GradientRows) -> torch.Tensor:
 
 
 def _wrong_residuals(dtype: torch.dtype, right: str) -> Iterator[Wrong]:
-    yield Wrong("without dnew_residual", right, _of_norm)
-    yield Wrong("with dnew_residual subtracted", right, lambda r: _of_norm(r) - r.added)
-    yield Wrong("with dnew_residual added twice", right, lambda r: _of_norm(r) + 2 * r.added)
-    yield Wrong("with dnew_residual times rstd", right, lambda r: _of_norm(r) + r.added * r.rstd)
-    yield Wrong("of dnew_residual alone", right, lambda r: r.added)
+    yield from mended_by(
+        right,
+        {
+            "without dnew_residual": _of_norm,
+            "with dnew_residual subtracted": lambda r: _of_norm(r) - r.added,
+            "with dnew_residual times rstd": lambda r: _of_norm(r) + r.added * r.rstd,
+        },
+    )
     for narrow in narrow_dtypes(dtype):
         yield Wrong(
             f"with the norm's part rounded to {dtype_name(narrow)} before dnew_residual is added",
@@ -132,48 +152,8 @@ def _wrong_residuals(dtype: torch.dtype, right: str) -> Iterator[Wrong]:
 
 
 def _add_to_dy(rows: GradientRows) -> torch.Tensor:
-    weight: torch.Tensor = rows.inputs["weight"].to(torch.float64)
-    scaled = (rows.of("dy") + rows.of("dnew_residual")) * weight
+    scaled = (rows.of("dy") + rows.of("dnew_residual")) * rows.inputs["weight"].to(torch.float64)
     return rows.of_norm(scaled, rows.normalized, mean(scaled * rows.normalized))
-
-
-def _wrong_centerings(right: str) -> Iterator[Wrong]:
-    yield Wrong(
-        "without the term of rstd, n * mean(w * n)", right, lambda r: r.combine(r.scaled, r.normalized, r.rstd * 0)
-    )
-    yield Wrong(
-        "without mean(w) subtracted, as RMSNorm's",
-        right,
-        lambda r: ((r.scaled - r.normalized * r.correction) * r.rstd)[:, r.columns],
-    )
-    yield Wrong(
-        "of an x whose mean was not subtracted",
-        right,
-        lambda r: r.combine(r.scaled, r.of("x") * r.rstd, mean(r.scaled * r.of("x") * r.rstd)),
-    )
-
-
-def _rounded(dtype: torch.dtype) -> Iterator[Wrong]:
-    narrow, name = round_to(dtype), dtype_name(dtype)
-    fix = "convert dy, x and weight to float32 first, and round dx once at the end"
-    yield Wrong(f"with w rounded to {name}", fix, partial(_round_parts, of_scaled=narrow, of_normalized=_keep))
-    yield Wrong(
-        f"with the normalized x rounded to {name}", fix, partial(_round_parts, of_scaled=_keep, of_normalized=narrow)
-    )
-    yield Wrong(
-        f"with w and the normalized x rounded to {name}",
-        fix,
-        partial(_round_parts, of_scaled=narrow, of_normalized=narrow),
-    )
-
-
-def _round_parts(rows: GradientRows, of_scaled: Rounding, of_normalized: Rounding) -> torch.Tensor:
-    scaled, normalized = of_scaled(rows.scaled), of_normalized(rows.normalized)
-    return rows.combine(scaled, normalized, mean(scaled * normalized))
-
-
-def _keep(values: torch.Tensor) -> torch.Tensor:
-    return values
 
 
 _Terms = Callable[[dict[str, torch.Tensor]], torch.Tensor]
@@ -187,37 +167,38 @@ _MOST_ADDED_IN_TURN = 1 << 12
 
 def wrong_sums(output: str, sums: GradientSums) -> Iterator[Wrong]:
     """Yield them for a call; each function makes the output, dweight or dbias, [1, columns]."""
-    terms = _terms_of_weight if output == "dweight" else _terms_of_bias
+    is_centered = "mean" in sums.inputs
     if output == "dweight":
-        yield from _wrong_weights("mean" in sums.inputs)
+        terms = _terms_of_weight
+        right = f"add dy * {'(x - mean)' if is_centered else 'x'} * rstd over all rows"
+        yield from mended_by(
+            right,
+            {
+                "with x instead of the normalized x": lambda s: s.sum(lambda b: b["dy"] * b["x"]),
+                "of dy * weight": lambda s: s.sum(_terms_of_weight) * s.weight(),
+                "without the normalized x, the sum of dy": lambda s: s.sum(_terms_of_bias),
+            },
+        )
+        if is_centered:
+            what = "of an x whose mean was not subtracted"
+            yield Wrong(what, right, lambda s: s.sum(lambda b: b["dy"] * b["x"] * b["rstd"]))
     else:
+        terms = _terms_of_bias
         yield Wrong("of dy * weight", "add dy alone", lambda s: s.sum(_terms_of_bias) * s.weight())
-        yield Wrong("with the terms of dweight", "add dy alone", lambda s: s.sum(_terms_of_weight))
-    if sums.count > 1:
-        yield Wrong("with the mean over rows", "add the rows", lambda s: s.sum(terms) / s.count)
-        for rows in _FIRST_ROWS:
-            yield Wrong(
-                f"of the first {rows} rows alone",
-                "add all rows; check the number of blocks and the bounds of the loop",
-                lambda s, n=rows: terms(_first(s, n)).sum(dim=0, keepdim=True),
-            )
-        if sums.count <= _MOST_ADDED_IN_TURN:
-            for dtype in narrow_dtypes(sums.inputs["x"].dtype):
-                yield Wrong(
-                    f"with the rows added in {dtype_name(dtype)}",
-                    "add in float32, and round once at the end",
-                    partial(_add_in_turn, terms=terms, narrow=round_to(dtype)),
-                )
-
-
-def _wrong_weights(is_centered: bool) -> Iterator[Wrong]:
-    right = f"add dy * {'(x - mean)' if is_centered else 'x'} * rstd over all rows"
-    yield Wrong("with x instead of the normalized x", right, lambda s: s.sum(lambda b: b["dy"] * b["x"]))
-    yield Wrong("of dy * weight", right, lambda s: s.sum(_terms_of_weight) * s.weight())
-    yield Wrong("without the normalized x, the sum of dy", right, lambda s: s.sum(_terms_of_bias))
-    if is_centered:
+    if sums.count == 1:
+        return
+    yield Wrong("with the mean over rows", "add the rows", lambda s: s.sum(terms) / s.count)
+    for rows in _FIRST_ROWS:
         yield Wrong(
-            "of an x whose mean was not subtracted", right, lambda s: s.sum(lambda b: b["dy"] * b["x"] * b["rstd"])
+            f"of the first {rows} rows alone",
+            "add all rows; check the number of blocks and the bounds of the loop",
+            lambda s, n=rows: terms(_first(s, n)).sum(dim=0, keepdim=True),
+        )
+    for dtype in narrow_dtypes(sums.inputs["x"].dtype) if sums.count <= _MOST_ADDED_IN_TURN else ():
+        yield Wrong(
+            f"with the rows added in {dtype_name(dtype)}",
+            "add in float32, and round once at the end",
+            partial(_add_in_turn, terms=terms, narrow=round_to(dtype)),
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import torch
@@ -16,6 +16,7 @@ from fib_rmsnorm.operators.norms.mistakes.rows import (
     Wrong,
     dtype_name,
     mean,
+    mended_by,
     narrow_dtypes,
     round_to,
 )
@@ -36,34 +37,15 @@ def usual_mistakes(rows: CenteredRows) -> Iterator[Mistake]:
 
 def _wrong_moments(batch: int, hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
     """Yield them for x of these sizes and this dtype; each function makes the normalized x in the chosen columns."""
-    yield from _wrong_means()
-    yield from _wrong_columns(hidden)
-    if batch > 1:
-        yield from _wrong_rows()
-    yield from _expanded_variances(torch.float32)
-    for precision in narrow_dtypes(dtype):
-        yield from _rounded_moments(precision)
-        yield from _expanded_variances(precision)
-
-
-def _wrong_means() -> Iterator[Wrong]:
-    subtract = "subtract the mean from x, before it is squared and in the output"
-    yield Wrong(
-        "without the mean subtracted, as RMSNorm", subtract, lambda r: r.raw_part * torch.rsqrt(mean(r.raw**2) + r.eps)
+    yield from mended_by(
+        "subtract the mean from x, before it is squared and in the output",
+        {
+            "without the mean subtracted, as RMSNorm": lambda r: r.raw_part * torch.rsqrt(mean(r.raw**2) + r.eps),
+            "with the mean subtracted in the variance alone": lambda r: r.raw_part * torch.rsqrt(r.mean_square + r.eps),
+            "with mean(x^2) instead of the variance": lambda r: r.part * torch.rsqrt(mean(r.raw**2) + r.eps),
+        },
     )
-    yield Wrong(
-        "with the mean subtracted in the variance alone",
-        subtract,
-        lambda r: r.raw_part * torch.rsqrt(r.mean_square + r.eps),
-    )
-    yield Wrong(
-        "with mean(x^2) instead of the variance", subtract, lambda r: r.part * torch.rsqrt(mean(r.raw**2) + r.eps)
-    )
-
-
-def _wrong_columns(hidden: int) -> Iterator[Wrong]:
-    padding = (1 << (hidden - 1).bit_length()) - hidden
-    if padding:
+    if padding := (1 << (hidden - 1).bit_length()) - hidden:
         yield Wrong(
             "with the padding of a block counted in the variance",
             "mask x - mean before it is squared: beyond the row it is -mean, not 0",
@@ -75,20 +57,19 @@ def _wrong_columns(hidden: int) -> Iterator[Wrong]:
             "add all columns; check the bounds and the mask of the loop",
             lambda r, columns=columns: _normalize_by(r, r.raw[:, :columns]),
         )
-
-
-def _wrong_rows() -> Iterator[Wrong]:
-    others: dict[str, Callable[[CenteredRows], torch.Tensor]] = {
-        "the first row's mean and variance for all rows": lambda r: r.x[:1].to(torch.float64),
-        "the next row's mean and variance": lambda r: r.further(1),
-        "the previous row's mean and variance": lambda r: r.further(-1),
-    }
-    for what, other in others.items():
-        yield Wrong(
-            f"with {what}",
+    if batch > 1:
+        yield from mended_by(
             "compute mean and variance of each row",
-            lambda r, other=other: _normalize_by(r, other(r)),
+            {
+                "with the first row's mean and variance for all rows": lambda r: _normalize_by(r, r.x[:1].double()),
+                "with the next row's mean and variance": lambda r: _normalize_by(r, r.further(1)),
+                "with the previous row's mean and variance": lambda r: _normalize_by(r, r.further(-1)),
+            },
         )
+    yield from _expanded_variances(torch.float32)
+    for precision in narrow_dtypes(dtype):
+        yield from _rounded_moments(precision)
+        yield from _expanded_variances(precision)
 
 
 def _normalize_by(rows: CenteredRows, x: torch.Tensor) -> torch.Tensor:
@@ -99,24 +80,13 @@ def _normalize_by(rows: CenteredRows, x: torch.Tensor) -> torch.Tensor:
 def _rounded_moments(dtype: torch.dtype) -> Iterator[Wrong]:
     narrow, name = round_to(dtype), dtype_name(dtype)
     fix = "convert x to float32 first, and keep mean, variance and root in float32"
-    yield Wrong(f"with the mean rounded to {name}", fix, partial(_round_the_mean, narrow=narrow))
     yield Wrong(
-        f"with x - mean rounded to {name}",
+        f"with the mean rounded to {name}",
         fix,
-        lambda r: narrow(r.part) * torch.rsqrt(mean(narrow(r.whole) ** 2) + r.eps),
-    )
-    yield Wrong(
-        f"with the mean and variance in {name}",
-        fix,
-        lambda r: (r.raw_part - narrow(r.mean)) * torch.rsqrt(narrow(r.mean_square) + r.eps),
+        lambda r: (r.raw_part - narrow(r.mean)) * torch.rsqrt(mean((r.raw - narrow(r.mean)) ** 2) + r.eps),
     )
     for round_root in (narrow, torch.Tensor.clone):
         yield Wrong(f"with every step in {name}", fix, partial(_round_every_step, narrow=narrow, round_root=round_root))
-
-
-def _round_the_mean(rows: CenteredRows, narrow: Rounding) -> torch.Tensor:
-    middle = narrow(rows.mean)
-    return (rows.raw_part - middle) * torch.rsqrt(mean((rows.raw - middle) ** 2) + rows.eps)
 
 
 def _round_every_step(rows: CenteredRows, narrow: Rounding, round_root: Rounding) -> torch.Tensor:
@@ -135,7 +105,7 @@ def _expanded_variances(dtype: torch.dtype) -> Iterator[Wrong]:
 
 
 def _expand_variance(rows: CenteredRows, dtype: torch.dtype, least: float | None) -> torch.Tensor:
-    x = rows.x[rows.rows].to(torch.float32 if dtype is torch.float32 else dtype)
+    x = rows.x[rows.rows].to(dtype)
     middle = x.mean(dim=-1, keepdim=True)
     variance = (x * x).mean(dim=-1, keepdim=True) - middle * middle
     if least is not None:

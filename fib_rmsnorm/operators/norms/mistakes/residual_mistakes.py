@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -27,29 +28,23 @@ def wrong_outputs(
     apply, form = find_application(convention, dtype), rows.form or dtype
 
     def mistake(what: str, fix: str, compute: Callable[[], torch.Tensor]) -> Mistake:
-        return Mistake(f"the output equals {what}: {fix}", 1, lambda: round_once(compute(), form))
+        return Mistake(f"the output equals {what}: {fix}", 1, partial(_compute_rounded, compute, form))
 
     def normalize(each: Rows) -> Callable[[], torch.Tensor]:
         return lambda: apply(each, right_rstd(each))
 
-    of_x, of_residual = _normalizing(rows, x), _normalizing(rows, residual)
-    add = "add the residual before"
-    yield mistake("RMSNorm of x alone", f"{add} the squares", normalize(of_x))
-    yield mistake("RMSNorm of the residual alone", "add x before the squares", normalize(of_residual))
-    yield mistake("RMSNorm of x, plus the residual", f"{add} the squares", lambda: normalize(of_x)() + of_residual.part)
-    yield mistake(
-        "x + residual times the reciprocal root of x alone",
-        "add the squares of the sum, not those of x",
-        lambda: apply(right, right_rstd(of_x)),
-    )
-    yield mistake(
-        "x times the reciprocal root of x + residual",
-        "multiply the sum by it, not x",
-        lambda: apply(of_x, right_rstd(right)),
-    )
-    difference, twice = x.float() - residual.float(), x.float() + 2 * residual.float()
-    yield mistake("RMSNorm of x - residual", "add the residual", normalize(_normalizing(rows, difference)))
-    yield mistake("RMSNorm of x + 2 * residual", "add the residual once", normalize(_normalizing(rows, twice)))
+    of_x, difference = _normalizing(rows, x), x.float() - residual.float()
+    for what, fix, compute in (
+        ("RMSNorm of x alone", "add the residual before the squares", normalize(of_x)),
+        ("RMSNorm of the residual alone", "add x before the squares", normalize(_normalizing(rows, residual))),
+        (
+            "x + residual times the reciprocal root of x alone",
+            "add the squares of the sum, not those of x",
+            lambda: apply(right, right_rstd(of_x)),
+        ),
+        ("RMSNorm of x - residual", "add the residual", normalize(_normalizing(rows, difference))),
+    ):
+        yield mistake(what, fix, compute)
 
     def word(*, rounded: bool, is_right: bool) -> Wording:
         how = "" if is_right else f", {'rounded' if rounded else 'not rounded'} to {dtype_name(dtype)}"
@@ -81,24 +76,27 @@ def wrong_residuals(rows: Rows) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in the new residual, always in the same order."""
     x, residual, dtype = rows.part, rows.part_of("residual"), rows.dtype
 
-    def mistake(what: str, fix: str, compute: Callable[[], torch.Tensor]) -> Mistake:
-        return Mistake(f"the output equals {what}: {fix}", 1, lambda: round_once(compute(), dtype))
-
-    yield mistake("x", "write x + residual", lambda: x)
-    yield mistake("the residual that was passed", "write x + residual", lambda: residual)
-    yield mistake("x - residual", "add the residual", lambda: x - residual)
-    yield mistake("residual - x", "add x", lambda: residual - x)
-    yield mistake("x + 2 * residual", "add the residual once", lambda: x + 2 * residual)
-    yield mistake("2 * x + residual", "add x once", lambda: 2 * x + residual)
     total = _normalizing(rows, rows.x.float() + rows.inputs["residual"].float())
-    normalized = "the normalized rows"
-    write = "write the sum before it is normalized"
-    yield mistake(normalized, write, lambda: total.part * right_rstd(total) * total.part_weight)
-    yield mistake(f"{normalized} without the weight", write, lambda: total.part * right_rstd(total))
-    for narrow in (torch.float16, torch.bfloat16):
-        if narrow is not dtype:
-            yield mistake(
-                f"x + residual rounded to {dtype_name(narrow)} on its way",
-                f"convert from float32 to {dtype_name(dtype)} directly",
-                lambda narrow=narrow: round_once(x + residual, narrow).to(torch.float64),  # type: ignore[misc]
-            )
+    write, once = "write x + residual", "write the sum before it is normalized"
+    formulas: list[tuple[str, str, Callable[[], torch.Tensor]]] = [
+        ("x", write, lambda: x),
+        ("the residual that was passed", write, lambda: residual),
+        ("x - residual", "add the residual", lambda: x - residual),
+        ("the normalized rows", once, lambda: total.part * right_rstd(total) * total.part_weight),
+        ("the normalized rows without the weight", once, lambda: total.part * right_rstd(total)),
+    ]
+    formulas += [
+        (
+            f"x + residual rounded to {dtype_name(narrow)} on its way",
+            f"convert from float32 to {dtype_name(dtype)} directly",
+            lambda narrow=narrow: round_once(x + residual, narrow).to(torch.float64),  # type: ignore[misc]
+        )
+        for narrow in (torch.float16, torch.bfloat16)
+        if narrow is not dtype
+    ]
+    for what, fix, compute in formulas:
+        yield Mistake(f"the output equals {what}: {fix}", 1, partial(_compute_rounded, compute, dtype))
+
+
+def _compute_rounded(compute: Callable[[], torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+    return round_once(compute(), dtype)

@@ -24,6 +24,7 @@ from fib_rmsnorm.operators.norms.mistakes.rows import (
     dtype_name,
     fewer_columns,
     mean,
+    mended_by,
     narrow_dtypes,
     right_rstd,
     round_to,
@@ -88,7 +89,18 @@ def other_conventions(rows: Rows, convention: str, operators: Mapping[str, str])
 
     `operators` are those of the conventions for which `define` makes Definitions.
     """
-    for other, (what, fix) in _describe_conventions(convention, dtype_name(rows.dtype)).items():
+    dtype = dtype_name(rows.dtype)
+    called = {
+        "torch": "with the weight multiplied in float32 and one rounding, as in torch",
+        "llama": f"with x * rstd rounded to {dtype} before the weight, as in Hugging Face's LlamaRMSNorm",
+        "gemma": "with 1 + weight instead of weight, as in Gemma",
+    }
+    fix = {
+        "torch": "multiply by the weight in float32 and round once",
+        "llama": f"round x * rstd to {dtype} before the weight, as Hugging Face's LlamaRMSNorm does",
+        "gemma": "multiply by 1 + weight in float32",
+    }[convention]
+    for other, what in called.items():
         if other != convention:
             yield Wrong(what, fix + offer_definition(operators.get(other), rows), find_application(other, rows.dtype))
     yield Wrong("without the weight", "multiply by the weight", lambda r, rstd: r.finish(r.part * rstd))
@@ -98,31 +110,12 @@ def offer_definition(operator: str | None, rows: Rows) -> str:
     """The end of a fix, for a mistake that is right by another operator; nothing if it is by none."""
     if operator is None:
         return ""
-    name = _name_definition(operator, rows.x.shape[1], dtype_name(rows.dtype), dtype_name(rows.weight.dtype))
-    return f", or choose the Definition of that convention: --definition {name}" if name else ""
-
-
-@cache
-def _name_definition(operator: str, hidden: int, x: str, weight: str) -> str:
+    dtypes = {"x": dtype_name(rows.dtype), "weight": dtype_name(rows.weight.dtype)}
     try:
-        return find_operator(operator).define_like({"hidden": hidden}, {"x": x, "weight": weight}).name
+        name = find_operator(operator).define_like({"hidden": rows.x.shape[1]}, dtypes).name
     except InputError:  # it has no Definition of these dtypes
         return ""
-
-
-def _describe_conventions(right: str, dtype: str) -> dict[str, tuple[str, str]]:
-    """For each convention: what it does, and what is right instead."""
-    fixes = {
-        "torch": "multiply by the weight in float32 and round once",
-        "llama": f"round x * rstd to {dtype} before the weight, as Hugging Face's LlamaRMSNorm does",
-        "gemma": "multiply by 1 + weight in float32",
-    }
-    fix = fixes[right]
-    return {
-        "torch": ("with the weight multiplied in float32 and one rounding, as in torch", fix),
-        "llama": (f"with x * rstd rounded to {dtype} before the weight, as in Hugging Face's LlamaRMSNorm", fix),
-        "gemma": ("with 1 + weight instead of weight, as in Gemma", fix),
-    }
+    return f", or choose the Definition of that convention: --definition {name}"
 
 
 def wrong_applications(rows: Rows, right: Application) -> Iterator[Wrong]:
@@ -131,12 +124,26 @@ def wrong_applications(rows: Rows, right: Application) -> Iterator[Wrong]:
     factors = "rsqrt(mean(x^2) + eps) and the weight" if rows.has_weight else "rsqrt(mean(x^2) + eps)"
     yield Wrong("reduced to x itself", f"multiply by {factors}", lambda r, rstd: r.part)
     if rows.has_weight:
-        yield from _wrong_weights()
+        yield from mended_by(
+            "multiply by the weight, once",
+            {
+                "with the weight added instead of multiplied": lambda r, rstd: r.finish(r.part * rstd + r.part_weight),
+                "with the weight multiplied twice": lambda r, rstd: r.finish(r.part * rstd * r.part_weight**2),
+            },
+        )
+        yield from mended_by(
+            "multiply column c by weight[c]",
+            {
+                f"with the weight of the {name} column": lambda r, rstd, by=by: r.finish(
+                    r.part * rstd * r.weight_of(r.columns + by)
+                )
+                for name, by in (("previous", -1), ("next", 1))
+            },
+        )
+        yield Wrong("of x * weight", "compute mean(x^2) of x alone", lambda r, _: _square_products(r))
     yield from _wrong_roundings(rows.dtype, right)
     if not rows.is_centered:
-        centered = "do not subtract the mean"
-        yield Wrong("with the mean subtracted, as in LayerNorm", centered, lambda r, _: _center(r, mean(r.whole)))
-        yield Wrong("with the mean subtracted from x, but not from its squares", centered, lambda r, _: _center(r, 0))
+        yield Wrong("with the mean subtracted, as in LayerNorm", "do not subtract the mean", lambda r, _: _center(r))
     for columns in (count for count in fewer_columns(hidden) if count >= hidden // 8):  # fewer look like zeros alone
         yield Wrong(
             f"with zeros after the first {columns} of {hidden} columns",
@@ -145,9 +152,10 @@ def wrong_applications(rows: Rows, right: Application) -> Iterator[Wrong]:
         )
 
 
-def _center(rows: Rows, center_of_squares: torch.Tensor | int) -> torch.Tensor:
-    rstd = torch.rsqrt(mean((rows.whole - center_of_squares) ** 2) + rows.eps)
-    return rows.finish((rows.part - mean(rows.whole)) * rstd * rows.part_weight)
+def _center(rows: Rows) -> torch.Tensor:
+    centered = rows.whole - mean(rows.whole)
+    rstd = torch.rsqrt(mean(centered**2) + rows.eps)
+    return rows.finish(centered[:, rows.columns] * rstd * rows.part_weight)
 
 
 def _wrong_roundings(dtype: torch.dtype, right: Application) -> Iterator[Wrong]:
@@ -173,31 +181,5 @@ def _compute_narrowly(
     return rows.finish(narrow(rows.part * statistic(rows)) * rows.part_weight)
 
 
-def _wrong_weights() -> Iterator[Wrong]:
-    yield Wrong(
-        "with the weight added instead of multiplied",
-        "multiply by the weight",
-        lambda r, rstd: r.finish(r.part * rstd + r.part_weight),
-    )
-    yield Wrong(
-        "with the weight multiplied twice",
-        "multiply by the weight once",
-        lambda r, rstd: r.finish(r.part * rstd * r.part_weight**2),
-    )
-    column = "multiply column c by weight[c]"
-    for name, by in (("previous", -1), ("next", 1)):
-        yield Wrong(
-            f"with the weight of the {name} column",
-            column,
-            lambda r, rstd, by=by: r.finish(r.part * rstd * r.weight_of(r.columns + by)),
-        )
-    yield Wrong(
-        "with the weight of the row's number",
-        column,
-        lambda r, rstd: r.finish(r.part * rstd * r.weight_of(r.rows).unsqueeze(1)),
-    )
-    yield Wrong(
-        "of x * weight",
-        "compute mean(x^2) of x alone",
-        lambda r, _: apply_rightly(r, torch.rsqrt(mean(r.squares * r.weight.to(torch.float64) ** 2) + r.eps)),
-    )
+def _square_products(rows: Rows) -> torch.Tensor:
+    return apply_rightly(rows, torch.rsqrt(mean(rows.squares * rows.weight.to(torch.float64) ** 2) + rows.eps))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -151,6 +151,12 @@ class Wrong:
     function: Callable[..., torch.Tensor]
     slack: float = 0.0
     """The share of the output that the order of a sum may change."""
+
+
+def mended_by(fix: str, functions: Mapping[str, Callable[..., torch.Tensor]]) -> Iterator[Wrong]:
+    """Yield wrong formulas that one fix mends, by what is wrong."""
+    for what, function in functions.items():
+        yield Wrong(what, fix, function)
 
 
 def mean(values: torch.Tensor) -> torch.Tensor:

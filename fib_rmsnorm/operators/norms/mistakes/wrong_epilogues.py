@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import torch
+from torch.nn.functional import silu
 
-from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mean, round_to
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mean, mended_by, round_to
 
 
 def scaled_rows(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
@@ -18,30 +18,22 @@ def scaled_rows(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
 
 def wrong_biases(dtype: torch.dtype) -> Iterator[Wrong]:
     """Yield the mistakes with a bias, for x of this dtype."""
-    fix = "compute x * rstd * weight + bias"
     yield Wrong("without the bias", "add the bias after the weight", scaled_rows)
     yield Wrong("with the bias subtracted", "add the bias", lambda r, rstd: scaled_rows(r, rstd) - r.parts["bias"])
-    yield Wrong(
-        "with the bias added before the weight",
-        fix,
-        lambda r, rstd: (r.part * rstd + r.parts["bias"]) * r.part_weight,
+    yield from mended_by(
+        "compute x * rstd * weight + bias",
+        {
+            "with the bias added before the weight": lambda r, rstd: (r.part * rstd + r.parts["bias"]) * r.part_weight,
+            "with weight and bias swapped": lambda r, rstd: r.part * rstd * r.parts["bias"] + r.part_weight,
+        },
     )
-    yield Wrong(
-        "with the bias added before the statistic is applied",
-        fix,
-        lambda r, rstd: (r.part + r.parts["bias"]) * rstd * r.part_weight,
+    yield from mended_by(
+        "add bias[c] to column c",
+        {
+            "with the bias of the previous column": lambda r, rstd: scaled_rows(r, rstd) + r.beside("bias", -1),
+            "with the bias of the next column": lambda r, rstd: scaled_rows(r, rstd) + r.beside("bias", 1),
+        },
     )
-    yield Wrong(
-        "with weight and bias swapped",
-        fix,
-        lambda r, rstd: r.part * rstd * r.parts["bias"] + r.part_weight,
-    )
-    for name, by in (("previous", -1), ("next", 1)):
-        yield Wrong(
-            f"with the bias of the {name} column",
-            "add bias[c] to column c",
-            lambda r, rstd, by=by: scaled_rows(r, rstd) + r.beside("bias", by),
-        )
     if dtype is not torch.float32:
         yield Wrong(
             f"with x * rstd * weight rounded to {dtype_name(dtype)} before the bias",
@@ -54,12 +46,8 @@ def wrong_relus() -> Iterator[Wrong]:
     """Yield the mistakes with ReLU."""
     fix = "compute max(x * rstd * weight, 0)"
     others: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-        "its magnitude": torch.abs,
-        "silu": torch.nn.functional.silu,
+        "silu": silu,
         "gelu": torch.nn.functional.gelu,
-        "tanh's gelu": partial(torch.nn.functional.gelu, approximate="tanh"),
-        "a leaky ReLU of slope 0.01": torch.nn.functional.leaky_relu,
-        "min(..., 0)": lambda scaled: scaled.clamp(max=0),
     }
     yield Wrong("without the ReLU", fix, scaled_rows)
     for what, function in others.items():
@@ -69,17 +57,13 @@ def wrong_relus() -> Iterator[Wrong]:
         "apply the ReLU after the weight, which may be negative",
         lambda r, rstd: (r.part * rstd).relu() * r.part_weight,
     )
-    for is_last_too in (False, True):
-        yield Wrong(
-            "with the ReLU of x, before the mean square",
-            "apply the ReLU last",
-            partial(_relu_first, is_last_too=is_last_too),
-        )
+    what = "with the ReLU of x, before the mean square"
+    yield Wrong(what, "apply the ReLU last", lambda r, _: _relu_first(r))
+    yield Wrong(what, "apply the ReLU last", lambda r, _: _relu_first(r).relu())
 
 
-def _relu_first(rows: Rows, _: torch.Tensor, *, is_last_too: bool) -> torch.Tensor:
-    out = rows.part.relu() * torch.rsqrt(mean(rows.whole.relu() ** 2) + rows.eps) * rows.part_weight
-    return out.relu() if is_last_too else out
+def _relu_first(rows: Rows) -> torch.Tensor:
+    return rows.part.relu() * torch.rsqrt(mean(rows.whole.relu() ** 2) + rows.eps) * rows.part_weight
 
 
 def wrong_gates(dtype: torch.dtype) -> Iterator[Wrong]:
@@ -90,26 +74,11 @@ def wrong_gates(dtype: torch.dtype) -> Iterator[Wrong]:
         "sigmoid(gate)": torch.sigmoid,
         "gelu(gate)": torch.nn.functional.gelu,
         "relu(gate)": torch.relu,
-        "silu(-gate)": lambda gate: torch.nn.functional.silu(-gate),
-        "gate * tanh(gate)": lambda gate: gate * gate.tanh(),
     }
     yield Wrong("without the gate", fix, scaled_rows)
     for what, function in gates.items():
-        yield Wrong(
-            f"with {what} instead of silu(gate)",
-            fix,
-            lambda r, rstd, of=function: scaled_rows(r, rstd) * of(r.parts["gate"]),
-        )
-    yield Wrong(
-        "with the silu of the normalized row instead of the gate's",
-        fix,
-        lambda r, rstd: torch.nn.functional.silu(scaled_rows(r, rstd)) * r.parts["gate"],
-    )
-    yield Wrong(
-        "with silu(gate) added instead of multiplied",
-        fix,
-        lambda r, rstd: scaled_rows(r, rstd) + torch.nn.functional.silu(r.parts["gate"]),
-    )
+        wrong = f"with {what} instead of silu(gate)"
+        yield Wrong(wrong, fix, lambda r, rstd, of=function: scaled_rows(r, rstd) * of(r.parts["gate"]))
     yield Wrong("with x and gate swapped", "normalize x, and gate it with silu(gate)", lambda r, _: _swap_gate(r))
     yield Wrong(
         "of x * silu(gate), as in Mamba-2 without norm_before_gate",
@@ -117,36 +86,30 @@ def wrong_gates(dtype: torch.dtype) -> Iterator[Wrong]:
         lambda r, _: _gate_first(r),
     )
     if dtype is not torch.float32:
-        name, narrow = dtype_name(dtype), round_to(dtype)
-        yield Wrong(
-            f"with x * rstd * weight rounded to {name} before the gate",
-            "multiply by silu(gate) in float32 and round once",
-            lambda r, rstd: r.finish(narrow(scaled_rows(r, rstd))),
+        narrow, weighted = round_to(dtype), "multiply by the weight and silu(gate) in float32 and round once"
+        yield from _roundings(
+            dtype, "gate", "multiply by silu(gate) in float32 and round once", "Hugging Face's Qwen3-Next", weighted
         )
         yield Wrong(
-            f"with x * rstd and its product with the weight rounded to {name}, as in Hugging Face's Qwen3-Next",
-            "multiply by the weight and silu(gate) in float32 and round once",
-            lambda r, rstd: r.finish(narrow(narrow(r.part * rstd) * r.part_weight)),
-        )
-        yield Wrong(
-            f"with silu(gate) rounded to {name}",
+            f"with silu(gate) rounded to {dtype_name(dtype)}",
             "keep silu(gate) in float32",
-            lambda r, rstd: scaled_rows(r, rstd) * narrow(torch.nn.functional.silu(r.parts["gate"])),
+            lambda r, rstd: scaled_rows(r, rstd) * narrow(silu(r.parts["gate"])),
         )
 
 
 def _swap_gate(rows: Rows) -> torch.Tensor:
     gate: torch.Tensor = rows.inputs["gate"][rows.rows].to(torch.float64)
     rstd = torch.rsqrt(mean(gate**2) + rows.eps)
-    return gate[:, rows.columns] * rstd * rows.part_weight * torch.nn.functional.silu(rows.part)
+    return gate[:, rows.columns] * rstd * rows.part_weight * silu(rows.part)
 
 
 def _gate_first(rows: Rows) -> torch.Tensor:
     gate: torch.Tensor = rows.inputs["gate"][rows.rows].to(torch.float64)
-    gated = rows.whole * torch.nn.functional.silu(gate)
+    gated = rows.whole * silu(gate)
     return gated[:, rows.columns] * torch.rsqrt(mean(gated**2) + rows.eps) * rows.part_weight
 
 
+_BEFORE_FLOAT8 = "compute in float32 until the conversion to float8"
 _FNUZ_LARGEST = 240.0
 """The largest number of AMD's float8_e4m3fnuz."""
 
@@ -174,12 +137,7 @@ def wrong_quantisations(dtype: torch.dtype, form: str, largest: float) -> Iterat
         f"limit to {largest:g} before the conversion",
         lambda r, rstd: _overflow(scaled_rows(r, rstd) / r.parts["out_scale"], form, largest),
     )
-    yield Wrong(
-        "rounded toward zero",
-        "round to nearest, ties to even",
-        lambda r, rstd: _truncate(r.finish(scaled_rows(r, rstd)), form),
-    )
-    yield from _early_roundings(dtype)
+    yield from _roundings(dtype, "scale", _BEFORE_FLOAT8, "vLLM", _BEFORE_FLOAT8)
 
 
 def wrong_row_scales(
@@ -194,14 +152,14 @@ def wrong_row_scales(
     def largest_of(rows: torch.Tensor) -> torch.Tensor:
         return rows.abs().amax(dim=-1, keepdim=True)
 
+    def divide_by(scales: torch.Tensor, scaled: torch.Tensor) -> torch.Tensor:
+        return scales if is_scale else (scaled / scales).clamp(-largest, largest)
+
     limit = f"let it be at least 1 / ({largest:g} * 512)"
     divide = f"divide max|y| by {largest:g}"
     scales: dict[tuple[str, str], Callable[[torch.Tensor], torch.Tensor]] = {
         ("with max(y) instead of max|y|", "take the magnitude"): lambda y: right(y.clamp(min=0), {}),
         ("with a scale that has no lower limit", limit): lambda y: largest_of(y) / largest,
-        ("with a scale of 1 for rows of zeros", limit): lambda y: torch.where(
-            largest_of(y) == 0, 1.0, largest_of(y) / largest
-        ),
         (f"with a scale for {_FNUZ_LARGEST:g} as the largest number", divide): lambda y: (
             right(y, {}) * (largest / _FNUZ_LARGEST)
         ),
@@ -209,47 +167,30 @@ def wrong_row_scales(
         ("with the reciprocal of the scale", "return max|y| over the largest number, not its reciprocal"): lambda y: (
             1 / right(y, {})
         ),
-        ("with a scale of 1", divide): lambda y: largest_of(y) * 0 + 1,
     }
     for (what, fix), scale in scales.items():
-        yield Wrong(what, fix, partial(_apply, scale=scale, is_scale=is_scale, largest=largest))
+        yield Wrong(what, fix, lambda r, rstd, of=scale: divide_by(of(scaled_rows(r, rstd)), scaled_rows(r, rstd)))
     yield Wrong(
         "with the largest x * rstd, before the weight",
         "take the largest magnitude after the weight",
-        lambda r, rstd: _divide(scaled_rows(r, rstd), right(r.part * rstd, {}), largest, is_scale=is_scale),
+        lambda r, rstd: divide_by(right(r.part * rstd, {}), scaled_rows(r, rstd)),
     )
-    yield from _early_roundings(dtype)
+    yield from _roundings(dtype, "scale", _BEFORE_FLOAT8, "vLLM", _BEFORE_FLOAT8)
 
 
-def _apply(
-    rows: Rows,
-    rstd: torch.Tensor,
-    *,
-    scale: Callable[[torch.Tensor], torch.Tensor],
-    is_scale: bool,
-    largest: float,
-) -> torch.Tensor:
-    scaled = scaled_rows(rows, rstd)
-    return _divide(scaled, scale(scaled), largest, is_scale=is_scale)
-
-
-def _divide(scaled: torch.Tensor, scales: torch.Tensor, largest: float, *, is_scale: bool) -> torch.Tensor:
-    return scales if is_scale else (scaled / scales).clamp(-largest, largest)
-
-
-def _early_roundings(dtype: torch.dtype) -> Iterator[Wrong]:
+def _roundings(dtype: torch.dtype, before: str, fix: str, library: str, fix_of_library: str) -> Iterator[Wrong]:
+    """Roundings of the scaled rows, and of each of their two products, as a library does; none of float32."""
     if dtype is torch.float32:
         return
     name, narrow = dtype_name(dtype), round_to(dtype)
-    fix = "compute in float32 until the conversion to float8"
     yield Wrong(
-        f"with x * rstd * weight rounded to {name} before the scale",
+        f"with x * rstd * weight rounded to {name} before the {before}",
         fix,
         lambda r, rstd: r.finish(narrow(scaled_rows(r, rstd))),
     )
     yield Wrong(
-        f"with x * rstd and its product with the weight rounded to {name}, as in vLLM",
-        fix,
+        f"with x * rstd and its product with the weight rounded to {name}, as in {library}",
+        fix_of_library,
         lambda r, rstd: r.finish(narrow(narrow(r.part * rstd) * r.part_weight)),
     )
 
@@ -260,11 +201,3 @@ def _overflow(values: torch.Tensor, form: str, largest: float) -> torch.Tensor:
     above = largest + (half_a_step if form == "float8_e4m3fn" else 2 * half_a_step)
     beyond = torch.full_like(values, torch.nan) if form == "float8_e4m3fn" else values * torch.inf
     return torch.where(values.abs() > above, beyond, values.clamp(-largest, largest))
-
-
-def _truncate(values: torch.Tensor, form: str) -> torch.Tensor:
-    """The next number of a format toward zero."""
-    dtype = getattr(torch, form)
-    rounded = round_to(dtype)(values).to(dtype)
-    is_away = rounded.to(torch.float64).abs() > values.abs()
-    return (rounded.view(torch.int8) - is_away.to(torch.int8)).view(dtype).to(torch.float64)

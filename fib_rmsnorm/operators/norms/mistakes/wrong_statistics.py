@@ -15,12 +15,12 @@ from fib_rmsnorm.operators.norms.mistakes.rows import (
     dtype_name,
     fewer_columns,
     mean,
+    mended_by,
     narrow_dtypes,
     right_rstd,
     round_to,
 )
 
-_RIGHT = "use rsqrt(mean(x^2) + eps)"
 _FIXED_EPS = (1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, torch.finfo(torch.float32).eps)
 """Values of eps in models' configurations, and torch's default for float32."""
 
@@ -28,47 +28,76 @@ _FIXED_EPS = (1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, torch.finfo(torch
 def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
     """Yield the wrong statistics for some rows of a call."""
     batch, hidden = rows.x.shape
-    yield from _wrong_eps(hidden)
-    if rows.has_weight:
-        yield Wrong("reduced to x * weight", "multiply by rsqrt(mean(x^2) + eps) too", lambda r: r.mean_square * 0 + 1)
-    yield from _wrong_roots()
-    if not rows.is_centered:
-        yield from _variances()
-    yield from _wrong_means(hidden)
-    if batch > 1:
-        yield from _wrong_rows()
-
-
-def _wrong_eps(hidden: int) -> Iterator[Wrong]:
-    yield Wrong("without eps", _RIGHT, lambda r: torch.rsqrt(r.mean_square))
-    yield Wrong("with eps added twice", f"{_RIGHT}, with eps once", lambda r: torch.rsqrt(r.mean_square + 2 * r.eps))
-    yield Wrong("with eps added outside the root", _RIGHT, lambda r: 1 / (r.mean_square.sqrt() + r.eps))
-    yield Wrong("with eps added to the reciprocal root", _RIGHT, lambda r: torch.rsqrt(r.mean_square) + r.eps)
-    yield Wrong(
-        "with eps added to the sum of squares, before its division by hidden",
-        _RIGHT,
-        lambda r: torch.rsqrt(r.mean_square + r.eps / hidden),
+    yield from mended_by(
+        "use rsqrt(mean(x^2) + eps)",
+        {
+            "without eps": lambda r: torch.rsqrt(r.mean_square),
+            "with eps added twice": lambda r: torch.rsqrt(r.mean_square + 2 * r.eps),
+            "with eps added outside the root": lambda r: 1 / (r.mean_square.sqrt() + r.eps),
+            "with eps added to the reciprocal root": lambda r: torch.rsqrt(r.mean_square) + r.eps,
+            "with eps added to the sum of squares, before its division by hidden": lambda r: torch.rsqrt(
+                r.mean_square + r.eps / hidden
+            ),
+            "with eps subtracted": lambda r: torch.rsqrt(r.mean_square - r.eps),
+            "with eps as a lower limit of mean(x^2)": lambda r: r.mean_square.clamp(min=r.eps).rsqrt(),
+            "without the root": lambda r: 1 / (r.mean_square + r.eps),
+            "multiplied by the root instead of divided by it": lambda r: (r.mean_square + r.eps).sqrt(),
+            "with mean(|x|) instead of a root": lambda r: 1 / (mean(r.whole.abs()) + r.eps),
+        },
     )
-    yield Wrong("with eps squared", _RIGHT, lambda r: torch.rsqrt(r.mean_square + r.eps**2))
-    yield Wrong("with eps subtracted", _RIGHT, lambda r: torch.rsqrt(r.mean_square - r.eps))
-    yield Wrong("with eps as a lower limit of mean(x^2)", _RIGHT, lambda r: r.mean_square.clamp(min=r.eps).rsqrt())
+    for steps in (0, 1):
+        yield Wrong(
+            f"with a bit-shift approximation of the reciprocal root (Newton steps: {steps})",
+            "use the library's rsqrt",
+            partial(_approximate_rsqrt, steps=steps),
+        )
     for fixed in _FIXED_EPS:
         yield Wrong(
             f"with eps={fixed:.3g} although another is right",
             "use the eps that the call passes, or the reference's where no call does",
             lambda r, fixed=fixed: torch.rsqrt(r.mean_square + fixed),
         )
-
-
-def _wrong_roots() -> Iterator[Wrong]:
-    yield Wrong("without the root", _RIGHT, lambda r: 1 / (r.mean_square + r.eps))
-    yield Wrong("multiplied by the root instead of divided by it", _RIGHT, lambda r: (r.mean_square + r.eps).sqrt())
-    yield Wrong("with mean(|x|) instead of a root", _RIGHT, lambda r: 1 / (mean(r.whole.abs()) + r.eps))
-    for steps in (0, 1):
+    if rows.has_weight:
+        yield Wrong("reduced to x * weight", "multiply by rsqrt(mean(x^2) + eps) too", lambda r: r.mean_square * 0 + 1)
+    if not rows.is_centered:
+        yield from mended_by(
+            "use mean(x^2): RMSNorm subtracts no mean",
+            {
+                "with the variance instead of the mean square": partial(_rstd_of_variance, correction=0),
+                "with the unbiased variance instead of the mean square": partial(_rstd_of_variance, correction=1),
+            },
+        )
+    divisors = {1: "with the sum of squares instead of their mean"}
+    for wrong in (hidden - 1, hidden + 1, 1 << hidden.bit_length()):
+        divisors[wrong] = f"with the sum of squares divided by {wrong}"
+    for divisor, what in divisors.items():
         yield Wrong(
-            f"with a bit-shift approximation of the reciprocal root (Newton steps: {steps})",
-            "use the library's rsqrt",
-            partial(_approximate_rsqrt, steps=steps),
+            what,
+            f"divide the sum of squares by {hidden}",
+            lambda r, factor=hidden / divisor: torch.rsqrt(r.mean_square * factor + r.eps),
+        )
+    for columns in fewer_columns(hidden):
+        for divisor in (columns, hidden):
+            yield Wrong(
+                f"with the squares of only the first {columns} of {hidden} columns",
+                "add the squares of all columns; check the bounds and the mask of the loop",
+                lambda r, columns=columns, divisor=divisor: torch.rsqrt(
+                    r.squares[:, :columns].sum(dim=-1, keepdim=True) / divisor + r.eps
+                ),
+            )
+    if batch > 1:
+        yield from mended_by(
+            "compute the mean square of each row",
+            {
+                "with the first row's mean square for all rows": lambda r: torch.rsqrt(
+                    mean(r.x[:1].double() ** 2) + r.eps
+                ),
+                "with the next row's mean square": lambda r: torch.rsqrt(mean(r.further(1) ** 2) + r.eps),
+                "with the previous row's mean square": lambda r: torch.rsqrt(mean(r.further(-1) ** 2) + r.eps),
+                "with one mean square of all rows": lambda r: torch.rsqrt(
+                    torch.linalg.vector_norm(r.x, dtype=torch.float64) ** 2 / r.x.numel() + r.eps
+                ),
+            },
         )
 
 
@@ -80,51 +109,8 @@ def _approximate_rsqrt(rows: Rows, steps: int) -> torch.Tensor:
     return guess.to(torch.float64)
 
 
-def _variances() -> Iterator[Wrong]:
-    for name, correction in (("variance", 0), ("unbiased variance", 1)):
-        yield Wrong(
-            f"with the {name} instead of the mean square",
-            "use mean(x^2): RMSNorm subtracts no mean",
-            lambda r, n=correction: torch.rsqrt(r.whole.var(-1, keepdim=True, correction=n) + r.eps),
-        )
-
-
-def _wrong_means(hidden: int) -> Iterator[Wrong]:
-    divisors = {1: "with the sum of squares instead of their mean"}
-    for wrong in (hidden - 1, hidden + 1, 1 << hidden.bit_length()):
-        divisors[wrong] = f"with the sum of squares divided by {wrong}"
-    for divisor, what in divisors.items():
-        yield Wrong(
-            what,
-            f"divide the sum of squares by {hidden}",
-            partial(lambda r, factor: torch.rsqrt(r.mean_square * factor + r.eps), factor=hidden / divisor),
-        )
-    for columns in fewer_columns(hidden):
-        for divisor in (columns, hidden):
-            yield Wrong(
-                f"with the squares of only the first {columns} of {hidden} columns",
-                "add the squares of all columns; check the bounds and the mask of the loop",
-                partial(_rstd_of_some_columns, columns=columns, divisor=divisor),
-            )
-
-
-def _rstd_of_some_columns(rows: Rows, columns: int, divisor: int) -> torch.Tensor:
-    return torch.rsqrt(rows.squares[:, :columns].sum(dim=-1, keepdim=True) / divisor + rows.eps)
-
-
-def _wrong_rows() -> Iterator[Wrong]:
-    others = {
-        "the first row's mean square for all rows": lambda r: mean(r.x[:1].to(torch.float64) ** 2),
-        "the next row's mean square": lambda r: mean(r.further(1) ** 2),
-        "the previous row's mean square": lambda r: mean(r.further(-1) ** 2),
-        "one mean square of all rows": lambda r: torch.linalg.vector_norm(r.x, dtype=torch.float64) ** 2 / r.x.numel(),
-    }
-    for what, mean_square in others.items():
-        yield Wrong(
-            f"with {what}",
-            "compute the mean square of each row",
-            lambda r, other=mean_square: torch.rsqrt(other(r) + r.eps),
-        )
+def _rstd_of_variance(rows: Rows, correction: int) -> torch.Tensor:
+    return torch.rsqrt(rows.whole.var(-1, keepdim=True, correction=correction) + rows.eps)
 
 
 # A sum of more columns, one after the other, takes too long here.
@@ -138,7 +124,17 @@ def rounded_statistics(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
     """Yield the rounded statistics for x of this dtype."""
     for precision in narrow_dtypes(dtype):
         yield from _rounded_sums(hidden, precision)
-        yield from _rounded_means(dtype_name(precision), round_to(precision))
+        name, narrow = dtype_name(precision), round_to(precision)
+        keep = "keep the mean square, eps and the root in float32"
+        yield from mended_by(
+            keep,
+            {
+                f"with mean(x^2) rounded to {name}": partial(_rstd_of_rounded, narrow=narrow, of_sum=_keep),
+                f"with mean(x^2) + eps rounded to {name}": partial(_rstd_of_rounded, narrow=narrow, of_sum=narrow),
+            },
+        )
+        for statistic in narrow_statistics(narrow):
+            yield Wrong(f"with its statistic in {name}", keep, statistic)
     for precision in (torch.float16, torch.bfloat16):
         yield Wrong(
             f"with the reciprocal root rounded to {dtype_name(precision)}",
@@ -174,14 +170,8 @@ def _add_squares(rows: Rows, add: _Sum, dtype: torch.dtype) -> torch.Tensor:
     return add(round_once(rows.squares, dtype)).to(torch.float64)
 
 
-def _rounded_means(name: str, narrow: Rounding) -> Iterator[Wrong]:
-    keep = "keep the mean square, eps and the root in float32"
-    yield Wrong(f"with mean(x^2) rounded to {name}", keep, lambda r: torch.rsqrt(narrow(r.mean_square) + r.eps))
-    yield Wrong(
-        f"with mean(x^2) + eps rounded to {name}", keep, lambda r: torch.rsqrt(narrow(narrow(r.mean_square) + r.eps))
-    )
-    for statistic in narrow_statistics(narrow):
-        yield Wrong(f"with its statistic in {name}", keep, statistic)
+def _rstd_of_rounded(rows: Rows, narrow: Rounding, of_sum: Rounding) -> torch.Tensor:
+    return torch.rsqrt(of_sum(narrow(rows.mean_square) + rows.eps))
 
 
 def narrow_statistics(narrow: Rounding) -> Iterator[Callable[[Rows], torch.Tensor]]:

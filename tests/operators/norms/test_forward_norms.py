@@ -1,0 +1,190 @@
+"""Norms of rows: their Definitions and hard rows, and right kernels that compute otherwise than the reference."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+import torch
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators import define_by_name, find_operator, list_candidates, list_derived, recognise_source
+from fib_rmsnorm.operators.norms.float64_rows import round_once
+from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
+from fib_rmsnorm.schema import Definition
+from support.mistakes import judge, name
+from support.norms import UPSTREAM_FUSED_ADD, define_sum_norm
+
+WEIGHTED = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
+DTYPES = ("float16", "bfloat16", "float32")
+
+
+@pytest.mark.parametrize("operator", WEIGHTED)
+def test_a_weight_in_float32_is_in_the_name_and_right(tmp_path, operator):
+    definition = find_operator(operator).define(256, "bf16", "float32")
+    assert definition.name == f"{operator}_d256_bf16_weight_fp32"
+    columns = [each for each in definition.inputs if each in ("weight", "bias")]
+    assert {definition.inputs[each].dtype.value for each in columns} == {"float32"}
+    assert recognise_source(definition).operator == operator
+    assert define_by_name(definition.name) == definition
+    assert find_operator(operator).define(256, "fp32", "fp32").name == f"{operator}_d256_fp32"
+    for dtype in ("float16", "bfloat16"):
+        definition = find_operator(operator).define(512, dtype, "float32")
+        assert judge(definition.reference, definition, tmp_path) == {}
+
+
+def test_an_operator_or_a_weight_that_cannot_be_is_refused():
+    with pytest.raises(InputError, match=r"weight 'none': choose same or float32; without .* rmsnorm_no_weight"):
+        find_operator("rmsnorm").define(256, "fp16", "none")
+    assert define_by_name("rmsnorm_llama_d256_weight_fp32") is None
+    with pytest.raises(InputError, match=r"available: .*rmsnorm, rmsnorm_llama, rmsnorm_gemma"):
+        find_operator("rmsnorm_t5")
+
+
+def in_turn(x, weight, bias, eps):
+    """A plain loop in float32, with the terms of the end in another order."""
+    wide = x.float()
+    total = torch.zeros_like(wide[:, :1])
+    for column in wide.pow(2).split(1, dim=1):
+        total += column
+    return torch.addcmul(bias.float(), wide, weight.float() / torch.sqrt(total / x.shape[1] + eps)).to(x.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_what_cancels_may_have_the_errors_of_its_terms(tmp_path, dtype):
+    assert judge(in_turn, find_operator("rmsnorm_bias").define(4096, dtype), tmp_path, batch=8) == {}
+
+
+def test_tensors_of_one_shape_may_be_in_any_order():
+    other = find_operator("rmsnorm_bias").define(128).model_copy(update={"reference": "def run(x, b, w): ...\n"})
+    found = [each[0].tensors for each in list_candidates(other) if each[0].operator == "rmsnorm_bias"]
+    assert [(each["weight"], each["bias"]) for each in found] == [("weight", "bias"), ("bias", "weight")]
+
+
+def test_kernels_of_one_dtype_are_not_offered_for_two():
+    definition = find_operator("rmsnorm").define(384, "float16", "float32")
+    kinds = {language: make_starting_kernel(definition, language).kind for language in ("triton", "cuda", "cutedsl")}
+    assert kinds == {"triton": "kernel", "cuda": "kernel", "cutedsl": "reference"}
+
+
+OPERATORS = {"torch": "rmsnorm", "llama": "rmsnorm_llama", "gemma": "rmsnorm_gemma"}
+CALLED = {
+    "torch": "with the weight multiplied in float32 and one rounding, as in torch",
+    "llama": "before the weight, as in Hugging Face's LlamaRMSNorm",
+    "gemma": "with 1 + weight instead of weight, as in Gemma",
+}
+
+
+@pytest.mark.parametrize("hidden", [512, pytest.param(4096, marks=pytest.mark.fuzz)])
+@pytest.mark.parametrize(("convention", "other"), list(permutations(OPERATORS, 2)))
+def test_the_kernels_of_another_convention_are_wrong_and_named(tmp_path, convention, other, hidden):
+    definition = find_operator(OPERATORS[convention]).define(hidden)
+    assert CALLED[other] in "\n".join(name(find_operator(OPERATORS[other]).reference, definition, tmp_path))
+
+
+def rstd_in_turn(x, eps):
+    total = torch.zeros_like(x[:, :1])
+    for column in x.pow(2).split(1, dim=1):
+        total += column
+    return torch.rsqrt(total / x.shape[1] + eps)
+
+
+def rstd_with_error(error):
+    return lambda x, eps: (torch.rsqrt(x.double().pow(2).mean(dim=-1, keepdim=True) + eps) * (1 + error)).float()
+
+
+@pytest.mark.parametrize("rstd", [rstd_in_turn, *map(rstd_with_error, (0, 1e-6, -1e-6))])
+def test_llama_accepts_what_float32_may_round_to_either_side(tmp_path, rstd):
+    def run(x, weight, eps):
+        return weight * (x.float() * rstd(x.float(), eps)).to(x.dtype)
+
+    assert not judge(run, find_operator("rmsnorm_llama").define(4096), tmp_path)
+
+
+def test_few_elements_of_llama_have_two_right_values():
+    x, weight = torch.randn(64, 4096, dtype=torch.float16), torch.randn(4096, dtype=torch.float16)
+    inputs = {"x": x, "weight": weight, "eps": 1e-6}
+    exact = find_operator("rmsnorm_llama").compute_exact(inputs, {"out": torch.float16})["out"]
+    assert 0.001 < (exact.values != exact.alternative).float().mean() < 0.05
+
+
+@pytest.mark.parametrize("form", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_float64_is_rounded_to_the_nearest_number_of_a_format(form):
+    numbers = torch.arange(256, dtype=torch.uint8).view(form).float()
+    numbers = numbers[numbers.isfinite()].unique().double()
+    middles = (numbers[1:] + numbers[:-1]) / 2
+    values = torch.cat([numbers, middles, middles * (1 + 2**-40), middles * (1 - 2**-40)])
+    distances = (values[:, None] - numbers).abs()
+    even = numbers.to(form).view(torch.uint8) % 2 == 0
+    expected = torch.where(even, distances, distances * (1 + 2**-50)).argmin(dim=1)
+    assert torch.equal(round_once(values, form).double(), numbers[expected])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("operator", ["rmsnorm_fp8", "rmsnorm_fp8_e5m2", "fused_add_rmsnorm_fp8"])
+def test_a_float8_kernel_may_divide_otherwise(tmp_path, operator, dtype):
+    source = find_operator(operator).reference
+    assert "/ out_scale" in source
+    other = source.replace("/ out_scale", "* (1 / out_scale)")
+    assert judge(other, find_operator(operator).define(1152, dtype), tmp_path, batch=8) == {}
+
+
+def test_what_is_off_by_a_few_percent_is_wrong_in_float8(tmp_path):
+    """By the tolerance of float8, a whole step, it would be right."""
+    definition = find_operator("rmsnorm_fp8").define(512)
+    assert judge(definition.reference.replace("/ out_scale", "/ out_scale * 0.97"), definition, tmp_path)
+
+
+def test_a_scale_may_be_a_tensor_of_one_element(tmp_path):
+    record = find_operator("rmsnorm_fp8").define(256).model_dump()
+    record["axes"]["one"] = {"type": "const", "value": 1}
+    record["inputs"]["out_scale"]["shape"] = ["one"]
+    definition = Definition.model_validate(record)
+    assert list_derived(definition) == ["out_scale"]
+    assert recognise_source(definition).operator == "rmsnorm_fp8"
+    assert judge(definition.reference, definition, tmp_path) == {}
+    assert make_starting_kernel(definition, "cpp").kind == "skeleton"  # our kernels take a number
+
+
+def test_the_scale_may_come_after_eps():
+    """Both are scalars: both ways to take them are tried."""
+    record = find_operator("fused_add_rmsnorm_fp8").define(256).model_dump()
+    inputs = record["inputs"]
+    record["inputs"] = {name: inputs[name] for name in ("x", "residual", "weight", "eps", "out_scale")}
+    matches = [each[0].tensors for each in list_candidates(Definition.model_validate(record)) if each]
+    assert {each["out_scale"] for each in matches} == {"eps", "out_scale"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_hard_rows_of_a_sum_cancel_and_overflow(dtype):
+    definition = find_operator("fused_add_rmsnorm").define(128, dtype)
+    dtype = getattr(torch, dtype)
+    x, residual = torch.randn(2, 11, 128).to(dtype)
+    inputs = {"x": x, "residual": residual, "weight": torch.ones(128, dtype=dtype), "eps": 1e-6}
+    recognition = recognise_source(definition)
+    case = recognition.make_hard_case(inputs, 0, "seed")
+    out, total = (each.values for each in recognition.compute_exact(case.inputs))
+    kinds = {kind.partition(" (")[0]: row for row, kind in enumerate(case.row_kinds)}
+    assert not total[kinds["residual = -x"]].any() and not out[kinds["residual = -x"]].any()
+    near = kinds["residual near -x"]
+    assert total[near].any() and (total[near].abs() <= 0.1 * case.inputs["x"][near].abs()).all()
+    huge = kinds["one sum of 80000"]
+    assert total[huge].isinf().any() == (dtype is torch.float16) and out[huge].isfinite().all()
+
+
+def test_what_a_residual_is_called_decides_only_between_tensors_of_one_shape():
+    source = find_operator("fused_add_rmsnorm").reference
+    own = define_sum_norm("any", source, ("res", "hidden", "scale"), ("res_out", "y"), eps="e")
+    found = list_candidates(own)
+    inputs = {"x": "hidden", "residual": "res", "weight": "scale", "eps": "e"}
+    assert [each[0].tensors for each in found if each[0].operator == "fused_add_rmsnorm"] == [
+        {**inputs, "out": "y", "new_residual": "res_out"},
+        {**inputs, "out": "res_out", "new_residual": "y"},
+    ]
+
+
+def test_flashinfer_bench_has_one_output_and_its_eps_in_the_source():
+    definition = define_sum_norm("fused_add_rmsnorm_h128", UPSTREAM_FUSED_ADD, dtype="bfloat16")
+    first = next(each for each in list_candidates(definition) if each[0].operator == "fused_add_rmsnorm")
+    assert first[0].tensors == {"x": "hidden_states", "residual": "residual", "weight": "weight", "out": "output"}
+    assert {1e-6, 1e-5} <= {each.constants["eps"] for each in first}
