@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from fib_rmsnorm.analysis.trace_sources import (
     path_in_registry,
     read_items,
 )
-from fib_rmsnorm.analysis.versions import OtherVersions, find_other_versions
+from fib_rmsnorm.analysis.versions import find_other_versions
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.files.locking import locked
@@ -85,18 +86,18 @@ class DecodedTraces:
         kept = set(facts)
         self.traces = [trace for trace in self.traces if trace.facts in kept]
 
-    def leave_out_outdated(self, *, alone: bool) -> OtherVersions:
-        """Leave out the Traces of other versions of their Definition than the registry's, and return what was found.
+    def leave_out_outdated(self) -> dict[str, int]:
+        """Leave out the Traces of other versions of their Definition than the registry's; count them by Definition.
 
-        With `alone`, those of one version stay where none is of the registry's. Those that do not tell their version
-        stay: flashinfer-bench does not record it.
+        Those that do not tell their version stay: flashinfer-bench does not record it.
         """
-        found = find_other_versions(self.traces, self.roots, alone=alone)
-        if found.outdated:
-            self.keep(
-                [each for each in self.facts() if (each.definition, each.definition_sha256) not in found.outdated]
-            )
-        return found
+        outdated = find_other_versions(self.traces, self.roots)
+        if outdated:
+            self.keep([each for each in self.facts() if (each.definition, each.definition_sha256) not in outdated])
+        counts = Counter[str]()
+        for (name, _), number in outdated.items():
+            counts[name] += number
+        return counts
 
     def read(self) -> TraceSet:
         """All Traces."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup
-from fib_rmsnorm.analysis.estimate import Estimate, RunLatency, recorded
+from fib_rmsnorm.analysis.estimate import Estimate, recorded
 from fib_rmsnorm.analysis.sections import Section, SectionConditions, Sections
 from fib_rmsnorm.analysis.solution_sources import SolutionFacts
-from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.trace_record import RunLatency, TraceRecord
 from fib_rmsnorm.analysis.traffic import peak_of
 from fib_rmsnorm.analysis.versions import is_changed
 from fib_rmsnorm.errors import InputError

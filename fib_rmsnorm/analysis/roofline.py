@@ -1,12 +1,15 @@
-"""What bounds a Workload on a device: the launch, the memory or the arithmetic."""
+"""What the analysis of a section finds: what bounds each Workload (launch, memory or arithmetic), and its scaling."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fib_rmsnorm.analysis.ranking import Contest, hold_contest
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
+from fib_rmsnorm.analysis.scaling import Fit, fit
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.traffic import Peak, count_tensor_bytes, peak_of
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
@@ -128,3 +131,29 @@ def _roof(
         left_in_l2=min(written, device.l2_bytes) / moved if moved and device and written is not None else None,
         contest=hold_contest(workload),
     )
+
+
+@dataclass(frozen=True)
+class SectionFindings:
+    """A section, analysed."""
+
+    results: SectionResults
+    roofline: Roofline
+    fits: tuple[Fit, ...]
+    """A fit for each Solution that has one, the lowest floor first."""
+
+
+def analyze(sections: Sequence[SectionResults], definitions: dict[str, Definition]) -> list[SectionFindings]:
+    """Analyze each section; a missing Definition leaves some questions open."""
+    return [
+        SectionFindings(section, make_roofline(section, definitions.get(section.definition)), _fit_all(section))
+        for section in sections
+    ]
+
+
+def _fit_all(section: SectionResults) -> tuple[Fit, ...]:
+    groups: dict[str, list[TraceRecord]] = {}
+    for result in section.results:
+        groups.setdefault(result.label, []).append(result.record)
+    found = [each for records in groups.values() if (each := fit(records)) is not None]
+    return tuple(sorted(found, key=lambda each: each.floor_ms.value))

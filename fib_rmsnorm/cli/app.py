@@ -47,6 +47,7 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
     """
     app = typer.Typer(
         name="fib-rmsnorm",
+        add_completion=False,
         help="A benchmark registry for kernels of norms: judged, timed and stored as FlashInfer Trace records.",
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fib_rmsnorm.cli.options import ChosenDefinition, CompilerFlags, Entry, Json, KernelDefinition, Root, there
-from fib_rmsnorm.cli.printing import note, print_json, say
+from fib_rmsnorm.cli.printing import print_json, say
 from fib_rmsnorm.errors import InputError
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Solution
 
 
 class StartingLanguage(str, Enum):
@@ -89,16 +86,3 @@ def register(
     else:
         say(f"Registered {name} in {folder.relative_to(registry.root)}/: {', '.join(files)}")
         say(f"It is filed under {wanted.name}, and not judged yet.", "Next:", f"  {following}")
-    _note_usual_name(solution)
-
-
-def _note_usual_name(solution: Solution) -> None:
-    """Say how Solutions are usually named, if this one is not."""
-    from re import fullmatch
-
-    from fib_rmsnorm.registry.selection import operator_of
-
-    language = solution.spec.language.value
-    if not fullmatch(rf"[a-z0-9_]+_{language}_[a-z0-9_]+_v\d+", solution.name):
-        usual = f"{operator_of(solution.definition)}_{language}_mine_v1"
-        note(f"Note: names are usually <op>_<language>_<technique>_v<n>, such as {usual}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,9 +21,6 @@ from fib_rmsnorm.cli.options import (
 )
 from fib_rmsnorm.cli.printing import note, print_json, say
 from fib_rmsnorm.errors import InputError
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Solution
 
 _SUFFIX = ".ncu-rep"
 _DEFAULT_BATCH_SIZES = (4096,)
@@ -64,8 +61,7 @@ def command(
     wanted, found = find_solution(registry, solution, definition, entry)
     place = choose_devices(device)[0]
     if place.kind == "cpu":
-        options = {"--definition": definition, "--entry": entry, "--root": root}
-        raise InputError(_without_gpu(found, ["explain", solution], options))
+        raise InputError("profile needs a GPU; without one, see: fib-rmsnorm explain")
     records = []
     workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes, _DEFAULT_BATCH_SIZES)
     for workload in workloads:
@@ -81,18 +77,6 @@ def command(
         note(f"\nWrote {report}; open it with: ncu-ui")
     if json:
         print_json(records)
-
-
-def _without_gpu(solution: Solution, explain: list[str], options: Mapping[str, object]) -> str:
-    """What to do instead: `explain`, of a language that it reads."""
-    from shlex import join
-
-    from fib_rmsnorm.languages import LANGUAGES
-
-    if not LANGUAGES[solution.spec.language.value].has_compiled_code:
-        return "profile needs a GPU"
-    given = [word for option, value in options.items() if value is not None for word in (option, str(value))]
-    return f"profile needs a GPU; without one, use: {join(['fib-rmsnorm', *explain, *given])}"
 
 
 def _report_file(output: Path | None, solution: str, axes: Mapping[str, int], *, alone: bool) -> Path:

@@ -1,4 +1,4 @@
-"""Print a sweep while it runs: a live table on a terminal, else one line per result, and notes of what it is doing."""
+"""Print a sweep while it runs: one line per result, and notes of what it is doing."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ class SweepPrinter:
             self._tell(f"{self._tried} of {self._expected} tried")
             if self._as_json:
                 self._bar.print(stdout(), event.trace.model_dump_json())
-            elif not self._bar.show_below(self.results.table()):
-                say(Folded(trial_line(event.trace), 2))
+            else:
+                self._bar.print(stdout(), Folded(trial_line(event.trace), 2))
 
     def _note(self, text: str) -> None:
         """Tell what begins."""

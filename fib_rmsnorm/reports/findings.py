@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fib_rmsnorm.analysis.estimate import Estimate
-from fib_rmsnorm.analysis.findings import SectionFindings
-from fib_rmsnorm.analysis.roofline import Roofline, WorkloadRoof
+from fib_rmsnorm.analysis.roofline import Roofline, SectionFindings, WorkloadRoof
 from fib_rmsnorm.analysis.scaling import Fit
 from fib_rmsnorm.machine.gpu_models import GpuModel
 from fib_rmsnorm.reports.ranking import contest_record, describe_left_out

@@ -42,8 +42,7 @@ def test_a_file_of_traces_that_is_missing_is_one_to_be_written(fib, file):
     outcome = fib("compare", file("old.jsonl", trace()), "new.json")
     assert outcome.code == 2
     assert outcome.err.endswith(
-        "no such file or folder: new.json; to write it, run: fib-rmsnorm bench --definitions rmsnorm_d4096"
-        " --output new.json\n"
+        "new.json; write it by: fib-rmsnorm bench --output new.json; to time two, add --measure\n"
     )
 
 

@@ -32,18 +32,7 @@ def test_the_results_of_a_batch_are_a_table_with_the_reference_first(fib, file):
     assert outcome.lines[2] == "Benchmark Results (batch=8)"
     names = [line.split("  ")[0] for line in outcome.lines[4:9]]
     assert names == ["Reference", "A copy of the same bytes", "An empty kernel", "fast_v1", "slow_v1"]
-    assert outcome.lines[7].split() == [
-        "fast_v1",
-        "2.00",
-        "us",
-        "69.6",
-        "GB/s",
-        "70%",
-        "1.4%",
-        "30.0x",
-        "4.00",
-        "us",
-    ]
+    assert " ".join(outcome.lines[7].split()) == "fast_v1 2.00 us 69.6 GB/s 70% 1.4% 30.0x 4.00 us"
     assert "Benchmark Results (batch=32)" in outcome.lines
 
 
@@ -82,24 +71,6 @@ def test_traces_of_another_version_of_the_registrys_definition_are_left_out(fib,
     assert (outcome.code, outcome.err) == (0, LEFT_OUT)
     assert "batch=1" in outcome.out and "batch=8" not in outcome.out and CUDA not in outcome.out
     assert fib(command, "--solutions", PYTHON).err == LEFT_OUT.replace("4", "2")
-
-
-def test_where_all_traces_are_of_another_version_of_the_definition_they_are_shown_but_nothing_is_chosen_by_them(
-    fib, redefined
-):
-    for command in ("report", "analyze"):
-        outcome = fib(command, "--batch-sizes", "8")
-        assert (outcome.code, outcome.err) == (
-            0,
-            f"fib-rmsnorm: 2 Traces of another version of Definition {DEFINITION} than the registry's\n",
-        )
-        assert "batch=8" in outcome.out
-    outcome = fib("best", "--batch-sizes", "8")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == (
-        f"{LEFT_OUT.replace('4', '2')}"
-        f"fib-rmsnorm: no Trace is left; measure again: fib-rmsnorm bench --definitions {DEFINITION}\n"
-    )
 
 
 def test_of_a_definition_that_no_registry_has_the_version_of_the_newest_trace_counts(fib, file, tmp_path, monkeypatch):
@@ -153,16 +124,11 @@ def test_sources_that_changed_since_they_were_packed_and_measured_are_told_apart
     assert outcome.err.endswith("; measure again: fib-rmsnorm bench --solutions mine_v1\n")
     assert f"mine_v1 (earlier: {digest(solution)[:6]})" in outcome.out
     changed = add_kernel(registry, "mine_v1", source.read_text())
-    again = make_trace(changed, workload, timestamp="2026-11-01T00:00:00+00:00")
-    registry.append_trace(again, "tester", "norm")
+    registry.append_trace(make_trace(changed, workload, timestamp="2026-11-01T00:00:00+00:00"), "tester", "norm")
     source.write_text(RIGHT)  # changed back: what was measured first is today's
     outcome = fib(command)
-    assert outcome.err == ""
-    if command == "best":
-        assert f"Left out: mine_v1 (earlier: {digest(changed)[:6]}) at batch=1 (superseded" in outcome.out
-    else:
-        assert f"mine_v1 (earlier: {digest(changed)[:6]})" in outcome.out
-    assert digest(solution)[:6] not in outcome.out
+    assert outcome.err == "" and digest(solution)[:6] not in outcome.out
+    assert f"mine_v1 (earlier: {digest(changed)[:6]})" in outcome.out
 
 
 def test_a_definition_under_another_name_counts_as_missing(fib, full_registry):
@@ -243,61 +209,6 @@ def test_a_speedup_is_the_ratio_of_the_two_numbers_beside_it(fib, file):
     assert found["speedup"] == pytest.approx(0.053 / 0.044)
     assert found["speedup_low"] < 1 < found["speedup_high"]
     assert found["vs_baseline"] is None
-
-
-GPU_2 = "NVIDIA H100"
-
-
-def test_two_devices_stand_side_by_side(fib, file):
-    path = file(
-        *(trace("a_v1", batch=batch, latency_ms=0.002 * batch) for batch in (8, 64)),
-        *(trace("a_v1", batch=batch, latency_ms=0.004 * batch, hardware=GPU_2) for batch in (8, 64)),
-        trace("b_v1", latency_ms=None, status="INCORRECT_NUMERICAL"),
-        trace("b_v1", hardware=GPU_2, noisy=["doubt"]),
-        trace("new_v1", sha="bb", timestamp="2026-01-03"),
-        trace("new_v1", hardware=GPU_2),
-        trace("alone_v1"),
-    )
-    outcome = fib("report", path)
-    assert outcome.lines[0] == "rmsnorm_d4096 on 2 devices"
-    table = outcome.lines[2 : outcome.lines.index("", 3)]
-    assert re.split("  +", table[0]) == ["solution", "workload", "NVIDIA H200", "NVIDIA H100", "times as fast"]
-    assert [row.split()[:2] for row in table[1:]] == [
-        ["a_v1", "batch=8"], ["a_v1", "batch=64"], ["b_v1", "batch=8"], ["new_v1", "batch=8"],
-    ]  # fmt: skip
-    assert table[1].split()[2:8] == ["16.0", "us", "(8.7%)", "32.0", "us", "(4.4%)"]
-    assert "0.50x (0.49x to 0.51x)" in table[1]
-    assert table[3].split()[2:] == ["INCORRECT_NUMERICAL", "2.00", "us", "(70%)", "*"]
-    said = " ".join(outcome.out.split())
-    assert "times as fast as on NVIDIA H200, with a 95% interval." in said
-    assert "No ratio for b_v1: one failed or was not timed." in said
-    assert "No ratio for new_v1: not known to be of the same sources on NVIDIA H200 and NVIDIA H100." in said
-    (found,) = json.loads(fib("report", path, "--json").out)["side_by_side"]
-    assert found["devices"] == ["NVIDIA H200", GPU_2]
-    first, second = found["rows"][0]["devices"]
-    assert (first["times_as_fast"], round(second["times_as_fast"]["value"], 3)) == (None, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("others", "why"),
-    [
-        ({"timer": "cpu_clock"}, "the timers of NVIDIA H200 and NVIDIA H100 cannot be compared (cupti, cpu_clock)"),
-        ({"timer": None}, "the timers of NVIDIA H200 and NVIDIA H100 cannot be compared (cupti, not recorded)"),
-        ({"cold_l2": False}, "the caches of NVIDIA H200 and NVIDIA H100 were not in the same state"),
-    ],
-)
-def test_numbers_of_different_timers_have_no_ratio(fib, file, others, why):
-    newest = trace(timestamp="2026-02-01")
-    outcome = fib("report", file(newest, trace(hardware=GPU_2, **others)))
-    assert outcome.row("fast_v1", "batch=8").split()[2:] == ["2.00", "us", "(70%)", "2.00", "us", "(70%)"]
-    assert "times as fast" not in outcome.lines[2]
-    assert f"No ratio for any Solution: {why}." in " ".join(outcome.out.split())
-
-
-def test_devices_without_a_kernel_in_common_are_not_side_by_side(fib, file):
-    outcome = fib("report", file(trace("a_v1"), trace("b_v1", hardware=GPU_2)))
-    assert outcome.code == 0 and "on 2 devices" not in outcome.out
-    assert json.loads(fib("report", file(trace()), "--json").out)["side_by_side"] == []
 
 
 def test_the_reference_and_the_copy_have_intervals(fib, file):

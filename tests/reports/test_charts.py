@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm import load
-from fib_rmsnorm.analysis.findings import analyze
 from fib_rmsnorm.analysis.loading import load_traces
 from fib_rmsnorm.analysis.results import find_results
+from fib_rmsnorm.analysis.roofline import analyze
 from fib_rmsnorm.analysis.sections import split
 from fib_rmsnorm.analysis.traffic import read_definitions
 from fib_rmsnorm.reports.charts import make_charts, number_series

@@ -14,9 +14,6 @@ from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift, sha
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.registry.workload_titles import title_workloads
 
-_ENOUGH_FOR_OVERALL = 3
-"""With fewer runs, the last against the first says what a change says."""
-
 
 @dataclass(frozen=True)
 class Run:
@@ -46,8 +43,6 @@ class WorkloadHistory:
 
     title: str
     runs: tuple[Run, ...]
-    overall: SolutionComparison | None
-    """The last run against the first under the same conditions, which shows small steps that add up."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +86,6 @@ class _Line:
     befores: list[TraceRecord | None]
     """The newest earlier run of the same conditions; for a failure, any of the same version of the
     Definition that passed."""
-    ends: tuple[TraceRecord, TraceRecord] | None
-
-    @property
-    def pairs(self) -> list[tuple[TraceRecord, TraceRecord]]:
-        """All that are compared."""
-        found = [(before, run) for before, run in zip(self.befores, self.runs, strict=True) if before and run.passed]
-        return [*found, *([self.ends] if self.ends else [])]
 
 
 def find_histories(records: Iterable[TraceRecord]) -> Histories:
@@ -106,8 +94,8 @@ def find_histories(records: Iterable[TraceRecord]) -> Histories:
     conditions = RunConditions.of(runs)
     homes = {home: _draw_lines(workloads, conditions) for home, workloads in _sort(runs).items()}
     lines = [line for found in homes.values() for line in found.values()]
-    pairs = [pair for line in lines for pair in line.pairs]
-    confidence = share_confidence(len(pairs))
+    compared = (before and run.passed for line in lines for before, run in zip(line.befores, line.runs, strict=True))
+    confidence = share_confidence(sum(map(bool, compared)))
     drift = estimate_drift(latencies(repeats) for line in lines for repeats in _find_repeats(line.runs, conditions))
     drift = replace(drift, may_rule=False)  # or a change between runs of equal sources would hide itself
 
@@ -136,10 +124,7 @@ def _sort(runs: _Runs) -> dict[_Home, dict[str, _Runs]]:
 
 
 def _draw_lines(workloads: dict[str, _Runs], conditions: RunConditions) -> dict[str, _Line]:
-    return {
-        workload: _Line(runs, _find_befores(runs, conditions), _find_ends(runs, conditions))
-        for workload, runs in workloads.items()
-    }
+    return {workload: _Line(runs, _find_befores(runs, conditions)) for workload, runs in workloads.items()}
 
 
 def _find_befores(runs: _Runs, conditions: RunConditions) -> list[TraceRecord | None]:
@@ -155,12 +140,6 @@ def _find_befores(runs: _Runs, conditions: RunConditions) -> list[TraceRecord | 
             newest[conditions.key(run)] = run
         passed = run if run.is_native else passed
     return found
-
-
-def _find_ends(runs: _Runs, conditions: RunConditions) -> tuple[TraceRecord, TraceRecord] | None:
-    timed = [run for run in runs if run.is_native]
-    alike = conditions.equal_to(timed[-1], timed) if timed else []
-    return (alike[0], alike[-1]) if len(alike) >= _ENOUGH_FOR_OVERALL else None
 
 
 def _find_repeats(runs: _Runs, conditions: RunConditions) -> Iterable[_Runs]:
@@ -186,7 +165,7 @@ def _tell(title: str, line: _Line, conditions: RunConditions, compare: _Compare)
             verdict = _say(run, last, timed, change, conditions)
         told.append(Run(run, conditions.key(run), is_new, change, verdict))
         last, timed = run, run if run.is_native else timed
-    return WorkloadHistory(title, tuple(told), compare(*line.ends) if line.ends else None)
+    return WorkloadHistory(title, tuple(told))
 
 
 def _say(

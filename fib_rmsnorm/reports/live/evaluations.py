@@ -8,7 +8,7 @@ from statistics import geometric_mean
 from rich.text import Text
 
 from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup
-from fib_rmsnorm.analysis.estimate import RunLatency
+from fib_rmsnorm.analysis.trace_record import RunLatency
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.text.document import WordTable, plain_table
 from fib_rmsnorm.reports.text.folding import Folded

@@ -8,7 +8,8 @@ from itertools import groupby
 from rich.text import Text
 
 from fib_rmsnorm.analysis.comparing.difference import find_difference
-from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
+from fib_rmsnorm.analysis.estimate import Estimate
+from fib_rmsnorm.analysis.trace_record import RunLatency
 from fib_rmsnorm.reports.live.evaluations import describe_load, first_line, marks, performance_of
 from fib_rmsnorm.reports.text.control_characters import marked
 from fib_rmsnorm.reports.text.units import count, format_apart, format_percent, format_ratio

@@ -36,22 +36,17 @@ def faulty(full_registry) -> Registry:
         ("show", PYTHON, "--json"),
         ("report", "--format", "html"),
         ("export", "exported"),
-        ("merge", ".", ".", "--into", "exported"),
     ],
     ids=" ".join,
 )
 def test_sources_win_over_what_was_packed_and_nothing_is_written(fib, edited, tmp_path, monkeypatch, command):
     before = {path: path.read_bytes() for path in edited.root.rglob("*") if path.is_file()}
     monkeypatch.chdir(tmp_path)
-    outcome = fib(*(edited.root if word == "." else word for word in command), *root_option(command, edited))
+    outcome = fib(*command, "--root", edited.root)
     assert outcome.code == 0, outcome.err
     written = tmp_path / "exported" / PYTHON_FILE
     assert MARK.strip() in (written.read_text() if written.exists() else outcome.out)
     assert {path: path.read_bytes() for path in edited.root.rglob("*") if path.is_file()} == before
-
-
-def root_option(command, registry) -> tuple:
-    return () if command[0] == "merge" else ("--root", registry.root)
 
 
 def test_sources_that_were_never_packed_are_a_solution(fib, full_registry):
@@ -94,7 +89,7 @@ def test_deploy_packs_what_models_will_read(fib, edited):
         ("compare", "--measure", PYTHON, CUDA),
         ("explain", PYTHON),
         ("export", "exported"),
-        ("merge", ".", ".", "--into", "exported"),
+        ("merge", ".", "."),
         ("list", "solutions", "--solutions", PYTHON),
     ],
     ids=" ".join,
