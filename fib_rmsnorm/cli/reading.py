@@ -98,15 +98,10 @@ def find_todays(found: TraceSet) -> TraceSet:
     """Fill in what the Solutions are today, and say for each device which were measured as something else."""
     from shlex import join
 
-    from fib_rmsnorm.analysis.solution_sources import SolutionFacts
-    from fib_rmsnorm.analysis.versions import find_changed, read_todays
+    from fib_rmsnorm.analysis.versions import find_changed
     from fib_rmsnorm.reports.text.units import count
-    from fib_rmsnorm.schema import digest
 
-    measured = {record.solution for record in found.records}
-    todays = {name: each for name, each in read_todays(found.roots).items() if name in measured}
-    found.digests = {name: digest(each) for name, each in todays.items()}
-    found.solutions |= {name: SolutionFacts.of(each) for name, each in todays.items()}
+    found.read_solutions()
     definitions = sorted({record.definition for record in found.records})
     for hardware, changed in find_changed(found.records, found.digests).items():
         few = len(changed) <= _NAMED

@@ -118,7 +118,7 @@ def _report_differences(found: TraceSet, against: str, chosen: Format, output: P
     from fib_rmsnorm.analysis.traffic import read_definitions
     from fib_rmsnorm.reports.differences import describe_differences, describe_failures, difference_records
 
-    differences = find_output_differences(found.records, against, found.solutions)
+    differences = find_output_differences(found.records, against)
     failed = describe_failures(find_failures(found.records, differences))
     definitions = read_definitions({each.record.definition for each in differences}, found.roots)
     write_report(

@@ -18,8 +18,6 @@ from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, forma
 
 # As fast a share of a copy as only the memory's speed explains.
 _BOUND_BY_MEMORY = 80
-# A share of the bytes that is worth a word when the memory was spared it.
-_MUCH_LEFT_IN_L2 = 0.1
 
 
 def describe_findings(sections: Sequence[SectionFindings]) -> Iterator[Part]:
@@ -146,12 +144,6 @@ def _describe_peak(roofline: Roofline) -> Iterator[Part]:
             " not bound it, and the launch takes most of the time. There, the copy of the same bytes is the measure:"
             " same launch, same cache."
         )
-    if any(map(_leaves_much_in_l2, roofline.workloads)):
-        yield (
-            "% of peak is too high by what is still in L2 when the kernel ends: of what was written,"
-            f" {format_bytes(device.l2_bytes)} at most. So it may be over 100%, and here too the copy, which leaves as"
-            " much behind, is the measure."
-        )
 
 
 def _peak_row(roof: WorkloadRoof) -> Sequence[str]:
@@ -169,11 +161,6 @@ def _peak_row(roof: WorkloadRoof) -> Sequence[str]:
     )
 
 
-def _leaves_much_in_l2(roof: WorkloadRoof) -> bool:
-    """Whether that is why % of peak says little: not where it says nothing anyway."""
-    return bool(roof.left_in_l2 and roof.left_in_l2 >= _MUCH_LEFT_IN_L2 and not roof.fits_l2 and roof.bound != "launch")
-
-
 def _meaning(roof: WorkloadRoof) -> str:
     if roof.memory_ms is None:
         return ""
@@ -181,8 +168,6 @@ def _meaning(roof: WorkloadRoof) -> str:
         return "nothing: fits in L2"
     if roof.bound == "launch":
         return "nothing: bound by launch"
-    if _leaves_much_in_l2(roof):
-        return f"too high: up to {format_percent(100 * (roof.left_in_l2 or 0.0))} of the bytes stay in L2"
     return "how near the limit"
 
 
@@ -262,7 +247,7 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
 def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
     return {
         **workload.results.identity,
-        **pick(workload, "flops", "bytes_moved", "memory_ms", "compute_ms", "fits_l2", "left_in_l2"),
+        **pick(workload, "flops", "bytes_moved", "memory_ms", "compute_ms", "fits_l2"),
         "flops_per_byte": workload.intensity,
         "launch_ms": workload.floor_ms,
         "bound_by": workload.bound,

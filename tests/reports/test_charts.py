@@ -16,7 +16,7 @@ from support.trace_json import lines, trace, upstream_trace
 
 
 def charts(*sources: Path):
-    found = load_traces(list(sources), REPOSITORY, warn=print)
+    found = load_traces(list(sources), REPOSITORY, warn=print).read_solutions()
     results = find_results(split(found.records), found.solutions)
     definitions = read_definitions({section.definition for section in results}, [REPOSITORY])
     (findings,) = analyze(results, definitions)

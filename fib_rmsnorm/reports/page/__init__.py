@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.ranking import Ranking, rank
 from fib_rmsnorm.analysis.results import SectionResults
 from fib_rmsnorm.analysis.roofline import SectionFindings
-from fib_rmsnorm.analysis.solution_sources import SolutionFacts
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.charts import Chart, number_series
@@ -18,6 +18,9 @@ from fib_rmsnorm.reports.findings import describe_section
 from fib_rmsnorm.reports.ranking import describe_left_out, summarize_ranking, winners_grid
 from fib_rmsnorm.reports.results import Column, result_columns, section_title
 from fib_rmsnorm.reports.text.units import count, format_share
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Solution
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class PageSection:
         return rank(self.results)
 
 
-def make_page(sections: Sequence[PageSection], solutions: dict[str, SolutionFacts], superseded: int) -> str:
+def make_page(sections: Sequence[PageSection], solutions: dict[str, Solution], superseded: int) -> str:
     """Fill in the template. It escapes every value but those marked `safe`, which no Trace can write."""
     from jinja2 import Environment, StrictUndefined
 
