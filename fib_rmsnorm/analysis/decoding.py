@@ -152,7 +152,7 @@ class DecodedTrace(msgspec.Struct, gc=False):
         """What a report needs of it."""
         evaluation = self.trace.evaluation
         performance = evaluation.performance
-        measured = (performance.ceiling, performance.chain, performance.clocks) if performance else (None, None, None)
+        measured = (performance.ceiling, performance.chain) if performance else (None, None)
         values = {
             **_UNKNOWN,
             "definition": self.facts.definition,
@@ -163,6 +163,7 @@ class DecodedTrace(msgspec.Struct, gc=False):
             "hardware": self.facts.hardware,
             **self.origin._asdict(),
             "line": self.line,
+            "during_mhz": self.during_mhz,
         }
         parts = (evaluation, evaluation.settings, performance, *measured)
         for (names, get), part in zip(_FLAT, parts, strict=True):
@@ -176,7 +177,7 @@ class DecodedTrace(msgspec.Struct, gc=False):
 
 _FLAT = [
     (names, attrgetter(*names))
-    for part in (_Evaluation, _Settings, _Performance, _Ceiling, _Chain, _Clocks)
+    for part in (_Evaluation, _Settings, _Performance, _Ceiling, _Chain)
     if (names := [name for name in part.__struct_fields__ if name in _HINTS])
 ]
 """The names of a record's fields that are in a part, and what gets their values."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from fib_rmsnorm.analysis.comparing.difference import find_difference
+from fib_rmsnorm.analysis.comparing.difference import find_difference, relate
 from fib_rmsnorm.analysis.estimate import Estimate, Verdict
 from fib_rmsnorm.analysis.results import BASELINE_AUTHOR, Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import RunLatency
@@ -157,7 +157,7 @@ class Match:
     def times_as_fast(self) -> Estimate | None:
         """The fastest peer's latency over the fastest other's; None unless both have one."""
         own, peer = (RunLatency.of(each.winner.record) if each.winner else None for each in (self.own, self.peers))
-        return find_difference([own], [peer]) if own and peer else None
+        return relate(own, peer)
 
     @property
     def verdict(self) -> Verdict | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup
+from fib_rmsnorm.analysis.comparing.difference import find_speedup, relate
 from fib_rmsnorm.analysis.estimate import Estimate, recorded
 from fib_rmsnorm.analysis.sections import Section, SectionConditions, Sections
 from fib_rmsnorm.analysis.trace_record import RunLatency, TraceRecord
@@ -194,7 +194,7 @@ def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Resul
         bandwidth,
         100 * bandwidth / peak.gb_per_s if bandwidth and peak else None,
         find_speedup(record),
-        _over_baseline(record, rival) if rival is not None and record is not rival else None,
+        relate(RunLatency.of(record), RunLatency.of(rival)) if rival is not None and record is not rival else None,
     )
 
 
@@ -203,8 +203,3 @@ def _copy_of(record: TraceRecord) -> RunLatency | None:
         return None
     interval = recorded(record.copy_ms, record.copy_low_ms, record.copy_high_ms)
     return RunLatency(record.copy_ms, interval, record.timer, record.device_session)
-
-
-def _over_baseline(record: TraceRecord, rival: TraceRecord) -> Estimate | None:
-    own, other = RunLatency.of(record), RunLatency.of(rival)
-    return find_difference([own], [other]) if own and other else None

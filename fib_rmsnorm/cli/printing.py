@@ -34,7 +34,7 @@ def note(text: RenderableType) -> None:
 
 def note_folded(text: str) -> None:
     """The same of a sentence that may be long; on a terminal, its other lines are indented."""
-    from fib_rmsnorm.reports.text.folding import Folded
+    from fib_rmsnorm.reports.text.console import Folded
 
     note(Folded(text, 2))
 

@@ -1,8 +1,9 @@
-"""`fib-rmsnorm list` and `show`: what a registry holds, and one record in full."""
+"""`fib-rmsnorm list`, `show` and `env`: what a registry and this machine hold, and one record in full."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -124,3 +125,15 @@ def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> It
     if isinstance(record, Solution):
         return describe_solution(record, catalogue, find_readiness(record, all_devices()))
     return describe_trace(record, catalogue) if record.evaluation else describe_workload(record, catalogue)
+
+
+def env(json: Json = False) -> None:
+    """Show devices, tools and versions. Says what each language can do here and what to install."""
+    from fib_rmsnorm.evaluation.machine_report import report_machine
+    from fib_rmsnorm.reports.machine import describe_machine
+
+    machine = report_machine()
+    if json:
+        print_json(asdict(machine))
+    else:
+        say(*describe_machine(machine))

@@ -14,8 +14,7 @@ from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.reports.live.sweep import SweepResults, figures_table, trial_line
-from fib_rmsnorm.reports.text.console import stderr, stdout
-from fib_rmsnorm.reports.text.folding import Folded
+from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.tuning.figures import collect_figures
 from fib_rmsnorm.tuning.sweep import SweepEvent, SweepOptions, TrialsStarted

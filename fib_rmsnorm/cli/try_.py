@@ -100,7 +100,7 @@ def command(
                 raise InputError(f"--served: {by}; leave out {option}")
         return _try_served(_kernel_file(kernel, definition, entry, flags), socket, timed=not check, as_json=json)
     if sanitize:
-        from fib_rmsnorm.cli.sanitizing import sanitize_kernel
+        from fib_rmsnorm.cli.inspecting import sanitize_kernel
 
         if check or watch:
             raise InputError("--sanitize judges nothing: leave out --check and --watch")
@@ -179,7 +179,7 @@ def _watch(session: Session, registry: Registry, kernel: KernelFile, *, timed: b
 
 def _say_version(version: Version) -> None:
     from fib_rmsnorm.reports.live.versions import version_details, version_line
-    from fib_rmsnorm.reports.text.folding import Folded
+    from fib_rmsnorm.reports.text.console import Folded
 
     say(*(Folded(line, 4) for line in (version_line(version), *version_details(version))))
 

@@ -16,9 +16,6 @@ from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
 
-# As fast a share of a copy as only the memory's speed explains.
-_BOUND_BY_MEMORY = 80
-
 
 def describe_findings(sections: Sequence[SectionFindings]) -> Iterator[Part]:
     """The four questions for each section."""
@@ -69,7 +66,6 @@ def _describe_bounds(roofline: Roofline) -> Iterator[Part]:
     peak, device, ridge = roofline.peak, roofline.device, roofline.ridge
     if peak is None:
         yield "The peak is unknown: neither the Traces nor the datasheet table give this device's bandwidth."
-        yield from _describe_by_copy(roofline)
         return
     if ridge is None or device is None:
         yield (
@@ -90,16 +86,6 @@ def _describe_bounds(roofline: Roofline) -> Iterator[Part]:
         " the peak rate. A Workload bound by launch is too small to use the memory: its latency is that of a launch"
         " and of one row."
     )
-
-
-def _describe_by_copy(roofline: Roofline) -> Iterator[Part]:
-    """Without a peak, the copy of the same bytes tells whether memory is what the fastest wait for."""
-    percents = [(each.title, each.best.record.percent_of_copy) for each in roofline.workloads if each.best]
-    for title, percent in [(title, percent) for title, percent in percents if percent][-1:]:
-        is_bound = percent >= _BOUND_BY_MEMORY
-        verdict = "it is memory-bound" if is_bound else "something other than the memory bounds it as well"
-        copy = f"{format_percent(percent)} of a copy of the same bytes"
-        yield f"At {title} the fastest Solution runs at {copy}: {verdict}."
 
 
 def _ridge_text(roofline: Roofline, device: GpuModel, ridge: float) -> str:
@@ -168,6 +154,8 @@ def _meaning(roof: WorkloadRoof) -> str:
         return "nothing: fits in L2"
     if roof.bound == "launch":
         return "nothing: bound by launch"
+    if roof.best and (roof.best.percent_of_peak or 0.0) > 100:
+        return "too high: L2 kept a part of the bytes"
     return "how near the limit"
 
 

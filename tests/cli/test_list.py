@@ -49,12 +49,6 @@ def test_the_overview_tells_what_there_is_of_everything(fib, full_registry):
     assert "Solutions on this machine: 1 run, 1 compiles only" in outcome.lines
 
 
-def test_definitions(fib, full_registry):
-    outcome = fib("list", "definitions")
-    assert columns(outcome.row(DEFINITION)) == [DEFINITION, "norm", "batch, hidden=128", "2", "2", "4"]
-    assert len(outcome.lines) == 2
-
-
 def test_solutions_and_what_they_can_do_here(fib, full_registry):
     outcome = fib("list", "solutions")
     assert columns(outcome.row(PYTHON)) == [PYTHON, "python", "baseline", DEFINITION, "2", "2", "run on cpu"]

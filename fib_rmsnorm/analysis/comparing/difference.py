@@ -165,9 +165,13 @@ def find_difference(
 
 def find_speedup(measured: TraceRecord | Performance) -> Estimate | None:
     """The reference's latency over the Solution's, of one run; None if either was not timed, or has no bound."""
-    own, reference = RunLatency.of(measured), RunLatency.of_reference(measured)
-    found = find_difference([own], [reference]) if own and reference else None
+    found = relate(RunLatency.of(measured), RunLatency.of_reference(measured))
     return found if found and found.is_bounded else None
+
+
+def relate(own: RunLatency | None, other: RunLatency | None) -> Estimate | None:
+    """How many times as fast `own` is: the other latency over it; None if either was not timed."""
+    return find_difference([own], [other]) if own and other else None
 
 
 def _exp(power: float) -> float:

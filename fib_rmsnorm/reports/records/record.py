@@ -23,9 +23,9 @@ from fib_rmsnorm.reports.records.listing import (
     trace_rows,
     with_earlier,
 )
+from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.document import plain_table
-from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
 from fib_rmsnorm.schema import AxisConst, Definition, RandomInput, SafetensorsInput, Solution, TensorSpec, Trace
 
