@@ -106,17 +106,15 @@ def rank(section: SectionResults) -> Ranking:
 def hold_contest(workload: WorkloadResults) -> Contest:
     """Order the timed results on a Workload, and say why the others are left out."""
     doubts = {id(result): _why_left_out(result, workload) for result in workload.results}
-    timed = [(latency, each) for each in workload.results if not doubts[id(each)] and (latency := _latency(each))]
+    timed = [
+        (latency, each) for each in workload.results if not doubts[id(each)] and (latency := RunLatency.of(each.record))
+    ]
     timed.sort(key=lambda one: one[0].ms)
     return Contest(
         workload,
         tuple(Place(result, find_difference([timed[0][0]], [latency])) for latency, result in timed),
         tuple(LeftOut(result, why) for result in workload.results if (why := doubts[id(result)])),
     )
-
-
-def _latency(result: Result) -> RunLatency | None:
-    return RunLatency.of(result.record)
 
 
 def _why_left_out(result: Result, workload: WorkloadResults) -> str:
@@ -188,19 +186,13 @@ def summarize(sections: Iterable[SectionResults]) -> list[Summary]:
         found = devices.setdefault(section.conditions.hardware, {})
         for each in section.workloads:
             found.setdefault((section.definition, each.workload), []).append(_hold(section, each))
-    return [
-        Summary(hardware, tuple(sorted(map(_choose, found.values()), key=_place)))
-        for hardware, found in devices.items()
-    ]
-
-
-def _choose(matches: list[Match]) -> Match:
-    return next((match for match in matches if match.times_as_fast), matches[0])
-
-
-def _place(match: Match) -> tuple[str, tuple[int, ...]]:
-    """By Definition, then by size."""
-    return match.definition, tuple(match.workload.results[0].record.axes.values())
+    summaries = []
+    for hardware, found in devices.items():
+        matches = [next((match for match in mine if match.times_as_fast), mine[0]) for mine in found.values()]
+        # By Definition, then by size.
+        matches.sort(key=lambda each: (each.definition, tuple(each.workload.results[0].record.axes.values())))
+        summaries.append(Summary(hardware, tuple(matches)))
+    return summaries
 
 
 def _hold(section: SectionResults, workload: WorkloadResults) -> Match:

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from typing import Any
 
 import msgspec
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.trace_sources import read_items
@@ -67,24 +66,14 @@ def find_failures(records: Iterable[TraceRecord], found: Sequence[OutputDifferen
 
 
 def _read(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, Peer, list[JudgedCase]]]:
-    """The Traces that were compared with a peer; what other tools write there is skipped."""
-    for record, extra in _read_extras(records):
-        with suppress(KeyError, ValidationError):
-            peer, cases = _PEER.validate_python(extra[AGAINST]), _CASES.validate_python(extra.get("cases", []))
-            if any(case.against for case in cases):
-                yield record, peer, cases
-
-
-def _read_extras(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, dict[str, Any]]]:
-    """What `Correctness.extra` of these Traces holds; missing files, and Traces without it, are skipped."""
+    """The Traces that were compared with a peer; missing files, and what other tools write there, are skipped."""
     with suppress(InputError, msgspec.DecodeError, UnicodeDecodeError):
         for record, data in read_items(records):
-            try:
+            with suppress(ValueError, LookupError, TypeError):  # ValueError: also of a validation
                 extra = json.loads(data)["evaluation"]["correctness"]["extra"]
-            except (ValueError, LookupError, TypeError):
-                continue
-            if isinstance(extra, dict):
-                yield record, extra
+                peer, cases = _PEER.validate_python(extra[AGAINST]), _CASES.validate_python(extra.get("cases", []))
+                if any(case.against for case in cases):
+                    yield record, peer, cases
 
 
 def _sum_up(record: TraceRecord, peer: Peer, cases: Sequence[JudgedCase]) -> Iterator[OutputDifference]:
