@@ -187,7 +187,7 @@ class _Part:
 
 
 def _part(runs: Sequence[tuple[float, list[tuple[float, int]]]], index: int) -> _Part:
-    """Of runs, each with the variance within it and those of its drift."""
+    """The part of one side: its runs, each with the variance within it and those of its drift."""
     variance = sum([within + drifting[index][0] for within, drifting in runs])
     return _Part(variance / len(runs) ** 2, min([drifting[index][1] for _, drifting in runs]))
 

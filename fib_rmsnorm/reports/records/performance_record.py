@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -36,6 +37,8 @@ _FORMS: dict[str, Callable[[float], str]] = {
     "_share": format_share,
 }
 """What makes text of a number, by the end of its name, the longest that fits."""
+_UNIT = re.compile("_(ms|us|s|gb_per_s|mhz|c)$")
+"""What a number's text tells, and its name need not."""
 _PARTS = ("ceiling", "chain", "clocks")
 
 
@@ -74,7 +77,7 @@ def _tell(values: Mapping[str, Any]) -> dict[str, str]:
             told |= {f"kernel {number}": _launch_text(each) for number, each in enumerate(value, start=1)}
         else:
             told[name] = _text(name, value)
-    return {name.replace("_", " "): text for name, text in told.items()}
+    return {_UNIT.sub("", name).replace("_", " "): text for name, text in told.items()}
 
 
 def _launch_text(launch: Mapping[str, Any]) -> str:
