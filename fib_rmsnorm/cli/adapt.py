@@ -69,7 +69,7 @@ def _adapt(
     written, unfit = [], []
     with ForkServer(ROLES) as fork_server, ProgressBar(len(chosen)) as bar:
         with importing():
-            from fib_rmsnorm.evaluation.operator_recognition import recognise_all
+            from fib_rmsnorm.evaluation.judging.recogniser import recognise_all
             from fib_rmsnorm.evaluation.run_config import RunConfig
             from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry.sources.adaptation import adapt, describe_none

@@ -53,7 +53,6 @@ def explain(
     ):  # started before our own imports: it imports torch in parallel
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.inspection.explanation import explain as explain_code
-        from fib_rmsnorm.languages import LANGUAGES
         from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
         from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, check_arch
         from fib_rmsnorm.registry import Registry, choose_workloads
@@ -65,8 +64,6 @@ def explain(
         target = check_arch(arch) if arch else None
         registry = Registry.find_or_shipped(root)
         wanted, found = find_solution(registry, solution, definition, entry)
-        if arch and LANGUAGES[found.spec.language.value].runs_on_host:
-            raise InputError(f"--arch {arch}: {found.name} is compiled for this machine's CPU; leave it out")
         workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes)
         here = choose_devices()[0]
         target = target or gpu_arch(here) or DEFAULT_ARCH

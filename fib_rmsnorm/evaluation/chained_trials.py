@@ -20,28 +20,14 @@ _MIN_TRIALS = 4
 _MAX_TRIALS = 24
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChainResults:
     """The trials of a solution in CUDA graphs."""
 
-    chained: Sequence[ChainTimes] = ()
-    dependent: Sequence[ChainTimes] = ()
-    """With producers and consumers that are launched by programmatic dependent launch."""
+    trials: dict[bool, list[ChainTimes]] = field(default_factory=lambda: {False: [], True: []})
+    """Those without and with dependent launch: of producers and consumers, by programmatic dependent launch."""
     refused: str | None = None
     """Why the solution's calls cannot be captured."""
-
-
-ChainOutcome = ChainResults | EvaluationFailedError
-
-
-@dataclass
-class _Chained:
-    """A solution whose calls are timed in graphs."""
-
-    admitted: Admitted
-    trials: dict[bool, list[ChainTimes]] = field(default_factory=lambda: {False: [], True: []})
-    """Those without and with dependent launch."""
-    refused: str | None = None
     failure: EvaluationFailedError | None = None
 
     def is_done(self, *, dependent: bool) -> bool:
@@ -61,31 +47,30 @@ class ChainedTrials:
         self._judge_client = judge_client
         self._random = random.SystemRandom()
 
-    def run(self, admitted: Sequence[Admitted], *, dependent: bool) -> list[ChainOutcome]:
+    def run(self, admitted: Sequence[Admitted], *, dependent: bool) -> list[ChainResults | EvaluationFailedError]:
         """Time every solution, also by `dependent` launch if the device has it. Return the outcomes in order."""
-        solutions = [_Chained(each) for each in admitted]
+        solutions = [(each, ChainResults()) for each in admitted]
         for kind in (False, True) if dependent else (False,):
             self._run_trials(solutions, dependent=kind)
-        return [each.failure or ChainResults(each.trials[False], each.trials[True], each.refused) for each in solutions]
+        return [results.failure or results for _, results in solutions]
 
-    def _run_trials(self, solutions: Sequence[_Chained], *, dependent: bool) -> None:
+    def _run_trials(self, solutions: Sequence[tuple[Admitted, ChainResults]], *, dependent: bool) -> None:
         judged = set(range(_MAX_TRIALS))
         if not is_quickly_judged(self._definition, self._workload):
             judged = {self._random.randrange(_MIN_TRIALS)}
-        for trial, each in take_turns(lambda: [one for one in solutions if not one.is_done(dependent=dependent)]):
+        for trial, each in take_turns(lambda: [one for one in solutions if not one[1].is_done(dependent=dependent)]):
             try:
-                self._run_trial(each, dependent=dependent, is_judged=trial in judged)
+                self._run_trial(*each, dependent=dependent, is_judged=trial in judged)
             except EvaluationFailedError as failure:  # noqa: PERF203 - the others go on
-                each.failure = failure
+                each[1].failure = failure
 
-    def _run_trial(self, solution: _Chained, *, dependent: bool, is_judged: bool) -> None:
-        admitted = solution.admitted
+    def _run_trial(self, admitted: Admitted, results: ChainResults, *, dependent: bool, is_judged: bool) -> None:
         request = TimeChain(workload=self._workload, dependent=dependent, replays=_REPLAYS, budget_s=_TRIAL_BUDGET_S)
         timed = ask_for_times(admitted, request, ChainTimed)
         if timed.times is None:
-            solution.refused = timed.refused or "no reason given"
+            results.refused = timed.refused or "no reason given"
             admitted.worker.process.kill()  # a capture that failed may leave torch's allocator in the midst of it
             return
-        solution.trials[dependent].append(timed.times)
+        results.trials[dependent].append(timed.times)
         if is_judged:
             self._judge_client.judge_chained_call(self._definition, self._workload, admitted.worker, admitted.budget)

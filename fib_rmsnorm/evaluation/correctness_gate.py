@@ -10,14 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called, Guards
-from fib_rmsnorm.evaluation.worker_pool import (
-    EvaluationFailedError,
-    TimeBudget,
-    WorkerClient,
-    WorkerDiedError,
-    WorkerPool,
-)
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
@@ -119,44 +112,9 @@ class CorrectnessGate:
             try:
                 first = self._judge_client.call(workload, worker, budget)
                 correctness = self._judge_client.judge(definition, workload, worker, first, budget, keep_as)
-            except WorkerDiedError as failure:
-                return self._explain(definition, solution, failure).with_log(worker.process.take_log())
             except EvaluationFailedError as failure:
                 return failure.with_log(worker.process.take_log())
         return Admitted(solution, worker, budget, first.call_ms, correctness)
-
-    def _explain(self, definition: Definition, solution: Solution, died: WorkerDiedError) -> EvaluationFailedError:
-        """Name the input that a call wrote to or left, if its worker died in guarded memory and dies nowhere else.
-
-        The processor says only that there was a fault, so the same call is repeated by other workers: without guards,
-        then with each of them alone.
-        """
-        request = died.request
-        if not isinstance(request, Call) or request.guards == Guards():
-            return died
-
-        def dies(guards: Guards) -> bool:
-            worker = self._workers.find(definition, solution)
-            try:
-                worker.ask(request.model_copy(update={"guards": guards}), Called, TimeBudget(self._timeout_s))
-            except WorkerDiedError:
-                return True
-            return False
-
-        try:
-            if dies(Guards()):
-                return died
-            beyond = next((name for name in request.guards.fenced if dies(Guards(fenced=(name,)))), None)
-            written = next((name for name in request.guards.read_only if dies(Guards(read_only=(name,)))), None)
-        except EvaluationFailedError:
-            return died
-        if beyond:
-            why = f"it reads or writes beyond its input {beyond!r}, where nothing is in this call"
-        elif written:
-            why = f"it changes its input {written!r}, which is read-only in this call"
-        else:
-            why = "it does so only where its inputs are read-only and nothing lies beyond them"
-        return EvaluationFailedError("RUNTIME_ERROR", f"{died}: {why}")
 
     def check(
         self, definition: Definition, workload: Workload, solution: Solution

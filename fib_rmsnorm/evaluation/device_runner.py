@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from types import MappingProxyType
@@ -14,8 +13,8 @@ from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeili
 from fib_rmsnorm.evaluation.chained_trials import ChainedTrials, ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
 from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome, TrialResults
+from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, describe_performance
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
@@ -41,13 +40,6 @@ from fib_rmsnorm.schema import (
 # A solution that is being timed holds its inputs and two to four sets of outputs.
 _TIMING_FACTOR = 3
 _TIMING_SHARE = 0.5
-
-
-@dataclass(frozen=True)
-class FoundRight:
-    """A Solution is right on a Workload, and is timed when all others have been judged."""
-
-    solution: Solution
 
 
 class DeviceRunner:
@@ -87,7 +79,7 @@ class DeviceRunner:
         peer: Solution | None = None,
         *,
         known: Mapping[str, Admitted] = MappingProxyType({}),
-    ) -> Iterator[FoundRight | Trace]:
+    ) -> Iterator[Admitted | Trace]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
 
         The first verdicts do not wait for Solutions that take long to build: a failure, or that one is right.
@@ -109,7 +101,7 @@ class DeviceRunner:
                 else:
                     admitted[solution.name] = verdict
                     if solution.name not in known:
-                        yield FoundRight(solution)
+                        yield verdict
             if admitted:
                 in_order = [admitted[solution.name] for solution in some if solution.name in admitted]
                 yield from self.time(definition, workload, in_order)

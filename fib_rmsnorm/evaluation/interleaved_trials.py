@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.timing.latency_statistics import measure_scatter
-from fib_rmsnorm.evaluation.timing.trial_times import choose_calls
+from fib_rmsnorm.evaluation.timing.timer import choose_calls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     ChainTimed,
     Costs,

@@ -10,7 +10,7 @@ from fib_rmsnorm.evaluation.chained_trials import ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, Scatter, grouped_median, measure_calls, sum_up_chain
-from fib_rmsnorm.evaluation.timing.trial_times import choose_calls
+from fib_rmsnorm.evaluation.timing.timer import choose_calls
 from fib_rmsnorm.schema import Ceiling, Chain, Clocks, Performance, Settings
 
 _MAX_CLOCK_CHANGE = 0.02
@@ -125,8 +125,8 @@ def describe_chain(results: ChainResults, clocks: Clocks) -> Chain:
     """Sum up the trials of a solution in CUDA graphs."""
     return Chain(
         links=LINKS,
-        **sum_up_chain("chained", results.chained),
-        **sum_up_chain("dependent", results.dependent),
+        **sum_up_chain("chained", results.trials[False]),
+        **sum_up_chain("dependent", results.trials[True]),
         chain_refused=results.refused,
         chain_noisy=list(_find_disturbances(clocks)),
         clocks=clocks,

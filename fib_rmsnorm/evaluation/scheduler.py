@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
-from fib_rmsnorm.evaluation.device_runner import DeviceRunner, FoundRight
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
+from fib_rmsnorm.evaluation.correctness_gate import Admitted
+from fib_rmsnorm.evaluation.device_runner import DeviceRunner
+from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.languages import INTERPRETER
@@ -92,61 +93,46 @@ def estimate_work(group: Group) -> int:
     return len(group.solutions) * (_FIXED_BYTES + bytes_moved(group.definition, group.workload))
 
 
-@dataclass
-class _Share:
-    """Groups that no device has taken, in the order in which devices will take them: those of one Definition."""
-
-    left: list[Group] = field(default_factory=list)
-    devices: set[int] = field(default_factory=set)
-    """The devices that took their last group here, and hold workers for it."""
-
-    def work_for_another(self) -> float:
-        """The work that is left for each device if one more comes."""
-        return sum(map(estimate_work, self.left)) / (len(self.devices) + 1)
-
-
 class WorkQueue:
     """The groups that no device has taken yet. The devices' threads share it."""
 
     def __init__(self, groups: Iterable[Group], devices: int) -> None:
         """One device takes the groups in their own order: the time of all together does not depend on it."""
         self._lock = threading.Lock()
-        self._shares: dict[str, _Share] = {}
-        if devices == 1:
-            self._shares["all"] = _Share(list(groups))
-            return
-        for group in sorted(groups, key=estimate_work, reverse=True):
-            self._shares.setdefault(group.definition.name, _Share()).left.append(group)
+        self._has_one_device = devices == 1
+        self._left = list(groups) if devices == 1 else sorted(groups, key=estimate_work, reverse=True)
+        self._definitions: dict[int, str] = {}
+        """By device, the Definition of its last group, for whose Solutions it holds workers."""
 
     def __bool__(self) -> bool:
         """Whether groups are left."""
         with self._lock:
-            return any(share.left for share in self._shares.values())
+            return bool(self._left)
 
     def take(self, device: int) -> Group | None:
         """The next group for the device of this number; None if none is left.
 
-        A device stays with a Definition, for whose Solutions it holds workers. When that is done, it helps where the
-        most work is left for each device.
+        A device stays with a Definition. When that is done, it helps where the most work is left for each device.
         """
         with self._lock:
-            mine = next((share for share in self._shares.values() if device in share.devices), None)
-            if mine is None or not mine.left:
-                if mine is not None:
-                    mine.devices.discard(device)
-                waiting = [share for share in self._shares.values() if share.left]
-                if not waiting:
-                    return None
-                mine = max(waiting, key=_Share.work_for_another)
-                mine.devices.add(device)
-            return mine.left.pop(0)
+            names = [group.definition.name for group in self._left]
+            if not names or self._has_one_device:
+                return self._left.pop(0) if names else None
+            if self._definitions.get(device) not in names:
+                self._definitions.pop(device, None)
+                self._definitions[device] = max(dict.fromkeys(names), key=self._work_for_another)
+            return self._left.pop(names.index(self._definitions[device]))
+
+    def _work_for_another(self, definition: str) -> float:
+        """The work that is left of a Definition for each of its devices if one more comes."""
+        work = sum(estimate_work(group) for group in self._left if group.definition.name == definition)
+        return work / (1 + list(self._definitions.values()).count(definition))
 
     def put_back(self, device: int, group: Group) -> None:
         """Have another device take the group that was this one's last: this one takes no more."""
         with self._lock:
-            share = self._shares.get("all") or self._shares[group.definition.name]
-            share.left.insert(0, group)
-            share.devices.discard(device)
+            self._left.insert(0, group)
+            self._definitions.pop(device, None)
 
 
 class Scheduler:
@@ -198,7 +184,7 @@ class Scheduler:
         try:
             right = 0
             for found in device_runner.evaluate(group.definition, group.workload, missing, group.peer):
-                if isinstance(found, FoundRight):
+                if isinstance(found, Admitted):
                     right += 1
                     yield Judged(group.definition.name, group.workload, right, len(missing))
                 else:

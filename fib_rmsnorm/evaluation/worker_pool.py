@@ -13,14 +13,23 @@ from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Prepare
+from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Call, Guards, Prepare
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
 from fib_rmsnorm.registry.sources.draft import AUTHOR
-from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
-from fib_rmsnorm.sandbox.device_opening import DeviceOpened, DeviceUnusableError, describe_unusable, take_turn
+from fib_rmsnorm.sandbox.asking import (
+    Answer,
+    DeviceOpened,
+    DeviceUnusableError,
+    InvalidAnswerError,
+    RefusedError,
+    Request,
+    ask,
+    describe_unusable,
+    take_turn,
+)
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessLimitError, ProcessTimeoutError
@@ -55,14 +64,6 @@ class EvaluationFailedError(Exception):
         """The same failure, with the output of the process below its message."""
         text = "\n".join(part for part in (str(self), log.strip()) if part)
         return EvaluationFailedError(self.status, text, self.correctness)
-
-
-class WorkerDiedError(EvaluationFailedError):
-    """A worker ended before it had answered a request."""
-
-    def __init__(self, request: Request, how: str) -> None:
-        super().__init__("RUNTIME_ERROR", f"{request.doing}: the process {how}")
-        self.request = request
 
 
 @dataclass(frozen=True)
@@ -172,16 +173,13 @@ class WorkerPool:
         try:
             process, built = self._ask_to_build(environment, request, budget)
         except DeviceUnusableError:
-            self._end_idle(definition)
+            # The workers of other Definitions hold memory of the device, which evaluates one at a time.
+            idle = [key for key, worker in list(self._workers.items()) if worker.definition != definition.name]
+            for worker in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
+                if worker is not None:
+                    worker.process.kill()
             process, built = self._ask_to_build(environment, request, budget)
         return WorkerClient(process, built.build_s, self._config, definition.name, is_interpreted=interpreted)
-
-    def _end_idle(self, definition: Definition) -> None:
-        """End the workers of other Definitions, which hold memory of the device: it evaluates one at a time."""
-        idle = [key for key, worker in list(self._workers.items()) if worker.definition != definition.name]
-        for worker in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
-            if worker is not None:
-                worker.process.kill()
 
     def _ask_to_build(self, environment: dict[str, str], request: Build, budget: TimeBudget) -> tuple[Process, Built]:
         """Start a worker that builds a Solution.
@@ -245,10 +243,10 @@ def ask_worker(process: Process, request: Request, kind: type[Answer], budget: T
         raise EvaluationFailedError("TIMEOUT", f"{request.doing}: timed out after {config.timeout_s:g} s") from None
     except (ProcessDiedError, ProcessLimitError, InvalidAnswerError, RefusedError) as error:
         require_room()
-        if isinstance(error, ProcessDiedError):
-            raise WorkerDiedError(request, str(error)) from None
         if isinstance(error, RefusedError):
             raise EvaluationFailedError(error.status, f"{request.doing}: {error}") from None
-        raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}") from None
+        guarded = isinstance(error, ProcessDiedError) and isinstance(request, Call) and request.guards != Guards()
+        where = ": in this call its inputs are guarded, perhaps it reads beyond one or writes to one" if guarded else ""
+        raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}{where}") from None
     finally:
         budget.left_s -= time.monotonic() - started

@@ -15,11 +15,10 @@ from fib_rmsnorm.building import BuildError
 from fib_rmsnorm.building.native import build_native
 from fib_rmsnorm.building.python_source import load_python
 from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
-from fib_rmsnorm.inspection.ahead_of_time.cuda_launches import record_launches
-from fib_rmsnorm.inspection.ahead_of_time.fake_cuda import AotSession
-from fib_rmsnorm.inspection.facts import Compile, Compiled, HostFunction, Kernel, Launch
-from fib_rmsnorm.inspection.machine_code.disassembly import find_cuobjdump, read_kernels
-from fib_rmsnorm.inspection.machine_code.host_code import read_functions, shorten
+from fib_rmsnorm.inspection.cuda_launches import record_launches
+from fib_rmsnorm.inspection.disassembly import find_cuobjdump, read_kernels
+from fib_rmsnorm.inspection.facts import Compile, Compiled, Kernel, Launch
+from fib_rmsnorm.inspection.fake_cuda import AotSession
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.schema import ScalarInput, Workload
@@ -39,9 +38,8 @@ def compile_solution(asked: Compile) -> Compiled:
 def _notes(asked: Compile, compiled: Compiled) -> Iterator[str]:
     """Why facts are missing."""
     if LANGUAGES[asked.solution.spec.language.value].runs_on_host:
-        if not shutil.which("objdump"):
-            yield "objdump, which reads the machine code, is missing: apt-get install binutils"
-    elif find_cuobjdump() is None:
+        return
+    if find_cuobjdump() is None:
         yield "the instructions are unknown: cuobjdump is missing; it comes with the CUDA toolkit and with Triton"
     elif not compiled.kernels:
         yield "cuobjdump finds no kernels in the binary"
@@ -52,9 +50,11 @@ def _notes(asked: Compile, compiled: Compiled) -> Iterator[str]:
 def _compile_native(asked: Compile) -> Compiled:
     library = build_native(asked.solution, asked.cache, f"{asked.arch[3:-1]}.{asked.arch[-1]}")
     if LANGUAGES[asked.solution.spec.language.value].runs_on_host:
-        functions: list[HostFunction] = read_functions(library) if asked.inspects else []
-        return Compiled(kernels=(), functions=tuple(functions))
-    kernels = sorted(read_kernels(library, asked.arch), key=lambda kernel: _without_hash(kernel.kernel))
+        return Compiled(kernels=())
+    # By name, without what nvcc adds to an anonymous namespace, which differs from run to run.
+    hashed = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_(\d+_\w+?)_[0-9a-f]{8}")
+    found_kernels = read_kernels(library, asked.arch)
+    kernels = sorted(found_kernels, key=lambda kernel: hashed.sub(r"_GLOBAL__N__\1", kernel.kernel))
     launches, reasons = [], []
     if asked.inspects and kernels:
         calls = [[_describe(each) for each in _arguments(asked, workload)] for workload in asked.workloads]
@@ -64,11 +64,6 @@ def _compile_native(asked: Compile) -> Compiled:
     return Compiled(
         kernels=tuple(_with_plain_names(kernels)), launches=tuple(launches), notes=tuple(dict.fromkeys(reasons))
     )
-
-
-def _without_hash(name: str) -> str:
-    """A mangled name without what nvcc adds to an anonymous namespace, which differs from run to run."""
-    return re.sub(r"_GLOBAL__N__[0-9a-f]{8}_(\d+_\w+?)_[0-9a-f]{8}", r"_GLOBAL__N__\1", name)
 
 
 def _with_plain_names(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -81,6 +76,17 @@ def _with_plain_names(kernels: Sequence[Kernel]) -> list[Kernel]:
         kernel.model_copy(update={"kernel": shorten(name)})
         for kernel, name in zip(kernels, run.stdout.splitlines(), strict=True)
     ]
+
+
+def shorten(name: str) -> str:
+    """A function's name without its result, its parameters and namespaces that have no name."""
+    name = name.replace("(anonymous namespace)::", "").partition("(")[0]
+    begin = depth = 0
+    for at, letter in enumerate(name):
+        depth += (letter == "<") - (letter == ">")
+        if letter == " " and not depth and not name[:at].endswith("operator"):
+            begin = at + 1
+    return name[begin:]
 
 
 def _describe(argument: object) -> Any:

@@ -7,7 +7,6 @@ from itertools import groupby
 from math import ceil
 
 from fib_rmsnorm.inspection.facts import Code, Conclusion, Direction, ExplainedLaunch, Explanation, Kernel
-from fib_rmsnorm.inspection.host_conclusions import conclude_functions, number_of
 
 _WIDEST = 16
 """Bytes that one thread loads or stores by one instruction, at most, on every architecture of today."""
@@ -20,15 +19,19 @@ _A_FEW_DIVISIONS = 4
 _READ_AGAIN = 1.4
 
 
-def conclude(explanation: Explanation, cpu_flags: frozenset[str]) -> Iterator[Conclusion]:
-    """Everything that follows, kernels first. `cpu_flags` are those of this machine's processor."""
+def conclude(explanation: Explanation) -> Iterator[Conclusion]:
+    """Everything that follows, kernels first."""
     launched = {launch.kernel_number for launch in explanation.launches}
     for number, kernel in enumerate(explanation.kernels):
         if number in launched or not launched:
             for finding, advice in _conclude_kernel(kernel):
                 yield Conclusion(about=f"#{number} {kernel.kernel}", finding=finding, advice=advice)
     yield from _conclude_launches(explanation)
-    yield from conclude_functions(explanation.functions, cpu_flags)
+
+
+def _count(number: int, what: str) -> str:
+    """`1 loop`, `2 loops`."""
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _conclude_kernel(kernel: Kernel) -> Iterator[tuple[str, str]]:
@@ -43,7 +46,7 @@ def _conclude_kernel(kernel: Kernel) -> Iterator[tuple[str, str]]:
     yield from _conclude_loops(kernel.code)
     if doubles := kernel.code.costly.get("double precision"):
         yield (
-            f"{number_of(doubles, 'double-precision instruction')}: half the rate of float at most, often 1/32 or 1/64",
+            f"{_count(doubles, 'double-precision instruction')}: half the rate of float at most, often 1/32 or 1/64",
             "write constants as floats (1e-6f) and keep sums in float",
         )
 
@@ -70,14 +73,12 @@ def _conclude_loops(code: Code) -> Iterator[tuple[str, str]]:
         sizes = sorted(loop.load_bytes for loop in waiting)
         told = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
         yield (
-            f"{number_of(len(waiting), 'loop')} with {told} bytes of loads per thread and pass, and a wait in each",
+            f"{_count(len(waiting), 'loop')} with {told} bytes of loads per thread and pass, and a wait in each",
             "load wider, and unroll so that several loads come before their first use",
         )
     inside, everywhere = sum(loop.costly.get("divisions", 0) for loop in loops), code.costly.get("divisions", 0)
     if inside or everywhere >= _A_FEW_DIVISIONS:
-        told = (
-            f"{number_of(inside, 'IEEE division')} in a loop" if inside else f"{everywhere} IEEE divisions per thread"
-        )
+        told = f"{_count(inside, 'IEEE division')} in a loop" if inside else f"{everywhere} IEEE divisions per thread"
         yield (
             f"{told}: several instructions and a branch each",
             "compute the reciprocal once, and multiply by it",

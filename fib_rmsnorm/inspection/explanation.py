@@ -13,7 +13,7 @@ from fib_rmsnorm.inspection.conclusions import conclude
 from fib_rmsnorm.inspection.facts import Code, Compiled, Direction, ExplainedLaunch, Explanation, Traffic, Work
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.capabilities import missing_to_compile
-from fib_rmsnorm.machine.devices import Device, cpu_flags, find_properties
+from fib_rmsnorm.machine.devices import Device, find_properties
 from fib_rmsnorm.machine.gpu_models import WARP, Architecture, find_architecture, is_known
 from fib_rmsnorm.machine.occupancy import occupancy
 from fib_rmsnorm.operators import count_cost
@@ -43,11 +43,11 @@ def explain(
     try:
         found = inspect_solution(fork_server, definition, solution, workloads, arch, config)
     except EvaluationFailedError as failure:
-        raise InputError(
-            f"{solution.name} does not compile for {arch}: {_first_error(str(failure).removeprefix('compiling: '))}"
-        ) from None
-    on_host = LANGUAGES[solution.spec.language.value].runs_on_host
-    limits = find_architecture(arch) if is_known(arch) and not on_host else None
+        log = str(failure).removeprefix("compiling: ").splitlines()
+        lines = [line.strip() for line in log if line.strip()] or [""]
+        error = next((line for line in lines if "error" in line.lower()), lines[0])
+        raise InputError(f"{solution.name} does not compile for {arch}: {error}") from None
+    limits = find_architecture(arch) if is_known(arch) else None
     chip = device.hardware if device else limits.model.name if limits else None
     gpu = find_properties(device.name) if device else None
     multiprocessors = gpu.multiprocessors if gpu else limits.model.multiprocessors if limits else None
@@ -59,17 +59,16 @@ def explain(
         solution=solution.name,
         definition=definition.name,
         language=solution.spec.language.value,
-        arch=None if on_host else arch,
-        chip=None if on_host else chip,
-        multiprocessors=None if on_host else multiprocessors,
+        arch=arch,
+        chip=chip,
+        multiprocessors=multiprocessors,
         kernels=found.kernels,
         launches=tuple(_explain_launches(found, workloads, _counted_axis(definition), limits, multiprocessors)),
-        functions=found.functions,
         work=tuple(_describe_work(definition, workload) for workload in workloads),
         conclusions=(),
-        notes=found.notes if limits or on_host else (*found.notes, unknown),
+        notes=found.notes if limits else (*found.notes, unknown),
     )
-    return explanation.model_copy(update={"conclusions": tuple(conclude(explanation, cpu_flags()))})
+    return explanation.model_copy(update={"conclusions": tuple(conclude(explanation))})
 
 
 def _explain_launches(
@@ -129,20 +128,13 @@ def _count_traffic(rows: int | None, code: Code | None, blocks: int, threads: in
 
 def _check(solution: Solution) -> None:
     """Raise EnvironmentMissingError if what compiles the Solution is missing, InputError if nothing compiles it."""
-
     language = LANGUAGES[solution.spec.language.value]
-    if not language.has_compiled_code:
-        raise InputError(f"{solution.name} is {language.title}: it has no compiled code to explain")
-    if not language.runs_on_host and all("cpu" in target.lower() for target in solution.spec.target_hardware):
-        raise InputError(f"{solution.name} is made for the CPU: explain reads GPU kernels and C++")
+    if not language.has_compiled_code or language.runs_on_host:
+        raise InputError(f"{solution.name} is {language.title}: it has no code of a GPU to explain")
+    if all("cpu" in target.lower() for target in solution.spec.target_hardware):
+        raise InputError(f"{solution.name} is made for the CPU: explain reads GPU kernels")
     if missing := missing_to_compile(language.name):
         raise EnvironmentMissingError(f"{solution.name} cannot be compiled here: {missing}")
-
-
-def _first_error(log: str) -> str:
-    """The line of a compiler's output that says what is wrong."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line.lower()), lines[0] if lines else "")
 
 
 def _describe_work(definition: Definition, workload: Workload) -> Work:

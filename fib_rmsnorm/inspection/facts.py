@@ -6,7 +6,7 @@ Compilers run code of the Solution, so what their process answers is validated a
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
@@ -88,50 +88,16 @@ class Launch(_Fact):
     """Shared memory asked for at the launch, beyond what the kernel's resources say."""
 
 
-class HostLoop(_Fact):
-    """The code of a loop without loops in it, rare cases too, if it computes with floating-point numbers."""
-
-    instructions: int
-    vector_bytes: int
-    """Width of the vectors that it computes with; 0 if it computes one number at a time."""
-    vector: int
-    """Arithmetic instructions on vectors."""
-    scalar: int
-    """Arithmetic instructions on one number."""
-    fused: int
-    """Fused multiply-adds among both."""
-    multiplies_and_adds: tuple[int, int]
-    """Separate multiplications, and separate additions and subtractions, of vectors."""
-    divisions: int
-    """Divisions and square roots."""
-    calls: tuple[str, ...]
-    """The functions that it calls at each pass, whichever way through its code that takes."""
-
-
-class HostFunction(_Fact):
-    """A function of the host that computes with floating-point numbers, by vectors or in a loop."""
-
-    name: str
-    isa: str
-    """The vectors' instruction set; empty if it has no vectors."""
-    vector_bytes: int
-    """Width of the widest registers it uses as vectors."""
-    instructions: dict[str, int]
-    loops: tuple[HostLoop, ...]
-
-
-class Compile(Request):
+class Compile(Request, do="compile", doing="compiling"):
     """Compile a Solution's kernels, for a GPU architecture and Workloads."""
 
-    doing: ClassVar[str] = "compiling"
-    do: Literal["compile"] = "compile"
     definition: CheckedDefinition
     solution: Solution
     workloads: list[Workload]
     arch: str
     cache: Path
     inspects: bool = True
-    """Whether launches of CUDA Solutions and functions of C++ Solutions are wanted too."""
+    """Whether the launches of CUDA Solutions are wanted too."""
 
 
 class Compiled(_Fact):
@@ -140,7 +106,6 @@ class Compiled(_Fact):
     kernels: tuple[Kernel, ...]
     launches: tuple[tuple[Launch, ...], ...] = ()
     """For each Workload, in their order."""
-    functions: tuple[HostFunction, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -198,13 +163,12 @@ class Explanation(_Fact):
     solution: str
     definition: str
     language: str
-    arch: str | None
-    """None for host code, like the next two, which are also None for an architecture without a known GPU model."""
+    arch: str
     chip: str | None
+    """None for an architecture without a known GPU model, like the next."""
     multiprocessors: int | None
     kernels: tuple[Kernel, ...]
     launches: tuple[ExplainedLaunch, ...]
-    functions: tuple[HostFunction, ...]
     work: tuple[Work, ...]
     conclusions: tuple[Conclusion, ...]
     notes: tuple[str, ...]

@@ -115,11 +115,6 @@ def cpu_device() -> Device:
     return Device("cpu", f"{model} ({cores} core{'s' * (cores != 1)})", psutil.virtual_memory().total)
 
 
-def cpu_flags() -> frozenset[str]:
-    """The processor's features by Linux's names, such as `avx2`; empty if they are unknown."""
-    return frozenset((_from_cpuinfo("flags") or _from_cpuinfo("Features")).split())
-
-
 def _from_cpuinfo(field: str) -> str:
     """A field of the first processor; empty if there is none."""
     cpuinfo = Path("/proc/cpuinfo")

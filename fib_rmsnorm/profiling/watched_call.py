@@ -29,7 +29,7 @@ def main() -> None:
     call, path = sys.argv.pop(1), sys.argv[1]
     request = json.loads(Path(path).read_text(encoding="utf-8"))
     readable, writable = [path, *request["readable"]], [request["own"], request["cache"]]
-    confine(find_readable(), readable, writable, reads_counters=request["reads_counters"])
+    confine(find_readable(), readable, writable, reads_counters=request["reads_counters"], is_watched=True)
     os.environ["HOME"] = request["own"]
     tempfile.tempdir = None  # chosen anew: what is readable depended on it
     {"profiled": profiled, "sanitized": sanitized}[call](_make_target(request))

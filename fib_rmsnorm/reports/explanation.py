@@ -12,7 +12,6 @@ from fib_rmsnorm.inspection.facts import (
     Direction,
     ExplainedLaunch,
     Explanation,
-    HostFunction,
     Kernel,
     Size,
     Traffic,
@@ -49,9 +48,6 @@ def describe_explanation(explanation: Explanation) -> Iterator[RenderableType]:
         if any(kernel.code for kernel in kernels.values()):
             yield heading("Instructions of a thread, as compiled")
             yield _instructions_table(kernels)
-    if explanation.functions:
-        yield heading("Functions that compute")
-        yield _functions_table(explanation.functions)
     if explanation.launches:
         yield heading("Launches")
         by_row = any(work.least_sectors_per_row is not None for work in explanation.work)
@@ -67,8 +63,6 @@ def describe_explanation(explanation: Explanation) -> Iterator[RenderableType]:
 
 def _title(explanation: Explanation) -> str:
     title = f"{explanation.solution} ({title_of(explanation.language)}) for {explanation.definition}"
-    if explanation.arch is None:
-        return f"{title}, compiled for this machine's CPU"
     chip = f" ({explanation.chip}: {explanation.multiprocessors} multiprocessors)" if explanation.chip else ""
     return f"{title}, compiled for {explanation.arch}{chip}"
 
@@ -120,24 +114,6 @@ def _instructions_table(kernels: Mapping[int, Kernel]) -> Table:
             *((kind, *(str(instructions.get(kind, 0)) for instructions in codes.values())) for kind in kinds),
             ("all", *(str(sum(instructions.values())) for instructions in codes.values())),
         ],
-    )
-
-
-def _functions_table(functions: Sequence[HostFunction]) -> Table:
-    kinds = list(dict.fromkeys(kind for function in functions for kind in function.instructions))
-    return plain_table(
-        ("function", "instruction set", ">vector bytes", ">inner loops", ">without vectors", *(f">{k}" for k in kinds)),
-        (
-            (
-                function.name,
-                function.isa or "no vectors",
-                str(function.vector_bytes),
-                str(len(function.loops)),
-                str(sum(not loop.vector for loop in function.loops)),
-                *(str(function.instructions.get(kind, 0)) for kind in kinds),
-            )
-            for function in functions
-        ),
     )
 
 

@@ -19,7 +19,9 @@ import torch
 from fib_rmsnorm.sandbox.asking import HANDLE_BYTES, DeviceMemory
 
 _LAZY_ENABLE_PEER_ACCESS = 1  # the only flag that cuIpcOpenMemHandle knows
-_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+# CU_POINTER_ATTRIBUTE_...; the second is CU_MEMORYTYPE_DEVICE for a GPU's memory.
+_DEVICE_ORDINAL, _MEMORY_TYPE, _IS_MANAGED = 9, 2, 8
+_TYPE_DEVICE = 2
 
 
 class OutputTransferError(Exception):
@@ -101,6 +103,14 @@ def _load() -> ctypes.CDLL:
 def _require(error: int, doing: str) -> None:
     if error:
         raise DeviceMemoryError(f"CUDA error {error} while {doing}")
+
+
+def is_device_memory(address: int) -> bool:
+    """Whether an address lies in a GPU's own memory: neither in managed memory nor in the host's."""
+    driver, kind, is_managed = _load(), ctypes.c_uint64(), ctypes.c_uint64()
+    error = driver.cuPointerGetAttribute(ctypes.addressof(kind), _MEMORY_TYPE, address)
+    error = error or driver.cuPointerGetAttribute(ctypes.addressof(is_managed), _IS_MANAGED, address)
+    return not error and kind.value == _TYPE_DEVICE and not is_managed.value
 
 
 def offer(tensors: Sequence[torch.Tensor]) -> list[DeviceMemory]:

@@ -1,19 +1,24 @@
 """The FlashInfer Trace schema: flashinfer-bench's models, with what a trustworthy measurement needs beside them."""
 
-from fib_rmsnorm.schema.definition import CheckedDefinition, Definition
-from fib_rmsnorm.schema.judged_case import (
+from fib_rmsnorm.schema.measurement import Ceiling, Chain, Clocks, KernelLaunch, Performance, Settings
+from fib_rmsnorm.schema.solution import BuildSpec, CheckedDefinition, Definition, Solution, check_in_place
+from fib_rmsnorm.schema.trace import (
     AGAINST,
+    REFERENCE,
     CaseKind,
+    Check,
     Difference,
+    Evaluation,
     JudgedCase,
     Peer,
+    Seal,
     Tolerance,
+    Trace,
     UlpStatistics,
+    digest,
     list_cases,
+    trace_id,
 )
-from fib_rmsnorm.schema.measurement import Ceiling, Chain, Clocks, KernelLaunch, Performance, Settings
-from fib_rmsnorm.schema.solution import BuildSpec, Solution, check_in_place
-from fib_rmsnorm.schema.trace import REFERENCE, Check, Evaluation, Seal, Trace, digest, trace_id
 from fib_rmsnorm.schema.upstream import (
     AxisConst,
     AxisVar,
@@ -30,46 +35,3 @@ from fib_rmsnorm.schema.upstream import (
     TensorSpec,
     Workload,
 )
-
-__all__ = [
-    "AGAINST",
-    "REFERENCE",
-    "AxisConst",
-    "AxisVar",
-    "BuildSpec",
-    "CaseKind",
-    "Ceiling",
-    "Chain",
-    "Check",
-    "CheckedDefinition",
-    "Clocks",
-    "Correctness",
-    "DType",
-    "Definition",
-    "Difference",
-    "Environment",
-    "Evaluation",
-    "EvaluationStatus",
-    "JudgedCase",
-    "KernelLaunch",
-    "Peer",
-    "Performance",
-    "RandomInput",
-    "SafetensorsInput",
-    "ScalarInput",
-    "Seal",
-    "Settings",
-    "Solution",
-    "SourceFile",
-    "SupportedBindings",
-    "SupportedLanguages",
-    "TensorSpec",
-    "Tolerance",
-    "Trace",
-    "UlpStatistics",
-    "Workload",
-    "check_in_place",
-    "digest",
-    "list_cases",
-    "trace_id",
-]

@@ -56,26 +56,3 @@ from flashinfer_bench.data.trace import (  # noqa: E402
     Trace,
 )
 from flashinfer_bench.data.workload import RandomInput, SafetensorsInput, ScalarInput, Workload  # noqa: E402
-
-__all__ = [
-    "AxisConst",
-    "AxisVar",
-    "BuildSpec",
-    "Correctness",
-    "DType",
-    "Definition",
-    "Environment",
-    "Evaluation",
-    "EvaluationStatus",
-    "Performance",
-    "RandomInput",
-    "SafetensorsInput",
-    "ScalarInput",
-    "Solution",
-    "SourceFile",
-    "SupportedBindings",
-    "SupportedLanguages",
-    "TensorSpec",
-    "Trace",
-    "Workload",
-]

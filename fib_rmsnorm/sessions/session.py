@@ -21,7 +21,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
-from fib_rmsnorm.evaluation.judging.reference_client import reference_solution
+from fib_rmsnorm.evaluation.judging.comparer import reference_solution
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, choose_tried_workloads, plan_try
 from fib_rmsnorm.evaluation.worker_pool import TimeBudget

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.roofline import make_roofline
 from fib_rmsnorm.analysis.sections import split
@@ -9,6 +10,7 @@ from fib_rmsnorm.analysis.traffic import peak_of
 from fib_rmsnorm.machine.gpu_models import GPU_MODELS, find_gpu_model
 from fib_rmsnorm.operators import RmsNorm, count_cost
 from fib_rmsnorm.schema import Definition
+from support.paths import PUBLISHED, REPOSITORY
 from support.trace_json import records, trace
 
 
@@ -39,6 +41,8 @@ def test_what_takes_longest_bounds(definition):
     found = roofline(definition, *(trace(batch=batch, latency_ms=0.3) for batch in (1, 512, 65536)))
     assert [each.bound for each in found.workloads] == ["launch", "memory", "memory"]
     assert [each.fits_l2 for each in found.workloads] == [True, True, False]
+    moved = [(batch * 2 + 1) * 4096 * 2 for batch in (1, 512, 65536)]
+    assert [each.memory_ms for each in found.workloads] == pytest.approx([each / 4814.304e6 for each in moved])
 
 
 def test_an_unknown_device_has_no_roof(definition):
@@ -100,3 +104,12 @@ def test_the_recorded_peak_comes_before_the_datasheet():
     found.peak_bandwidth_gb_per_s = None
     assert peak_of(found).source == "datasheet of the H200"
     assert len({device.name for device in GPU_MODELS}) == len(GPU_MODELS)
+
+
+@pytest.mark.parametrize("file", [PUBLISHED, REPOSITORY / "docs" / "data" / "h200.jsonl"], ids=["H100", "H200"])
+def test_the_datasheet_says_what_devices_reported(file):
+    reported = [record for record in load(file) if record.peak_bandwidth_gb_per_s]
+    for record in reported:
+        model = find_gpu_model(record.hardware)
+        assert model.bandwidth_gb_per_s == pytest.approx(record.peak_bandwidth_gb_per_s, rel=0.005)
+    assert len(reported) > 20

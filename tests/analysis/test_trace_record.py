@@ -24,9 +24,21 @@ from fib_rmsnorm.schema import (
     Settings,
     Trace,
 )
-from support.trace_json import trace
+from support.trace_json import records, trace
 
-PARTS = (Settings, Correctness, Performance, Ceiling, Chain, Clocks, Environment, Evaluation, Trace)
+PLACES = {
+    Settings: ("evaluation", "settings"),
+    Correctness: ("evaluation", "correctness"),
+    Performance: ("evaluation", "performance"),
+    Ceiling: ("evaluation", "performance", "ceiling"),
+    Chain: ("evaluation", "performance", "chain"),
+    Clocks: ("evaluation", "performance", "clocks"),
+    Environment: ("evaluation", "environment"),
+    Evaluation: ("evaluation",),
+    Trace: (),
+}
+"""Where the JSON of a Trace has the parts of the schema."""
+SAMPLES: tuple[Any, ...] = (True, 7, 0.75, "said", ["said"], [0.75], {"said": "said"})
 OF_THE_READER = {"workload", "axes", "scalars", "author", "language", "path", "file", "line"}
 HINTS = typing.get_type_hints(TraceRecord, include_extras=True)
 
@@ -50,8 +62,28 @@ def choices(annotation: Any) -> set[Any]:
 @pytest.mark.parametrize("name", sorted(HINTS.keys() - OF_THE_READER))
 def test_a_field_of_a_record_is_one_of_the_schema(name):
     """Of one part, and of the type that it has there."""
-    (part,) = (part for part in PARTS if name in part.model_fields)
+    (part,) = (part for part in PLACES if name in part.model_fields)
     assert choices(part.model_fields[name].annotation) <= choices(HINTS[name])
+
+
+@pytest.mark.parametrize("name", sorted(HINTS.keys() - OF_THE_READER))
+def test_it_is_read(name):
+    (place,) = (place for part, place in PLACES.items() if name in part.model_fields)
+    known = choices(HINTS[name])
+    value = next(each for each in SAMPLES if type(each) in known or choices_of(each) & known)
+    written = trace()
+    holder = written
+    for key in place:
+        holder = holder.setdefault(key, {})
+    holder[name] = value
+    (record,) = records(written)
+    assert getattr(record, name) == value
+
+
+def choices_of(value: Any) -> set[Any]:
+    """Of a list or an object, as `choices` tells them."""
+    held = [value, value.values()] if isinstance(value, dict) else [value] if isinstance(value, list) else []
+    return {(type(value), *(frozenset({type(next(iter(each)))}) for each in held))} if held else set()
 
 
 @pytest.mark.parametrize("names", [HINTS, typing.get_type_hints(SectionSettings)], ids=["record", "section"])

@@ -4,11 +4,14 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from fib_rmsnorm.building import native
 from fib_rmsnorm.building.build_errors import BuildError
 from fib_rmsnorm.building.native import build_native, find_cuda_home, load_native
+from fib_rmsnorm.schema import SourceFile
 from support.kernels import DEFINITION, read_kernels
 
 needs_nvcc = pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
@@ -91,6 +94,31 @@ def test_processes_that_need_a_build_at_once_compile_it_once(kernels, tmp_path):
         builder.stdin.flush()
     assert len({builder.communicate(timeout=200)[0] for builder in builders}) == 1
     assert len(calls.read_text().splitlines()) == 1
+
+
+def test_what_decides_a_build_has_a_build_of_its_own(kernels, tmp_path, monkeypatch):
+    """The compiler is not asked: it is noted what it would be."""
+    asked = []
+
+    def build(name, build_directory, **options):
+        library = Path(build_directory) / f"{name}.so"
+        library.touch()
+        asked.append(options)
+        return str(library)
+
+    monkeypatch.setattr("tvm_ffi.cpp.build", build)
+    monkeypatch.setattr(native, "_compiler_version", lambda compiler: compiler)
+    plain, more = kernels["cpp_header_in_a_folder"], SourceFile(path="o $ther.cpp", content="int other;")
+    specs = [plain.spec, plain.spec.model_copy(update={"flags": ["-O2"]})]
+    found = [native.build_native(plain.model_copy(update={"spec": spec}), tmp_path, arch="9.0") for spec in specs]
+    found.append(native.build_native(plain, tmp_path, arch="8.0"))
+    found.append(native.build_native(plain.model_copy(update={"sources": [*plain.sources, more]}), tmp_path, "9.0"))
+    assert len({*found}) == len(asked) == 4
+    assert asked[1]["extra_cflags"] == ["-O2"] != asked[0]["extra_cflags"]
+    assert [file.endswith("/o$ $$ther.cpp") for file in asked[3]["cpp_files"]] == [False, True]
+    assert native.build_native(plain, tmp_path, "9.0") == found[0] and len(asked) == 4
+    found[0].write_bytes(b"damaged")
+    assert native.build_native(plain, tmp_path, "9.0") == found[0] and len(asked) == 5
 
 
 def test_a_failed_build_says_what_the_compiler_says_and_leaves_nothing(kernels, tmp_path):

@@ -24,13 +24,13 @@ def test_nvcc_compiles_wherever_the_cache_lies(tmp_path):
 
 
 @pytest.mark.compile
-@pytest.mark.parametrize("variable", ["HOME", "FIB_RMSNORM_CACHE"])
 @pytest.mark.parametrize(
-    "kernel",
+    ("kernel", "variable"),
     [
-        "source_files/cpp_header_in_a_folder/kernel.cpp",
-        "languages/torch_compiled.py",
-        "languages/cpp_torch_binding.cpp",
+        ("source_files/cpp_header_in_a_folder/kernel.cpp", "HOME"),
+        ("source_files/cpp_header_in_a_folder/kernel.cpp", "FIB_RMSNORM_CACHE"),
+        ("languages/torch_compiled.py", "HOME"),
+        ("languages/cpp_torch_binding.cpp", "FIB_RMSNORM_CACHE"),
     ],
 )
 def test_an_honest_kernel_passes_wherever_the_cache_lies(tmp_path, kernel, variable):

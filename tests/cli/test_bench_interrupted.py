@@ -93,6 +93,7 @@ def test_ctrl_c_waits_for_nothing_and_keeps_what_is_finished(registry, tmp_path,
     assert len(seen) >= evaluated
     if seen:
         assert set(seen) <= set(keys(read_output(output)))
+    assert list(tmp_path.glob("*.unfinished.jsonl")) == []  # the output is whole
 
 
 def test_ctrl_c_while_the_workers_start(registry):
@@ -105,7 +106,7 @@ def test_ctrl_c_while_the_workers_start(registry):
 
 
 def test_sigkill_loses_nothing_that_was_printed(registry, fib, tmp_path):
-    """At any moment of a record: tests/evaluation/test_recorder.py."""
+    """At any moment of a record: tests/evaluation/test_bench.py."""
     output, printing = tmp_path / "traces.json", RIGHT.replace("    x_fp32", SLEEPS_ON_8_ROWS + "    x_fp32", 1)
     flag = solution_cache(add_kernel(registry, "first_v1", unseen(printing))) / "goes on"
     process = start_bench(registry, "--output", output)
@@ -171,6 +172,7 @@ def test_resume_takes_nothing_that_others_wrote_or_measured(registry, bench, mon
 
     assert "1 resumed from earlier runs" in resumed_after()
     assert "earlier runs" not in resumed_after(environment=own["evaluation"]["environment"] | {"hardware": "Another"})
+    assert "Not resumed: 1 evaluation: " in resumed_after(seal=None)
     found = resumed_after(log="forged")
     assert "earlier runs" not in found and "Not resumed: 1 evaluation: " in found
     assert len(registry.traces()) == 2

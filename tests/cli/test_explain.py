@@ -65,7 +65,7 @@ def test_cuda_host_code_tells_its_launches_without_a_gpu(fib, shipped):
 
 @pytest.mark.compile
 def test_launches_follow_the_architecture(fib, shipped):
-    """Those of CUDA: tests/inspection/ahead_of_time/test_cuda_launches.py."""
+    """Those of CUDA: tests/inspection/test_cuda_launches.py."""
     pytest.importorskip("triton")
     record = explain(fib, shipped, "rmsnorm_triton_row_v1", "--batch-sizes", "512", arch=("--arch", "8.0"))
     assert (record["arch"], record["chip"], record["multiprocessors"]) == ("sm_80", "A100 40 GB", 108)
@@ -135,53 +135,6 @@ def test_what_sums_over_rows_has_no_figures_of_a_row(fib, tmp_path):
     assert "sectors" not in outcome.out and "Instructions of a thread" in outcome.out
 
 
-@pytest.mark.compile
-def test_cpp_functions_and_their_vectors(fib, shipped):
-    if not shutil.which("g++") or not shutil.which("objdump"):
-        pytest.skip("needs g++ and objdump")
-    record = explain(fib, shipped, "rmsnorm_cpp_simd_v1", arch=())
-    assert (record["arch"], record["kernels"], record["launches"]) == (None, [], [])
-    found = {function["name"]: function for function in record["functions"]}
-    assert any("NormalizeRows" in name for name in found)
-    assert "Run" not in found
-
-
-PLAIN = """\
-#include <cmath>
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/function.h>
-void Norm(tvm::ffi::TensorView x, tvm::ffi::TensorView weight, double eps, tvm::ffi::TensorView out) {
-  const auto* xs = static_cast<const _Float16*>(x.data_ptr());
-  const auto* ws = static_cast<const _Float16*>(weight.data_ptr());
-  auto* outs = static_cast<_Float16*>(out.data_ptr());
-  const int64_t cols = x.size(1);
-  for (int64_t row = 0; row < x.size(0); ++row, xs += cols, outs += cols) {
-    float sum = 0;
-    for (int64_t col = 0; col < cols; ++col) sum += static_cast<float>(xs[col]) * static_cast<float>(xs[col]);
-    const float rms = std::sqrt(sum / cols + static_cast<float>(eps));
-    for (int64_t col = 0; col < cols; ++col)
-      outs[col] = static_cast<_Float16>(static_cast<float>(xs[col]) / rms * static_cast<float>(ws[col]));
-  }
-}
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Norm);
-"""
-
-
-@pytest.mark.compile
-def test_what_slows_a_plain_cpp_kernel_is_concluded(fib, shipped, tmp_path):
-    if not shutil.which("g++") or not shutil.which("objdump"):
-        pytest.skip("needs g++ and objdump")
-    (tmp_path / "kernel.cpp").write_text(PLAIN)
-    record = explain(fib, shipped, tmp_path / "kernel.cpp", "--batch-sizes", "8", arch=())
-    (function,) = record["functions"]
-    assert len(function["loops"]) == 2
-    found = {each["about"]: each["advice"] for each in record["conclusions"]}
-    assert found == {"Norm": "compute the reciprocal once, and multiply by it"}
-    outcome = fib("explain", tmp_path / "kernel.cpp", "--root", shipped.root, "--batch-sizes", "8")
-    assert "Conclusions" in outcome.lines
-    assert any("to divide or take roots in its loops" in line for line in outcome.lines)
-
-
 @needs_nvcc
 @pytest.mark.compile
 def test_as_text(fib, shipped):
@@ -214,10 +167,12 @@ def test_a_launch_that_cannot_be_told_says_why(fib, shipped, tmp_path):
     assert record["kernels"]
 
 
-def test_python_has_no_compiled_code(fib, full_registry):
-    outcome = fib("explain", PYTHON)
-    assert outcome.code == 2
-    assert outcome.err == f"fib-rmsnorm: {PYTHON} is Python: it has no compiled code to explain\n"
+@pytest.mark.parametrize(("name", "language"), [(PYTHON, "Python"), ("rmsnorm_cpp_simd_v1", "C++")])
+def test_what_has_no_code_of_a_gpu_is_refused(fib, shipped, full_registry, name, language):
+    root = shipped.root if language == "C++" else full_registry.root
+    outcome = fib("explain", name, "--root", root)
+    said = f"{name} is {language}: it has no code of a GPU to explain"
+    assert (outcome.code, outcome.err) == (2, f"fib-rmsnorm: {said}\n")
 
 
 def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, full_registry, tmp_path):
@@ -236,12 +191,6 @@ def test_an_autotuner_is_told(fib, shipped):
     record = explain(fib, shipped, TESTS / "honest_kernels" / "languages" / "triton_autotuned.py", "--batch-sizes", "8")
     assert len(record["launches"]) == 1
     assert record["notes"][0].startswith("an autotuner times its configurations")
-
-
-def test_an_architecture_of_gpus_is_none_of_cpp(fib, shipped):
-    outcome = fib("explain", "rmsnorm_cpp_simd_v1", "--root", shipped.root, "--arch", "sm_90")
-    said = "--arch sm_90: rmsnorm_cpp_simd_v1 is compiled for this machine's CPU; leave it out"
-    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"fib-rmsnorm: {said}\n")
 
 
 @pytest.mark.parametrize("command", ["explain", "profile"])

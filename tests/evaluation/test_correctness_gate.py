@@ -10,7 +10,7 @@ import pytest
 
 from fib_rmsnorm.evaluation import correctness_gate
 from fib_rmsnorm.evaluation.correctness_gate import CorrectnessGate
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError
+from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import RmsNorm

@@ -71,8 +71,12 @@ class JudgeClient:
         worker.judged += count
 
 
-def judged_calls(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l2: str = "cold") -> int:
-    """Of a Solution that is timed alone, whose median is precise after the first trials if `spread` is 0."""
+def judged_calls(*arguments, **options) -> int:
+    return time_alone(*arguments, **options).judged
+
+
+def time_alone(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l2: str = "cold") -> Worker:
+    """The worker of a Solution that is timed alone, whose median is precise after the first trials if `spread` is 0."""
     clock = Clock()
     monkeypatch.setattr(interleaved_trials, "time", clock)
     (workload,) = generate_workloads(DEFINITION, [batch])
@@ -82,7 +86,13 @@ def judged_calls(monkeypatch, batch: int, trial_s: float, *, calls: int, spread:
     solution = SimpleNamespace(name="slow")
     trials.run([Admitted(solution, worker, budget)], Admitted(solution, reference, budget))
     assert reference.judged == 0
-    return worker.judged
+    return worker
+
+
+@pytest.mark.parametrize(("l2", "cold"), [("cold", [True] * 4), ("hot", [False] * 4), ("both", [True] * 4 + [False])])
+def test_l2_is_cold_unless_another_state_is_asked_for(monkeypatch, l2, cold):
+    worker = time_alone(monkeypatch, SMALL, 0.001, calls=40, spread=0.0, l2=l2)
+    assert [request.cold for request in worker.asked] == cold
 
 
 @pytest.mark.parametrize("trial_s", [0.001, 0.1, 0.13, 0.17, 0.26, 0.6])

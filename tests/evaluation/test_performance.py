@@ -9,8 +9,7 @@ import pytest
 
 from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
-from fib_rmsnorm.evaluation.timing.timer import Sample
-from fib_rmsnorm.evaluation.timing.trial_times import choose_calls, collect
+from fib_rmsnorm.evaluation.timing.timer import Sample, choose_calls, collect
 from fib_rmsnorm.evaluation.worker.worker_messages import Timed, TimingPrepared
 from fib_rmsnorm.schema import Ceiling, Clocks, KernelLaunch, Settings
 

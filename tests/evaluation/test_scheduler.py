@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import subprocess
 import sys
 import threading
@@ -13,17 +14,20 @@ from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.evaluation import ROLES, correctness_gate, worker_pool
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler, WorkQueue
+from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler, WorkQueue, estimate_work
+from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.machine.devices import Device, choose_devices
-from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.sandbox.device_opening import DeviceUnusableError
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Solution, Trace
 from support.command_line import cli_environment
 from support.hanging import FOR_EVER_S, when_printed
 from support.lent_fork_server import LentForkServer
-from support.registries import QUICK, RIGHT, add_kernel, make_registry, unseen
+from support.norms import kernel_for
+from support.registries import QUICK, RIGHT, WRONG, add_kernel, make_registry, unseen
 
 SEGFAULT = "import ctypes\n\n\ndef run(x, weight, eps):\n    ctypes.string_at(0)\n"
 # Right on the hard cases too, whose batch is the workload's: only the one call with 8 rows goes wrong.
@@ -190,7 +194,7 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
 
 def test_the_scheduler_imports_no_torch():
     """Its processes fork from one that does: a second import takes seconds of every run, and the cores of the first."""
-    modules = ("bench", "try_kernel", "head_to_head", "scheduler", "recorder")
+    modules = ("bench", "try_kernel", "head_to_head", "scheduler")
     lines = [f"import fib_rmsnorm.evaluation.{name}" for name in modules]
     code = "\n".join([*lines, "import sys", "print('torch' in sys.modules)"])
     found = subprocess.run(
@@ -212,3 +216,97 @@ def test_closing_the_generator_stops_everything(registry):
         for thread in set(threading.enumerate()) - set(before):
             thread.join(FOR_EVER_S)
         assert set(threading.enumerate()) <= set(before)
+
+
+BATCH_SIZES = (1, 8, 32, 128, 512, 4096, 16384, 65536, 262144)
+
+
+def make_groups(hidden: int, batch_sizes=BATCH_SIZES, solutions: int = 3) -> list[Group]:
+    definition = RmsNorm().define(hidden)
+    some = tuple(kernel_for(definition, f"kernel_{number}", RIGHT) for number in range(solutions))
+    return [Group(definition, workload, some) for workload in generate_workloads(definition, batch_sizes)]
+
+
+def run(groups, devices: int) -> tuple[float, list[list[Group]]]:
+    """Simulate devices that take as long as is estimated: the time until all are done, and what each has taken."""
+    queue = WorkQueue(groups, devices)
+    taken: list[list[Group]] = [[] for _ in range(devices)]
+    free, end = [(0, number) for number in range(devices)], 0
+    while free:
+        now, number = heapq.heappop(free)
+        if group := queue.take(number):
+            taken[number].append(group)
+            heapq.heappush(free, (now + estimate_work(group), number))
+        end = max(end, now)
+    return end, taken
+
+
+def batch_sizes(groups) -> list[int]:
+    return [group.workload.axes["batch"] for group in groups]
+
+
+def test_one_device_takes_the_groups_in_their_order():
+    groups = [*make_groups(256), *make_groups(128), *make_groups(512)]
+    _, (taken,) = run(groups, 1)
+    assert taken == groups
+
+
+def test_the_longest_workload_starts_first_and_every_group_is_taken_once():
+    groups = make_groups(4096)
+    _, taken = run(groups, 4)
+    assert batch_sizes(taken[0])[0] == 262144
+    assert sorted(size for each in taken for size in batch_sizes(each)) == list(BATCH_SIZES)
+
+
+@pytest.mark.parametrize("devices", [2, 3, 4, 8])
+def test_devices_end_at_about_the_same_time(devices):
+    groups = [*make_groups(4096), *make_groups(2048), *make_groups(1024)]
+    end, _ = run(groups, devices)
+    work = [estimate_work(group) for group in groups]
+    assert end <= max(*work, 1.25 * sum(work) / devices)
+
+
+def test_a_device_stays_with_a_definition_until_it_is_done():
+    """It holds workers for the Definition's Solutions, which another device would have to build again."""
+    _, taken = run([*make_groups(128), *make_groups(256), *make_groups(512)], 3)
+    assert [len({group.definition.name for group in each}) for each in taken] == [1, 1, 1]
+
+
+def test_a_device_that_is_done_helps_with_another_definition():
+    _, taken = run([*make_groups(512, (1, 2, 3, 4, 5, 6)), *make_groups(128, (1, 2, 3, 4))], 2)
+    names = [[group.definition.name for group in each] for each in taken]
+    assert names == [["rmsnorm_d512"] * 5, ["rmsnorm_d128"] * 4 + ["rmsnorm_d512"]]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_what_a_device_puts_back_is_the_next_that_another_takes(devices):
+    queue = WorkQueue(make_groups(128, (1, 8, 32)), devices)
+    lost = queue.take(0)
+    queue.put_back(0, lost)
+    assert queue.take(1) is lost
+    assert queue
+    assert [queue.take(1), queue.take(1)] != [None, None]
+    assert not queue
+    assert queue.take(1) is None
+
+
+def test_a_registered_solution_that_is_tried_is_no_rival_of_itself(registry):
+    """Both would share one worker, which answers one request at a time."""
+    add_kernel(registry, "first_v1")
+    add_kernel(registry, "second_v1")
+    found = Registry.find(registry.root)
+    tried = found.packed_solutions()["first_v1"]
+    plan = plan_try(found, found.definition("rmsnorm_d128"), tried, (2,), choose_devices("cpu")[0])
+    assert [rival.name for rival in plan.rivals] == ["second_v1"]
+
+
+def test_nothing_waits_for_the_rival_of_a_wrong_kernel(registry):
+    """The rival sleeps for longer than any test may take when it is called."""
+    add_kernel(registry, "first_v1", WRONG)
+    add_kernel(registry, "rival_v1", "import time\n\n\ndef run(x, weight, eps):\n    time.sleep(900)\n")
+    found = Registry.find(registry.root)
+    wrong = found.packed_solutions()["first_v1"]
+    plan = plan_try(found, found.definition("rmsnorm_d128"), wrong, (2,), choose_devices("cpu")[0])
+    with LentForkServer(ROLES) as fork_server:
+        events = list(run_try(fork_server, plan, RunConfig(QUICK, 600.0, found.root)))
+    assert [each.trace.solution for each in events if isinstance(each, Evaluated)] == ["first_v1"]

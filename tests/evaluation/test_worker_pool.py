@@ -13,7 +13,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.worker_pool import WorkerPool
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.sandbox.device_opening import DeviceUnusableError
+from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, Workload
 from support.registries import QUICK, RIGHT, add_kernel, make_registry
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.sandbox.device_opening import OpenDevice, describe_unusable, open_device, take_turn
+from fib_rmsnorm.sandbox.asking import OpenDevice, describe_unusable, open_device, take_turn
 from support.command_line import QUICK_OPTIONS, run_cli
 from support.registries import RIGHT, add_sources, pack_all, python_manifest
 

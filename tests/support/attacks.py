@@ -63,6 +63,12 @@ def connect(family: int, address: object) -> None:
         tried.connect(address)
 
 
+def send_file() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        socket.send_fds(ours, [b"a file"], [theirs.fileno()])
+
+
 def attacks(victim: int, user: Path, port: int) -> dict[str, Callable[[], object]]:
     two_numbers = struct.pack("QQ", 8, 8)
     some_cores = struct.pack("Q", 1)
@@ -95,6 +101,7 @@ def attacks(victim: int, user: Path, port: int) -> dict[str, Callable[[], object
         "connect": lambda: connect(socket.AF_INET, ("127.0.0.1", port)),
         "bind": lambda: socket.create_server(("127.0.0.1", 0)).close(),
         "socket of another": lambda: connect(socket.AF_UNIX, str(user / "socket")),
+        "send a file": send_file,
         "datagram": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).close(),
         "read a key": (user / "key").read_text,
         "watch a folder": lambda: call("inotify_add_watch", LIBC.inotify_init(), os.fsencode(user), 0xFFF),

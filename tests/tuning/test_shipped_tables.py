@@ -96,7 +96,7 @@ from pathlib import Path
 import torch
 from triton.compiler import CompiledKernel
 from fib_rmsnorm.building import build_entry
-from fib_rmsnorm.inspection.ahead_of_time.triton_aot import TritonSession
+from fib_rmsnorm.inspection.triton_aot import TritonSession
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.tuning.tunable import find_tunables
 

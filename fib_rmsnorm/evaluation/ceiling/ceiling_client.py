@@ -12,7 +12,6 @@ from fib_rmsnorm.evaluation import CEILING
 from fib_rmsnorm.evaluation.ceiling.ceiling_messages import (
     TRITON_COPY,
     BuildCopy,
-    CopyBuilt,
     MeasureCeiling,
     StreamTraffic,
     copy_solution,
@@ -21,8 +20,18 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
 from fib_rmsnorm.registry import tensor_bytes
-from fib_rmsnorm.sandbox.asking import Answer, InvalidAnswerError, RefusedError, Request, ask
-from fib_rmsnorm.sandbox.device_opening import DeviceOpened, OpenDevice, describe_unusable, take_turn
+from fib_rmsnorm.sandbox.asking import (
+    Answer,
+    DeviceOpened,
+    Done,
+    InvalidAnswerError,
+    OpenDevice,
+    RefusedError,
+    Request,
+    ask,
+    describe_unusable,
+    take_turn,
+)
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import Ceiling, Definition, Workload
@@ -44,7 +53,7 @@ class CeilingClient:
     def build(self) -> None:
         """Have the copy compiled if necessary. A failure is reported when the ceiling is measured."""
         with suppress(NoCeilingError):
-            self._ask(BuildCopy(device=self._device.name, cache=cache_folder()), CopyBuilt)
+            self._ask(BuildCopy(device=self._device.name, cache=cache_folder()), Done)
 
     def measure(self, definition: Definition, workload: Workload) -> Ceiling:
         """Measure an empty kernel and a copy with the Workload's traffic. Raises NoCeilingError if that fails."""

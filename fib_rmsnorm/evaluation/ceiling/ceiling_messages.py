@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
@@ -83,27 +82,18 @@ class StreamTraffic:
         return stride, stream, read, written
 
 
-class BuildCopy(Request):
+class BuildCopy(Request, do="build_copy", doing="building the copy"):
     """Compile the copy for a device."""
 
-    doing: ClassVar[str] = "building the copy"
-    do: Literal["build_copy"] = "build_copy"
     device: str
     cache: Path
 
 
-@dataclass(frozen=True)
-class CopyBuilt:
-    """The copy is compiled."""
-
-
-class MeasureCeiling(Request):
+class MeasureCeiling(Request, do="measure", doing="measuring the copy"):
     """Measure an empty call, and a copy with a given traffic."""
 
     model_config = ConfigDict(frozen=True)
 
-    doing: ClassVar[str] = "measuring the copy"
-    do: Literal["measure"] = "measure"
     device: str
     cache: Path
     traffic: StreamTraffic

@@ -9,8 +9,7 @@ from functools import cached_property
 import torch
 
 from fib_rmsnorm.evaluation.judging.judge_messages import Comparison, JudgedCall
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
-from fib_rmsnorm.evaluation.judging.output_statistics import measure_bias, measure_ulp
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, measure_bias, measure_ulp
 from fib_rmsnorm.evaluation.tensors.inputs import Case, is_random
 from fib_rmsnorm.operators import ExactOutput
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError

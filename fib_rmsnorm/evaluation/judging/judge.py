@@ -5,31 +5,87 @@ It runs no code of other people: the outputs of a Definition's reference come fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
 
 import torch
 
 from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutput, ExpectedOutputs, make_expected
-from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Expect, JudgedCall, OutputVerdict, Verdict, Verdicts
+from fib_rmsnorm.evaluation.judging.judge_messages import (
+    Compare,
+    Expect,
+    JudgedCall,
+    OutputVerdict,
+    TakeOutputs,
+    Verdict,
+    Verdicts,
+)
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
-from fib_rmsnorm.evaluation.judging.output_statistics import measure_difference, measure_ulp
-from fib_rmsnorm.evaluation.judging.received_outputs import ReceivedOutputs
-from fib_rmsnorm.evaluation.tensors.bits import as_bytes
+from fib_rmsnorm.evaluation.judging.output_comparison import measure_difference, measure_ulp
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case
-from fib_rmsnorm.evaluation.tensors.output_buffers import POISON
-from fib_rmsnorm.operators import ExactOutput, Recognition
-from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, serve
-from fib_rmsnorm.sandbox.device_opening import open_device
-from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
+from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case, shape_of, torch_dtype
+from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, as_bytes
+from fib_rmsnorm.operators import Recognition
+from fib_rmsnorm.sandbox.asking import Done, open_device
+from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
+from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, OutputTransferError, read_outputs, take, view_outputs
 from fib_rmsnorm.schema import Peer, Workload
 
-_MAX_EXPLAINED_BYTES = 64 << 20
-_SAMPLED_ELEMENTS = 256
+
+class ReceivedOutputs:
+    """Those that were copied from a GPU's memory, until they are compared; others are read from files."""
+
+    def __init__(self, files: Sequence[int]) -> None:
+        """`files` are the descriptors of the files that came with the current request."""
+        self._files = files
+        self._taken: dict[bool, list[torch.Tensor]] = {}
+        """Bytes of outputs: those to compare, and with True the reference's."""
+
+    def take(self, message: Message) -> Done:
+        """Copy outputs that a worker offers in a GPU's memory.
+
+        It may offer anything, so a refusal is fatal: what a false handle has left in this process harms nobody else.
+        """
+        request = TakeOutputs.model_validate(message)
+        try:
+            self._taken[request.are_expected] = take(request.memory, request.device)
+        except (DeviceMemoryError, RuntimeError) as error:  # torch's, if there is not enough memory
+            raise RefusalError("RUNTIME_ERROR", str(error), fatal=True) from None
+        return Done()
+
+    def clear(self) -> None:
+        """Forget what was copied, or another call could pass with it."""
+        self._taken.clear()
+
+    def read(self, request: Compare, workload: Workload) -> list[list[torch.Tensor]]:
+        """The outputs to compare, of each call. Raises OutputTransferError if they are missing."""
+        return self._read(request, workload, request.outputs_file, are_expected=False)
+
+    def read_reference(self, request: JudgedCall, workload: Workload) -> Sequence[list[torch.Tensor] | None]:
+        """The outputs of the Definition's reference for each call; None if they were not transferred."""
+        if request.expected_file is None and True not in self._taken:
+            return [None] * (1 if request.case is not None else len(request.numbers))
+        return self._read(request, workload, request.expected_file, are_expected=True)
+
+    def _read(
+        self, request: JudgedCall, workload: Workload, file: int | None, *, are_expected: bool
+    ) -> list[list[torch.Tensor]]:
+        """All outputs at once: who transferred them could change them meanwhile."""
+        like = [
+            torch.empty(
+                shape_of(request.definition, workload, name) or [], dtype=torch_dtype(spec.dtype.value), device="meta"
+            )
+            for name, spec in request.definition.outputs.items()
+        ]
+        every = like * (1 if request.case is not None else len(request.numbers))
+        found = (
+            view_outputs(self._taken.pop(are_expected, []), every)
+            if file is None
+            else read_outputs(self._files[file], every)
+        )
+        here = [output.to(request.device) for output in found]
+        return [here[start : start + len(like)] for start in range(0, len(here), len(like))]
 
 
 class Judge:
@@ -88,7 +144,7 @@ class Judge:
         hint = None
         if request.suspects is None and any(output.comparison.mismatched for output in outputs):
             right = [output.exact.values for output in expected.outputs]
-            hint = describe_unwritten(actuals, right) or self._explain(request, expected, actuals)
+            hint = describe_unwritten(actuals, right)
         case = expected.case
         mistakes = request.suspects or {}
         if case.explains:
@@ -129,39 +185,6 @@ class Judge:
             self._fresh_inputs[few] = FreshInputs(request.definition, workload, request.device, request.dataset)
         return self._fresh_inputs[few]
 
-    def _explain(self, request: Compare, expected: ExpectedOutputs, actuals: list[torch.Tensor]) -> str | None:
-        """Explain wrong outputs if they would be right with one input of an earlier call, or with all of them."""
-        recognition = request.recognition
-        if sum(output.exact.values.nbytes for output in expected.outputs) > _MAX_EXPLAINED_BYTES:
-            return None
-
-        def is_right(outputs: Iterable[ExactOutput]) -> bool:
-            limits = [output.tolerance(request.settings) for output in expected.outputs]
-            pairs = [OutputPair(a, right.values, right.bound) for a, right in zip(actuals, outputs, strict=True)]
-            # A sample is usually enough to see that they differ.
-            tried = zip(chain(map(_sample, pairs), pairs), limits + limits, strict=True)
-            return not any(compare(pair, *limit).mismatched for pair, limit in tried)
-
-        def is_right_for(inputs: dict[str, Any]) -> bool:
-            return recognition is not None and is_right(recognition.compute_exact(inputs))
-
-        earlier = [
-            each
-            for (number, _), each in self._cases.items()
-            if (request.case is None or number < request.case) and each.case.workload == expected.case.workload
-        ]
-        for each in {id(each): each for each in (*earlier[:1], *earlier[-1:])}.values():
-            for name, value in each.case.inputs.items():
-                if is_right_for({**expected.case.inputs, name: value}):
-                    return f"this would be right with the {name!r} of an earlier call: {each.case.name}"
-        for each in earlier:
-            if is_right(output.exact for output in each.outputs):
-                return f"this is the answer to an earlier call: {each.case.name}"
-        for number in request.earlier if recognition else ():
-            if is_right_for(self._require_fresh_inputs(request).set(number)):
-                return "this is the answer to an earlier call"
-        return None
-
 
 def _timed_workload(request: JudgedCall) -> Workload:
     """The Workload of timed calls, or of those that an interpreter makes like them."""
@@ -189,12 +212,6 @@ def _judge_output(
         reference_ulp=expected.reference_ulp,
         against=None if peer is None else measure_difference(actual, peer),
     )
-
-
-def _sample(pair: OutputPair) -> OutputPair:
-    step = max(1, pair.actual.numel() // _SAMPLED_ELEMENTS)
-    bound = None if pair.bound is None else pair.bound.reshape(-1)[::step]
-    return OutputPair(pair.actual.reshape(-1)[::step], pair.expected.reshape(-1)[::step], bound)
 
 
 def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str | None:

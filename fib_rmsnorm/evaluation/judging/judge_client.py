@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
+from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject, Transferred
 from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
-from fib_rmsnorm.evaluation.judging.reference_client import Transferred
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases, make_few_rows
 from fib_rmsnorm.evaluation.worker.worker_messages import (
@@ -93,8 +92,8 @@ class JudgeClient:
         With `keep_as`, the judge keeps all outputs, and compares with them those of every Solution that it judges on
         this Workload from then on.
 
-        Raises WorkerDiedError if the worker ends meanwhile, EvaluationFailedError if a call fails otherwise or an
-        output is wrong, ReferenceFailedError if the expected outputs cannot be computed.
+        Raises EvaluationFailedError if a call fails or an output is wrong, ReferenceFailedError if the expected outputs
+        cannot be computed.
         """
         try:
             return self._judge(self._subject(definition, workload), worker, first, budget, keep_as)
@@ -190,9 +189,8 @@ class JudgeClient:
             worker.process.kill()
             raise EvaluationFailedError("RUNTIME_ERROR", f"judging timed calls: {found} were revealed, not {count}")
         names = list(definition.outputs)
-        calls = {"numbers": revealed.numbers, "earlier": revealed.earlier, "few_rows": few_rows}
-        outputs = Transferred(worker, revealed.memory)
-        for verdict in self._compare(self._subject(definition, workload), outputs, **calls):
+        subject, outputs = self._subject(definition, workload), Transferred(worker, revealed.memory)
+        for verdict in self._compare(subject, outputs, numbers=revealed.numbers, few_rows=few_rows):
             if faults := _describe_faults(verdict, revealed, names):
                 raise _refusal(faults, verdict.mistakes, [verdict], names)
 

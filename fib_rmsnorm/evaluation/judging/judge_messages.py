@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -56,11 +55,9 @@ class PossibleMistake:
     """Whether a call told it from the right answer: within a formula's slack may be both."""
 
 
-class TakeOutputs(Request):
+class TakeOutputs(Request, do="take_outputs", doing="copying outputs"):
     """Copy outputs that a worker offers in a GPU's memory, for the comparison that follows."""
 
-    doing: ClassVar[str] = "copying outputs"
-    do: Literal["take_outputs"] = "take_outputs"
     device: str
     memory: list[DeviceMemory]
     are_expected: bool
@@ -85,20 +82,13 @@ class JudgedCall(Request):
     expected ones without a recognised operator. None if they were taken from a GPU's memory, or are not needed."""
 
 
-class Expect(JudgedCall):
+class Expect(JudgedCall, do="expect", doing="computing the right outputs"):
     """Compute the expected outputs of a case, which the comparisons that follow need."""
 
-    doing: ClassVar[str] = "computing the right outputs"
-    do: Literal["expect"] = "expect"
 
-
-class Compare(JudgedCall):
+class Compare(JudgedCall, do="compare", doing="comparing"):
     """Compare the outputs that a worker transferred with the expected ones."""
 
-    doing: ClassVar[str] = "comparing"
-    do: Literal["compare"] = "compare"
-    earlier: list[int] = Field(default_factory=list)
-    """The numbers of the inputs of some earlier timed calls."""
     settings: Settings
     outputs_file: int | None = None
     """Which of the files that come with the request holds the outputs; None if they were taken from a GPU's memory."""

@@ -10,7 +10,7 @@ import torch
 from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutputs
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Comparison, PossibleMistake
 from fib_rmsnorm.evaluation.judging.output_comparison import tolerance
-from fib_rmsnorm.evaluation.tensors.bits import as_integers
+from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers
 from fib_rmsnorm.operators import Mistake
 
 # Few rows are looked at, for milliseconds: the wrong ones that the comparison lists, and some right ones.
@@ -87,10 +87,13 @@ def find_mistakes(
     shown_before = {mistake.sentence for mistake in before if mistake.is_shown}
     rows, wrong = _choose_rows(expected, wrong_rows)
     columns = torch.arange(expected.shape[1], device=rows.device)
-    glance = rows[:1], _spread(columns)
+    glance = rows[:1], torch.cat((columns[:: len(columns) // _GLANCED_COLUMNS | 1], columns[-1:]))  # at odd distances
     looked, right = _take(actual, rows), _take(expected, rows)
     glanced = _take(looked[0], glance[1]).unsqueeze(0)
-    bounds = torch.zeros_like(looked, dtype=torch.float64) if bound is None else _spread_in_rows(bound[rows])
+    bounds = torch.zeros_like(looked, dtype=torch.float64)
+    if bound is not None:  # its mean over the row at least: a mistake multiplies what cancels by other numbers
+        wide = bound[rows].to(torch.float64)
+        bounds = torch.maximum(wide, wide.mean(dim=1, keepdim=True))
     fitting: list[tuple[float, PossibleMistake]] = []
     pairs = zip(compute(*glance), compute(rows, columns), strict=True)
     for at_a_glance, mistake in sorted(pairs, key=lambda pair: pair[1].slack > 0):
@@ -135,17 +138,6 @@ def _fits(distances: torch.Tensor) -> bool:
 def _take(tensor: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
     """Elements of the first dimension by their numbers, as integers: torch 2.8 gathers no float8."""
     return as_integers(tensor)[numbers].view(tensor.dtype)
-
-
-def _spread(columns: torch.Tensor) -> torch.Tensor:
-    """Choose columns at odd distances, with the last one."""
-    return torch.cat((columns[:: len(columns) // _GLANCED_COLUMNS | 1], columns[-1:]))
-
-
-def _spread_in_rows(bound: torch.Tensor) -> torch.Tensor:
-    """Raise bounds to their mean over the row: a mistake multiplies what cancels by other numbers than is right."""
-    wide = bound.to(torch.float64)
-    return torch.maximum(wide, wide.mean(dim=1, keepdim=True))
 
 
 def _choose_rows(output: torch.Tensor, wrong_rows: Sequence[int]) -> tuple[torch.Tensor, int]:

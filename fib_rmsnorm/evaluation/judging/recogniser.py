@@ -7,15 +7,23 @@ and an awkward size, and the judge compares its outputs with the exact answer.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
-from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject
+from fib_rmsnorm.evaluation.judging.comparer import (
+    Comparer,
+    ReferenceFailedError,
+    Subject,
+    Transferred,
+    reference_solution,
+)
 from fib_rmsnorm.evaluation.judging.judge_messages import Verdict
-from fib_rmsnorm.evaluation.judging.reference_client import ReferenceFailedError, Transferred
+from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
+from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition, list_candidates, recognise_source
+from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, EvaluationStatus, RandomInput, SafetensorsInput, ScalarInput, Workload
 
 # Within the tolerance, a reference that rounds once more (as Llama's does, before the weight) gives a quarter of the
@@ -70,7 +78,11 @@ class Recogniser:
         """The first of the candidates, which differ in their constants alone, with which all outputs are right."""
         worker = self._find_reference(definition)
         budget = TimeBudget(self._timeout_s)
-        workload = _make_probe(definition, candidates[0])
+        axes, scalars = candidates[0].choose_probe(definition)
+        inputs: dict[str, RandomInput | SafetensorsInput | ScalarInput] = {
+            name: ScalarInput(value=scalars[name]) if name in scalars else RandomInput() for name in definition.inputs
+        }
+        workload = Workload(axes=axes, inputs=inputs, uuid="probe")
         for case in range(count_cases(definition, candidates[0], workload)):
             called = worker.ask(Call(workload=workload, case=case, recognition=candidates[0]), Called, budget)
             outputs = Transferred(worker, called.memory)
@@ -89,14 +101,6 @@ class Recogniser:
         return candidates[0]
 
 
-def _make_probe(definition: Definition, candidate: Recognition) -> Workload:
-    axes, scalars = candidate.choose_probe(definition)
-    inputs: dict[str, RandomInput | SafetensorsInput | ScalarInput] = {
-        name: ScalarInput(value=scalars[name]) if name in scalars else RandomInput() for name in definition.inputs
-    }
-    return Workload(axes=axes, inputs=inputs, uuid="probe")
-
-
 def _is_right(verdict: Verdict, definition: Definition, *, may_round: bool) -> bool:
     """Whether the reference's outputs are within the tolerance and, unless they may, were not rounded once more."""
     if verdict.missing is not None or any(output.comparison.is_wrong for output in verdict.outputs):
@@ -107,3 +111,26 @@ def _is_right(verdict: Verdict, definition: Definition, *, may_round: bool) -> b
         for output, dtype in zip(verdict.outputs, dtypes, strict=True)
         if output.ulp is not None and dtype in _ROUNDED_DTYPES
     )
+
+
+def recognise_all(
+    fork_server: ForkServer, definitions: Iterable[Definition], device: Device, config: RunConfig
+) -> Iterator[tuple[Definition, Recognition | str]]:
+    """Each Definition with the operator that its reference computes, or why it has none.
+
+    A reference that is an operator's own is known by its source; others are called on probe inputs.
+    """
+    workers = WorkerPool(fork_server, device, config)
+
+    def find_reference(definition: Definition) -> WorkerClient:
+        return workers.find(definition, reference_solution(definition))
+
+    comparer = Comparer(fork_server, device, config, find_reference)
+    recogniser = Recogniser(comparer, find_reference, config.timeout_s)
+    for definition in definitions:
+        try:
+            found = recogniser.recognise(definition, Workload(axes={}, inputs={}, uuid="probe"))
+        except ReferenceFailedError as failure:
+            yield definition, str(failure)
+            continue
+        yield definition, found or "its reference computes no known operator"

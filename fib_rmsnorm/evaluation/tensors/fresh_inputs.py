@@ -15,9 +15,8 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.tensors.bits import as_integers, same_bits
 from fib_rmsnorm.evaluation.tensors.inputs import generate_alone, generate_inputs, is_random
-from fib_rmsnorm.evaluation.tensors.output_buffers import copy_to_random_place
+from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers, copy_to_random_place, same_bits
 from fib_rmsnorm.operators import derive_inputs, list_derived
 from fib_rmsnorm.schema import Definition, Workload
 
@@ -57,7 +56,11 @@ class FreshInputs:
         self._generator = torch.Generator(device)
         self._derived = [name for name in list_derived(definition) if is_random(workload, name)]
         self._random = {name for name in definition.inputs if is_random(workload, name)} - {*self._derived}
-        self._values = {name: _place(self._generate(name)) for name in definition.inputs}
+        self._values = {name: self._generate(name) for name in definition.inputs}
+        self._values = {
+            name: copy_to_random_place(value) if isinstance(value, torch.Tensor) else value
+            for name, value in self._values.items()
+        }
         # Tensors from files stay as they are: they may hold indices, which must stay valid.
         changing = [
             value
@@ -144,7 +147,8 @@ class FreshInputs:
 
     def changed(self) -> list[str]:
         """Names of the inputs that calls have changed."""
-        changed = self._changed_derived()
+        fitting = derive_inputs(self._definition, self._values) if self._derived else {}
+        changed = [name for name in self._derived if not same_bits(self._values[name], fitting[name])]
         self._restore()
         self._derive()  # they fitted the inputs before
         own = [name for name in self._values if name not in self._derived]
@@ -152,14 +156,6 @@ class FreshInputs:
         return changed + [
             name for name, value, made in pairs if isinstance(value, torch.Tensor) and not same_bits(value, made)
         ]
-
-    def _changed_derived(self) -> list[str]:
-        made = derive_inputs(self._definition, self._values) if self._derived else {}
-        return [name for name in self._derived if not same_bits(self._values[name], made[name])]
-
-
-def _place(value: Any) -> Any:
-    return copy_to_random_place(value) if isinstance(value, torch.Tensor) else value
 
 
 def _as_rows(tensor: torch.Tensor) -> torch.Tensor:

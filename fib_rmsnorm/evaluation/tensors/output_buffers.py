@@ -17,6 +17,31 @@ from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.schema import Definition, Workload
 
+_detach = torch.Tensor.detach  # the class's, because a solution can set another `detach` on a tensor
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether two tensors of the same shape and dtype have the same bits."""
+    return torch.equal(as_bytes(actual), as_bytes(expected))
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a tensor in order, as a flat view if it is contiguous."""
+    whole = _detach(tensor).contiguous()
+    # A single element may have any stride and is contiguous: `view` would keep the stride.
+    return whole.as_strided((whole.numel(),), (1,)).view(torch.uint8)
+
+
+def as_integers(tensor: torch.Tensor) -> torch.Tensor:
+    """A view of a tensor's elements as integers of their size.
+
+    To change a few 16-bit floats on a CPU, some of torch's operators convert the whole tensor to float32 and back
+    (`scatter_`: 20 ms for 32 MB, which also replaces the contents of the caches).
+    """
+    return tensor.view(_INTEGERS[tensor.element_size()])
+
+
 # All bits set: NaN in every floating-point format in use, -1 or 255 in integers. No kernel writes that by chance.
 POISON = 255
 # An index that is off by one is usually off by one row, so the zones are a few rows wide.
@@ -54,7 +79,8 @@ class OutputBuffers:
         for name, spec in definition.outputs.items():
             dtype = torch_dtype(spec.dtype.value)
             shape = torch.Size(shape_of(definition, workload, name) or [])
-            zone = _zone_bytes(shape, dtype)
+            row = (shape[-1] if shape else 1) * dtype.itemsize
+            zone = -(-max(_MIN_RED_ZONE_BYTES, _RED_ZONE_ROWS * row) // _ALIGNMENT) * _ALIGNMENT
             raw = allocate_at_random_place(shape.numel() * dtype.itemsize + 2 * zone, device).fill_(POISON)
             inside = raw[zone : raw.numel() - zone]
             self._zones[name] = raw[:zone], raw[raw.numel() - zone :]
@@ -84,11 +110,6 @@ def find_overrun(buffers: Iterable[OutputBuffers]) -> list[str]:
     if not zones or not (torch.cat([zone for _, zone in zones]) != POISON).any():
         return []
     return sorted({name for name, zone in zones if (zone != POISON).any()})
-
-
-def _zone_bytes(shape: torch.Size, dtype: torch.dtype) -> int:
-    row = (shape[-1] if shape else 1) * dtype.itemsize
-    return -(-max(_MIN_RED_ZONE_BYTES, _RED_ZONE_ROWS * row) // _ALIGNMENT) * _ALIGNMENT
 
 
 def allocate_at_random_place(nbytes: int, device: str) -> torch.Tensor:

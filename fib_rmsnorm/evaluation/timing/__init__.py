@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from importlib import import_module
 
 from fib_rmsnorm.evaluation.timing.timer import Timer
 
 __all__ = ["Timer", "choose_timer", "cupti_fault", "timer_name"]
 
-TIMERS: dict[str, tuple[str, ...]] = {"cpu": ("cpu_clock.CpuClock",), "cuda": ("cupti.Cupti", "cuda_events.CudaEvents")}
-"""The timers of each kind of device, the best first: the module in this folder and its class."""
-
 
 def _find_timer(device: str) -> type[Timer]:
-    """The best timer of a device that can be imported: some need a library of their own."""
-    for timer in TIMERS["cpu" if device == "cpu" else "cuda"]:
-        with suppress(ImportError):
-            return _import_timer(timer)
-    raise ImportError(f"no timer for {device}")
+    """The best timer of a device that can be imported: CUPTI needs a library of its own."""
+    if device == "cpu":
+        from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
 
+        return CpuClock
+    if cupti_fault() is None:
+        from fib_rmsnorm.evaluation.timing.cupti import Cupti
 
-def _import_timer(timer: str) -> type[Timer]:
-    module, _, name = timer.partition(".")
-    found: type[Timer] = getattr(import_module(f"{__name__}.{module}"), name)
-    return found
+        return Cupti
+    from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
+
+    return CudaEvents
 
 
 def choose_timer(device: str) -> Timer:
@@ -40,7 +37,7 @@ def timer_name(device: str) -> str:
 def cupti_fault() -> str | None:
     """Why CUPTI cannot be used, in one line; None if it can be imported."""
     try:
-        _import_timer("cupti.Cupti")
+        import_module(f"{__name__}.cupti")
     except ImportError as error:
         return " ".join(str(error).split())
     return None

@@ -38,6 +38,14 @@ LOOP:
     ret;
 }
 """
+END_OF_CALL = "fib_rmsnorm_end_of_call"
+_END_PTX = f"""
+.version 7.8
+.target sm_70
+.address_size 64
+
+.visible .entry {END_OF_CALL}() {{ ret; }}
+"""
 
 
 def load_driver() -> ctypes.CDLL:
@@ -120,6 +128,30 @@ class LateReleaseError(MeasurementError):
     """The blocking kernel reached its limit: the call waited for the device, or the host took longer than that."""
 
 
+class OneThread:
+    """A kernel of one thread, compiled from PTX for the current device."""
+
+    def __init__(self, ptx: str, name: str) -> None:
+        self._driver = load_driver()
+        self._module, self._function = load_kernel(ptx, name)
+
+    def launch(self, stream: torch.cuda.Stream, *values: ctypes.c_uint32 | ctypes.c_uint64) -> None:
+        """Enqueue the kernel on a stream. The values are its parameters."""
+        parameters = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        one = (ctypes.c_uint(1),) * 3
+        launched = self._driver.cuLaunchKernel(
+            self._function, *one, *one, 0, ctypes.c_void_p(stream.cuda_stream), parameters, None
+        )
+        require_success(launched, "launching a kernel of the timer")
+
+
+class EndOfCall(OneThread):
+    """Marks on a call's stream where its work ends, also work that the GPU launched itself."""
+
+    def __init__(self) -> None:
+        super().__init__(_END_PTX, END_OF_CALL)
+
+
 class BlockingKernel:
     """Holds a stream of the current device until the host has issued a whole call, or for 5 ms.
 
@@ -128,8 +160,7 @@ class BlockingKernel:
     """
 
     def __init__(self) -> None:
-        self._driver = load_driver()
-        self._module, self._function = load_kernel(_BLOCKING_PTX, "wait_for_host")
+        self._kernel = OneThread(_BLOCKING_PTX, "wait_for_host")
         self._memory = torch.zeros(2, dtype=torch.int32, pin_memory=True)
         """The number of the last call that was released, and of the last one that was not released in time."""
         self._released, self._late = (
@@ -140,17 +171,12 @@ class BlockingKernel:
     def hold(self, stream: torch.cuda.Stream) -> None:
         """Enqueue the kernel on a stream. `release` must follow."""
         self._number += 1
-        values = (
+        self._kernel.launch(
+            stream,
             ctypes.c_uint64(self._memory.data_ptr()),
             ctypes.c_uint64(_LIMIT_NS),
             ctypes.c_uint32(self._number),
         )
-        parameters = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        one = (ctypes.c_uint(1),) * 3
-        launched = self._driver.cuLaunchKernel(
-            self._function, *one, *one, 0, ctypes.c_void_p(stream.cuda_stream), parameters, None
-        )
-        require_success(launched, "launching the blocking kernel")
 
     def release(self) -> None:
         """Let the stream go on."""

@@ -17,6 +17,7 @@ from cupti import cupti
 
 from fib_rmsnorm.evaluation.timing.cuda_driver import (
     BlockingKernel,
+    EndOfCall,
     L2Eviction,
     Synchronize,
     make_private_stream,
@@ -121,8 +122,8 @@ class Cupti(Timer):
 
     The device is idle before and after a call. Right before a call, we run a marker on our own stream: the eviction or
     a fill, and for a queued call a kernel that holds the call's stream until the host has issued it. The work between
-    two markers belongs to the call. (Tracing API calls as well would tell which call launched what, but recording would
-    take 0.5 ms longer per call.)
+    two markers belongs to the call; a kernel on the call's stream marks its end. (Tracing API calls as well would tell
+    which call launched what, but recording would take 0.5 ms longer per call.)
 
     CUPTI is on from the marker to the call's end. The durations that it records right after it is switched on are too
     short: the first by up to 0.3 us (on an H200, where time stamps taken inside the kernel did not change), and one
@@ -141,8 +142,11 @@ class Cupti(Timer):
         self._synchronize = Synchronize()
         self._stream = make_private_stream(device)
         self._blocking_kernel = BlockingKernel()
+        self._end_of_call = EndOfCall()
         self._stream_number: int | None = None
         """CUPTI's number for our stream; None while CUPTI is detached."""
+        self._eviction_pieces = 0
+        """The pieces of work of a marker that is the eviction."""
         self._was_interrupted = False
         """Whether the last measurement ended before its records were taken."""
 
@@ -153,14 +157,20 @@ class Cupti(Timer):
             self._recorder.close()
             self._stream_number = None
 
-    def _find_stream_number(self) -> int:
-        self._recorder.on()
-        self._mark_start(cold=False, queued=False)
-        self._recorder.off()
-        found = self._recorder.take()
+    def _attach(self) -> int:
+        """Attach CUPTI. Returns its number for our stream, once it is known of what a marker consists."""
+        self._recorder.open()
+        found = self._record_marker(cold=False)
         if len(found) != 1:
             raise MeasurementError(f"CUPTI recorded {len(found)} pieces of work; expected 1")
+        self._eviction_pieces = len(self._record_marker(cold=True))
         return found[0].stream
+
+    def _record_marker(self, *, cold: bool) -> list[Piece]:
+        self._recorder.on()
+        self._mark_start(cold=cold, queued=False)
+        self._recorder.off()
+        return self._recorder.take()
 
     def _mark_start(self, *, cold: bool, queued: bool) -> None:
         with torch.cuda.stream(self._stream):
@@ -187,8 +197,7 @@ class Cupti(Timer):
     ) -> list[Sample]:
         """Time each call by itself."""
         if self._stream_number is None:
-            self._recorder.open()
-            self._stream_number = self._find_stream_number()
+            self._stream_number = self._attach()
         if self._was_interrupted:
             self._recorder.take()  # discards what it recorded
         self._was_interrupted = True
@@ -196,10 +205,12 @@ class Cupti(Timer):
         try:
             for index in repeat(calls, budget_s):
                 call = prepare(index)
+                stream = torch.cuda.current_stream()
                 self._recorder.on()
                 self._mark_start(cold=cold, queued=queued)
                 try:
                     call()
+                    self._end_of_call.launch(stream)
                 finally:
                     self._blocking_kernel.release()
                 extras.append(after())
@@ -212,4 +223,5 @@ class Cupti(Timer):
             self._recorder.off()
         recorded = self._recorder.take()
         self._was_interrupted = False
-        return attribute(recorded, self._stream_number, extras)
+        marker_pieces = (self._eviction_pieces if cold else 1) + queued
+        return attribute(recorded, self._stream_number, extras, marker_pieces, queued=queued)

@@ -8,11 +8,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from statistics import median
 from typing import NamedTuple
 
+from fib_rmsnorm.evaluation.timing.cuda_driver import END_OF_CALL
 from fib_rmsnorm.evaluation.timing.timer import MAX_LAUNCHES, MeasurementError, Sample
 from fib_rmsnorm.schema import KernelLaunch
 
+# On an H100, a stream's next kernel starts 1.0 to 1.8 us after the last, 2.8 after a graph, 3.9 after a conditional
+# node of one. A kernel that launches another takes 12 us itself.
+_LONGEST_WAIT_NS = 6000
 _MAX_NAME_BYTES = 256  # the names of torch's templates take kilobytes
 
 _TIMES = (("start", ctypes.c_uint64), ("end", ctypes.c_uint64))
@@ -65,20 +70,15 @@ def read_launch(record: bytes) -> KernelLaunch | None:
     if len(record) < ctypes.sizeof(KernelRecord):
         return None
     found = KernelRecord.from_buffer_copy(record)
+    name = ctypes.string_at(found.name, _count_bytes(found.name, _MAX_NAME_BYTES)) if found.name else b""
     return KernelLaunch(
-        name=_read_name(found.name),
+        name=name.decode(errors="replace"),
         grid=(found.grid_x, found.grid_y, found.grid_z),
         block=(found.block_x, found.block_y, found.block_z),
         registers=found.registers_per_thread,
         static_shared_bytes=found.static_shared_memory,
         dynamic_shared_bytes=found.dynamic_shared_memory,
     )
-
-
-def _read_name(address: int | None) -> str:
-    if not address:
-        return ""
-    return ctypes.string_at(address, _count_bytes(address, _MAX_NAME_BYTES)).decode(errors="replace")
 
 
 class Piece(NamedTuple):
@@ -91,44 +91,76 @@ class Piece(NamedTuple):
     """A copy of the kernel's record; empty for a copy or fill."""
 
 
-def attribute(pieces: Iterable[Piece], our_stream: int, extras: Sequence[int]) -> list[Sample]:
+def attribute(
+    pieces: Iterable[Piece], our_stream: int, extras: Sequence[int], marker_pieces: int, *, queued: bool
+) -> list[Sample]:
     """Make a sample for each call, from the work that ran between our marker before it and the marker before the next.
 
-    The last sample also has the call's launches. Markers are our own work on our stream. Only the order on the device
-    counts, not the host's clock: CUPTI's conversion between the two can be off by more than a call takes. `extras` is
-    the number of pieces at the end of each call that are ours too, on the call's stream. Raises MeasurementError if a
-    marker or a call's work is missing, or if other work ran amid a marker: deferred by a call, or on our stream.
+    The last sample also has the call's launches. Markers are our own work on our stream, each of `marker_pieces`. Only
+    the order on the device counts, not the host's clock: CUPTI's conversion between the two can be off by more than a
+    call takes. `extras` is the number of pieces at the end of each call that are ours too, on the call's stream.
+
+    CUPTI does not record the kernels that a kernel launches. They end before the stream's next kernel starts, which is
+    our mark of the call's end: a queued call is refused if the mark waits for more than recorded work, and one that is
+    not, whose host may have waited too, lasts until the mark.
+
+    Raises MeasurementError if a marker or a call's work is missing, or if other work ran amid a marker: deferred by a
+    call, or on our stream.
     """
-    calls: list[list[Piece]] = []
+    calls: list[_Call] = []
     ours_before = False
     for piece in sorted(pieces):
         ours = piece.stream == our_stream
         if ours and not ours_before:
-            calls.append([])
-        elif not ours and calls:
-            calls[-1].append(piece)
+            calls.append(_Call([], [], []))
+        if calls:
+            call = calls[-1]
+            (call.marker if ours else call.ends if _is_end_of_call(piece) else call.work).append(piece)
         ours_before = ours
-    own = [work[: len(work) - extra] for work, extra in zip(calls, extras, strict=False)]
-    samples = [
-        Sample(
-            (max(piece.end for piece in work) - work[0].start) / 1e6,
-            sum(piece.end - piece.start for piece in work) / 1e6,
-            len(work),
-            _read_launches(work) if number == len(extras) else None,
-        )
-        for number, work in enumerate(own, 1)
-        if work
-    ]
+    own = [call.work[: len(call.work) - extra] for call, extra in zip(calls, extras, strict=False)]
     if len(calls) > len(extras):
         raise MeasurementError(
             "device work ran amid the marker of a timed call: it was deferred, or used the marker's stream", len(extras)
         )
-    if idle := len(extras) - len(samples):
+    if idle := len(extras) - sum(map(bool, own)):
         raise MeasurementError(
             f"CUPTI recorded no device work for {idle} of {len(extras)} timed calls: it was deferred, or missing",
             len(extras),
         )
-    return samples
+    if any(len(call.marker) > marker_pieces for call in calls):
+        raise MeasurementError("device work of a timed call used the marker's stream", len(extras))
+    if unclear := sum(len(call.ends) != 1 for call in calls):
+        raise MeasurementError(f"CUPTI recorded no single end of {unclear} of {len(extras)} timed calls", len(extras))
+    ended = [max(piece.end for piece in work) for work in own]
+    marked = [call.ends[0].start for call in calls]
+    wait = median(mark - end for mark, end in zip(marked, ended, strict=True)) if calls else 0
+    if queued and wait > _LONGEST_WAIT_NS:
+        raise MeasurementError(
+            f"the GPU was busy for {wait / 1e3:.3g} us more than CUPTI recorded: a kernel launched others", len(extras)
+        )
+    return [
+        Sample(
+            ((end if queued else max(end, mark)) - work[0].start) / 1e6,
+            sum(piece.end - piece.start for piece in work) / 1e6,
+            len(work),
+            _read_launches(work) if number == len(extras) else None,
+        )
+        for number, (work, end, mark) in enumerate(zip(own, ended, marked, strict=True), 1)
+    ]
+
+
+class _Call(NamedTuple):
+    marker: list[Piece]
+    work: list[Piece]
+    """Its own, and ours at the end."""
+    ends: list[Piece]
+
+
+def _is_end_of_call(piece: Piece) -> bool:
+    if len(piece.kernel) < ctypes.sizeof(KernelRecord):
+        return False
+    found = KernelRecord.from_buffer_copy(piece.kernel)
+    return found.grid_x == found.block_x == 1 and _read_name(found.name) == END_OF_CALL
 
 
 def _read_launches(pieces: Iterable[Piece]) -> tuple[KernelLaunch, ...]:

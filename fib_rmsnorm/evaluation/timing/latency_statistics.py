@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from fib_rmsnorm.evaluation.timing.trial_times import ChosenCalls, Latency
+from fib_rmsnorm.evaluation.timing.timer import ChosenCalls, Latency
 from fib_rmsnorm.student_t import t_quantile
 
 _Z_95 = 1.96

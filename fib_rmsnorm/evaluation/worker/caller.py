@@ -12,10 +12,10 @@ from torch.utils._device import DeviceContext
 
 from fib_rmsnorm.building import is_compile_error
 from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
-from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.guarded_memory import require_access
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, WrongOutputError, address_of
+from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, WrongOutputError, address_of, same_bits
 from fib_rmsnorm.sandbox.channel import RefusalError
+from fib_rmsnorm.sandbox.output_transfer import is_device_memory
 from fib_rmsnorm.schema import Definition, Solution
 
 # Long enough for work on another thread or stream to change an output.
@@ -77,6 +77,9 @@ class SolutionCaller:
                 raise RefusalError("INCORRECT_SHAPE", f"{name}: {shapes}")
             if tensor.dtype != buffer.dtype:
                 raise RefusalError("INCORRECT_DTYPE", f"{name}: dtype {tensor.dtype}, expected {buffer.dtype}")
+            if self._device != "cpu" and tensor.shape.numel() and not is_device_memory(address_of(tensor)):
+                # The host could compute it, at a time that no GPU's clock tells.
+                raise WrongOutputError(f"the output {name!r} lies in memory of the host, not in the GPU's own")
         if self.destination_passing and (moved := buffers.moved()):
             raise WrongOutputError(f"the call gave the output {moved[0]!r} other memory instead of writing to it")
         if modes := _active_modes():
@@ -132,7 +135,12 @@ class SolutionCaller:
         self, inputs: dict[str, Any], buffers: OutputBuffers
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Call before the inputs arrive on the current stream: a call that does not wait for them reads poison."""
-        late = {name: _placeholder(value) for name, value in inputs.items()}
+        late = {
+            name: torch.full_like(value, float("nan") if value.is_floating_point() else 0)
+            if isinstance(value, torch.Tensor)
+            else value
+            for name, value in inputs.items()
+        }
         torch.cuda._sleep(_SPIN_CYCLES)  # type: ignore[no-untyped-call]
         for name, value in inputs.items():
             if isinstance(value, torch.Tensor):
@@ -156,12 +164,6 @@ def _active_modes() -> list[str]:
     stacked = [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
     stacked += [torch._C._get_function_stack_at(i) for i in range(torch._C._len_torch_function_stack())]
     return [type(mode).__name__ for mode in stacked if type(mode) is not DeviceContext or _HANDLER in vars(mode)]
-
-
-def _placeholder(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    return torch.full_like(value, float("nan")) if value.is_floating_point() else torch.zeros_like(value)
 
 
 def normalize_outputs(returned: Any, names: Sequence[str]) -> list[torch.Tensor]:

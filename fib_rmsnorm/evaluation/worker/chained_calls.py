@@ -19,13 +19,13 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.building.build_errors import describe_exception
-from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.output_buffers import (
     OutputBuffers,
     address_of,
     allocate_at_random_place,
     find_overrun,
+    same_bits,
 )
 from fib_rmsnorm.evaluation.timing.cuda_graph import CapturedGraph, CopyKernel
 from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, ChainTimes
@@ -51,8 +51,6 @@ class ChainTrial:
 
     times: ChainTimes
     chosen: ChosenCall
-    earlier: list[int]
-    """The number of the inputs of the links beside the chosen one."""
     changed_inputs: list[str]
     overrun: list[str]
 
@@ -92,7 +90,11 @@ class ChainedCalls:
         times = ChainTimes([], [])
         numbers, outputs, is_changed = self._numbers, self._kept, False
         for index in repeat(replays, budget_s):
-            self._renew()
+            # Inputs that no call has seen, and poisoned outputs.
+            numbered = zip(self._fresh, self._numbers, strict=True)
+            self._numbers = [fresh.number_after(number) for fresh, number in numbered]
+            self._set_inputs()
+            self._buffers.poison()
             times.with_ms.append(with_calls.time_replay())
             if not randbelow(index + 1):  # each replay is equally likely to be judged
                 numbers, outputs = self._numbers, [_clone(tensor) for tensor in self._kept]
@@ -101,20 +103,12 @@ class ChainedCalls:
         del with_calls, without_calls
         kernel.close()
         changed = {name for fresh in self._fresh for name in fresh.changed()}
-        chosen = numbers[self._kept_link % _SETS]
         return ChainTrial(
             times,
-            ChosenCall(chosen, outputs, None),
-            [number for number in numbers if number != chosen],
+            ChosenCall(numbers[self._kept_link % _SETS], outputs, None),
             sorted(changed.union([self._produced] if is_changed else ())),
             find_overrun([self._buffers]),
         )
-
-    def _renew(self) -> None:
-        """Set inputs that no call has seen, and poison the outputs."""
-        self._numbers = [fresh.number_after(each) for fresh, each in zip(self._fresh, self._numbers, strict=True)]
-        self._set_inputs()
-        self._buffers.poison()
 
     def _set_inputs(self) -> None:
         self._inputs = [fresh.set(number) for fresh, number in zip(self._fresh, self._numbers, strict=True)]

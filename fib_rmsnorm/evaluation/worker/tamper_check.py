@@ -99,7 +99,11 @@ class _Remembered:
             for name, (owner, names, is_fully_checked) in self.owners.items()
             if len(vars(owner)) > len(names)  # removed names were found above
             for key in vars(owner).keys() - names
-            if (shadows(owner, key) if is_fully_checked else _may_shadow(vars(owner)[key]))
+            if (
+                shadows(owner, key)
+                if is_fully_checked
+                else callable(vars(owner)[key]) or isinstance(vars(owner)[key], property)
+            )
         ]
         return found
 
@@ -269,8 +273,3 @@ def _function_of(value: Any) -> FunctionType | None:
     for key in _AROUND_A_FUNCTION:
         value = getattr(value, key, value)
     return value if isinstance(value, FunctionType) else None
-
-
-def _may_shadow(value: Any) -> bool:
-    """Whether a value that was added to a module or class of ours may shadow another."""
-    return callable(value) or isinstance(value, property)

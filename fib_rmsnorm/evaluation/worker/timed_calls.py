@@ -66,7 +66,6 @@ class TimedCalls:
         self._device = device
         self._make_inputs = partial(FreshInputs, definition, workload, device, dataset)
         self._make_outputs = partial(OutputBuffers, definition, workload, device)
-        self._numbers: list[int] = []
         self._changed_inputs: set[str] = set()
         self._overrun: set[str] = set()
         self._timed = 0
@@ -106,7 +105,6 @@ class TimedCalls:
         self._ring.rotate()
         self._require_access(self.buffers)
         self._number = self._inputs.number_after(self._number)
-        self._numbers.append(self._number)
         inputs = self._inputs.set(self._number)
         self.buffers.poison()  # after the inputs are there, to erase an output that is written too early
         call = self._caller.bind(inputs, self.buffers)
@@ -135,13 +133,13 @@ class TimedCalls:
         """
         self._timed += 1
         place = len(self._chosen) if len(self._chosen) < self._judged_calls else randbelow(self._timed)
-        if place >= self._judged_calls:
+        if self._number is None or place >= self._judged_calls:
             return 0
         found = self._outputs()
         seen = [_clone(tensor) for tensor in found]
         self._caller.require_separate_memory([returned for returned in self._returned if returned is not None])
         held = None if self._caller.destination_passing else found
-        self._chosen[place : place + 1] = [ChosenCall(self._numbers[-1], seen, held)]
+        self._chosen[place : place + 1] = [ChosenCall(self._number, seen, held)]
         return len(seen)
 
     def _outputs(self) -> list[torch.Tensor]:
@@ -165,13 +163,6 @@ class TimedCalls:
         """Names of the outputs that calls returned and changed later: a returned output belongs to its caller."""
         returning = ((call.returned, call.outputs) for call in chosen if call.returned)
         return sorted({name for pair in returning for name in self._caller.changed(*pair)})
-
-    def earlier_numbers(self, chosen: Sequence[ChosenCall]) -> list[int]:
-        """Numbers of the first two calls and of those before the chosen: a cache usually answers with one of these."""
-        found = set()
-        for index in (self._numbers.index(call.number) for call in chosen):
-            found |= {self._numbers[i] for i in (0, 1, index - 1) if 0 <= i < index}
-        return sorted(found)
 
     def warm_up(self, calls: int, budget_s: float, *, lists_operators: bool) -> list[str] | None:
         """Call up to `calls` times without timing. Returns the torch operators that the first call ran, if asked to."""

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, Field, FiniteFloat
 
 from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS
-from fib_rmsnorm.evaluation.timing.trial_times import Latency, TrialTimes
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Latency, TrialTimes
 from fib_rmsnorm.operators import Recognition
-from fib_rmsnorm.sandbox.asking import DeviceMemory, Request
-from fib_rmsnorm.sandbox.device_opening import OpenDevice
+from fib_rmsnorm.sandbox.asking import DeviceMemory, OpenDevice, Request
 from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 
 MAX_REASON = 500
@@ -27,11 +25,9 @@ _MOST_REVEALED = 16
 _InputsNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
-class Build(Request):
+class Build(Request, do="build", doing="building"):
     """Build a solution for a device."""
 
-    doing: ClassVar[str] = "building"
-    do: Literal["build"] = "build"
     definition: CheckedDefinition
     solution: Solution
     device: str
@@ -62,11 +58,9 @@ class Guards(BaseModel):
     read_only: tuple[str, ...] = ()
 
 
-class Call(Request):
+class Call(Request, do="call", doing="calling"):
     """Call the solution once on the inputs of a case, and transfer its outputs."""
 
-    doing: ClassVar[str] = "calling"
-    do: Literal["call"] = "call"
     workload: Workload
     case: int
     recognition: Recognition | None
@@ -76,11 +70,9 @@ class Call(Request):
     guards: Guards = Guards()
 
 
-class CallAsTimed(Request):
+class CallAsTimed(Request, do="call_as_timed", doing="calling"):
     """Call a Definition's reference once on the inputs of each of some timed calls, and transfer all its outputs."""
 
-    doing: ClassVar[str] = "calling"
-    do: Literal["call_as_timed"] = "call_as_timed"
     workload: Workload
     numbers: list[int]
     """The numbers of the inputs."""
@@ -112,11 +104,9 @@ class Called(Effects):
     call_ms: Latency
 
 
-class PrepareTiming(Request):
+class PrepareTiming(Request, do="prepare_timing", doing="warming up"):
     """Prepare to time a Workload, and warm up."""
 
-    doing: ClassVar[str] = "warming up"
-    do: Literal["prepare_timing"] = "prepare_timing"
     workload: Workload
     warmup_runs: int
     budget_s: float
@@ -134,11 +124,9 @@ class TimingPrepared:
     """The torch operators that the first call ran; None for solutions in Python, which may run any."""
 
 
-class Time(Request):
+class Time(Request, do="time", doing="timing"):
     """Time one trial."""
 
-    doing: ClassVar[str] = "timing"
-    do: Literal["time"] = "time"
     calls: int
     cold: bool
     budget_s: float
@@ -158,11 +146,8 @@ class Timed(TrialTimes):
     """Whether the GPU was held until the host had issued each call."""
 
 
-class Reveal(Request):
+class Reveal(Request, do="reveal", doing="judging timed calls"):
     """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
-
-    doing: ClassVar[str] = "judging timed calls"
-    do: Literal["reveal"] = "reveal"
 
 
 @dataclass(frozen=True)
@@ -171,22 +156,14 @@ class Revealed(Effects):
 
     numbers: Annotated[list[_InputsNumber], Field(max_length=_MOST_REVEALED)]
     """The numbers of the calls' inputs."""
-    earlier: Annotated[list[_InputsNumber], Field(max_length=4 * _MOST_REVEALED)]
-    """The numbers of the inputs of some earlier calls."""
 
 
-class WriteOutputs(Request):
+class WriteOutputs(Request, do="write_outputs", doing="transferring outputs"):
     """Write the outputs of the last call to the file, because nobody can open the GPU's memory."""
 
-    doing: ClassVar[str] = "transferring outputs"
-    do: Literal["write_outputs"] = "write_outputs"
 
-
-class CountCosts(Request):
+class CountCosts(Request, do="count_costs", doing="counting costs"):
     """Measure the costs of a call other than its latency."""
-
-    doing: ClassVar[str] = "counting costs"
-    do: Literal["count_costs"] = "count_costs"
 
 
 @dataclass(frozen=True)
@@ -197,11 +174,9 @@ class Costs:
     peak_memory_bytes: int | None
 
 
-class TimeChain(Request):
+class TimeChain(Request, do="time_chain", doing="timing in a CUDA graph"):
     """Time one trial of calls in a CUDA graph, between a producer and a consumer, after timing has ended."""
 
-    doing: ClassVar[str] = "timing in a CUDA graph"
-    do: Literal["time_chain"] = "time_chain"
     workload: Workload
     dependent: bool
     """Whether the producers and the consumers are launched by programmatic dependent launch."""
@@ -219,15 +194,9 @@ class ChainTimed:
     """The system's clock at the end, as the worker read it; the scheduler compares it with its own reading."""
 
 
-class RevealChain(Request):
+class RevealChain(Request, do="reveal_chain", doing="judging calls in a CUDA graph"):
     """Transfer the outputs of one of the calls of the last trial in a CUDA graph."""
 
-    doing: ClassVar[str] = "judging calls in a CUDA graph"
-    do: Literal["reveal_chain"] = "reveal_chain"
 
-
-class EndTiming(Request):
+class EndTiming(Request, do="end_timing", doing="finishing"):
     """Release the memory that timing took, and check once more for tampering."""
-
-    doing: ClassVar[str] = "finishing"
-    do: Literal["end_timing"] = "end_timing"

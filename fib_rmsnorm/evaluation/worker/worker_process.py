@@ -13,15 +13,13 @@ from time import perf_counter, perf_counter_ns
 import torch
 
 from fib_rmsnorm.building import BuildError, build_entry, prepare_build
-from fib_rmsnorm.evaluation.tensors.bits import same_bits
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
 from fib_rmsnorm.evaluation.tensors.inputs import make_case
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun
+from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun, same_bits
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
 from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample
-from fib_rmsnorm.evaluation.timing.trial_times import collect
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample, collect
 from fib_rmsnorm.evaluation.worker.call_outputs import KeptOutputs, Outbox
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
@@ -45,9 +43,8 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Timed,
     TimingPrepared,
 )
-from fib_rmsnorm.sandbox.asking import Done
+from fib_rmsnorm.sandbox.asking import DeviceOpened, Done, open_device
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
-from fib_rmsnorm.sandbox.device_opening import DeviceOpened, open_device
 from fib_rmsnorm.schema import Definition, SupportedLanguages, check_in_place
 
 _get_num_threads, _set_num_threads = torch.get_num_threads, torch.set_num_threads
@@ -249,7 +246,6 @@ class Worker:
         return Revealed(
             memory=memory,
             numbers=[call.number for call in chosen],
-            earlier=timed_calls.earlier_numbers(chosen),
             changed_inputs=timed_calls.changed_inputs(),
             overrun=timed_calls.overrun(),
             changed_outputs=timed_calls.changed_outputs(chosen),
@@ -302,7 +298,6 @@ class Worker:
         return Revealed(
             memory=memory,
             numbers=[trial.chosen.number],
-            earlier=trial.earlier,
             changed_inputs=trial.changed_inputs,
             overrun=trial.overrun,
             changed_outputs=[],

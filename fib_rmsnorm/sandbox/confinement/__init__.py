@@ -37,15 +37,16 @@ def confine(
     writable: Sequence[str | Path],
     *,
     reads_counters: bool = False,
+    is_watched: bool = False,
 ) -> None:
     """Confine this process and all its descendants for ever, as far as the kernel can.
 
     Of its threads, it confines the calling one and those that this one starts. `reads_counters` is for a process
-    that reads a GPU's counters.
+    that reads a GPU's counters, `is_watched` for one with a tool that talks to a process of its own.
     """
     enter_landlock([*readable.readable, *also_readable], readable.listable, writable)
     drop_privileges(reads_counters=reads_counters)
-    enter_seccomp()
+    enter_seccomp(sends_files=is_watched)
 
 
 def drop_privileges(*, reads_counters: bool = False) -> None:

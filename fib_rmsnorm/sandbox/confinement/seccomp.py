@@ -67,12 +67,15 @@ def mps_runs() -> bool:
     return bool(os.environ.get(_MPS_VARIABLE)) or _MPS_FOLDER.exists()
 
 
-def enter_seccomp() -> None:
-    """Filter the system calls of this process and of all its descendants. Does nothing where that is impossible."""
+def enter_seccomp(*, sends_files: bool) -> None:
+    """Filter the system calls of this process and of all its descendants. Does nothing where that is impossible.
+
+    `sends_files` says whether they may send open files.
+    """
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         return
-    program = assemble(machine, rules(connects=mps_runs()).values())
+    program = assemble(machine, rules(connects=mps_runs(), sends_files=sends_files).values())
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HP", len(program), ctypes.addressof(buffer))

@@ -54,10 +54,12 @@ _CREATES = 0o100 | 0o20000000
 _LEAST_PRIORITY = 19
 
 
-def rules(*, connects: bool) -> Mapping[str, Rule]:
+def rules(*, connects: bool, sends_files: bool = False) -> Mapping[str, Rule]:
     """What the calling process may not do. It may do to itself what OpenMP, torch and compilers do to themselves.
 
-    `connects` says whether it may connect to sockets of this machine that lie in a folder.
+    `connects` says whether it may connect to sockets of this machine that lie in a folder, `sends_files` whether it may
+    send open files. Those that nobody has received yet count for all of a user's processes: with some thousands on
+    their way, no process of the user could send another.
     """
     of_itself = ArgumentCheck(0, (0, os.getpid()))
     itself_second = ArgumentCheck(1, (0, os.getpid()))
@@ -89,6 +91,7 @@ def rules(*, connects: bool) -> Mapping[str, Rule]:
         "sendto": Rule(44, 206, (ArgumentCheck(4, (0,)), ArgumentCheck(4, (0,), upper=True))),
         # The answer without a daemon: CUDA looks for one of MPS whenever it starts.
         **({} if connects else {"connect": Rule(42, 203, error=errno.ENOENT)}),
+        **({} if connects or sends_files else {"sendmsg": Rule(46, 211), "sendmmsg": Rule(307, 269)}),
         # Namespaces, in which it would be root.
         "clone": Rule(56, 220, (ArgumentCheck(0, (0,), _NEW_NAMESPACES | _AS_SIBLING),)),
         "clone3": Rule(435, 435, error=errno.ENOSYS),  # its flags lie in memory; the C library uses clone then
@@ -136,6 +139,8 @@ _REACHES_OTHERS = {
     "perf_event_open": Rule(298, 241),
     "bpf": Rule(321, 280),
     "fanotify_init": Rule(300, 262),  # opens what others open
+    "inotify_init": Rule(253, None),  # a user may have 128, and no other program could watch a file
+    "inotify_init1": Rule(294, 26),
     "inotify_add_watch": Rule(254, 27),  # tells what others do in a folder, even in one that it cannot list
     "userfaultfd": Rule(323, 282),
     "io_uring_setup": Rule(425, 425),  # makes system calls that no filter sees

@@ -17,14 +17,21 @@ import torch
 from fib_rmsnorm.building import BuildError
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import build_native, find_cuda_home
+from fib_rmsnorm.evaluation import CEILING
 from fib_rmsnorm.evaluation.ceiling import ceiling_process as process
-from fib_rmsnorm.evaluation.ceiling import cuda_copy
+from fib_rmsnorm.evaluation.ceiling import copier
+from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient
 from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic, copy_solution
-from fib_rmsnorm.evaluation.ceiling.copier import CppCopy, TorchCopy
-from fib_rmsnorm.evaluation.ceiling.fastest_copy import Buffers, tune
+from fib_rmsnorm.evaluation.ceiling.ceiling_process import Buffers, tune
+from fib_rmsnorm.evaluation.ceiling.copier import CppCopy
+from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.timing import choose_timer
-from fib_rmsnorm.inspection.machine_code.disassembly import read_kernels
-from fib_rmsnorm.sandbox.channel import Channel
+from fib_rmsnorm.inspection.disassembly import read_kernels
+from fib_rmsnorm.machine.devices import Device, cuda_devices
+from fib_rmsnorm.sandbox.channel import Channel, RefusalError
+from fib_rmsnorm.sandbox.confinement import find_gaps
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.schema import Settings
 
 needs_compiler = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 CANARY = 77
@@ -111,11 +118,6 @@ def test_every_cpu_variant_moves_the_traffic(traffic):
     check_variants(CppCopy("cpu", cache_folder()), "cpu", traffic)
 
 
-@pytest.mark.parametrize("traffic", TRAFFICS, ids=str)
-def test_torch_copies_the_given_bytes(traffic):
-    check_variants(TorchCopy("cpu"), "cpu", traffic)
-
-
 @needs_compiler
 def test_surplus_bytes_are_really_read():
     copier = CppCopy("cpu", cache_folder())
@@ -194,20 +196,19 @@ def test_it_serves_a_channel():
     assert answer["ok"] and answer["copy_ms"] > 0
 
 
-def test_without_a_compiler_torch_copies_and_the_note_says_why(monkeypatch):
+def test_without_a_compiler_the_refusal_says_why(monkeypatch):
     def fail(*_):
         raise BuildError("no working compiler 'c++'\nand more")
 
     monkeypatch.setattr(process, "CppCopy", fail)
-    found = process.CeilingProcess().measure(request())
-    assert found.copy_method == "torch" and found.note == "no working compiler 'c++'"
-    assert found.copy_ms > 0 and found.threads is None
+    with pytest.raises(RefusalError, match=r"^no working compiler 'c\+\+'$"):
+        process.CeilingProcess().measure(request())
 
 
 def cuda_variants(monkeypatch, traffic):
-    monkeypatch.setattr(cuda_copy, "load_copy", lambda *_: lambda _: print)
+    monkeypatch.setattr(copier, "load_copy", lambda *_: lambda _: print)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(multi_processor_count=132))
-    return [variant.name for variant in cuda_copy.CudaCopy("cuda:0", cache_folder()).variants(traffic)]
+    return [variant.name for variant in copier.CudaCopy("cuda:0", cache_folder()).variants(traffic)]
 
 
 @pytest.mark.parametrize("size", [1, 16 << 10, 1 << 20, 32 << 20, 1 << 30, 32 << 30])
@@ -225,10 +226,9 @@ def test_streams_are_tried_beside_one_stream(monkeypatch):
 
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 @pytest.mark.process
-@pytest.mark.parametrize("arch", ["8.0", "9.0"])
-def test_the_cuda_copy_compiles_without_spills(arch):
-    library = build_native(copy_solution(cuda_copy.SOURCE), cache_folder(), arch)
-    spills = [kernel.spill_bytes for kernel in read_kernels(library, f"sm_{arch.replace('.', '')}")]
+def test_the_cuda_copy_compiles_without_spills():
+    library = build_native(copy_solution(copier.SOURCE), cache_folder(), "9.0")
+    spills = [kernel.spill_bytes for kernel in read_kernels(library, "sm_90")]
     assert spills == [0] * (11 * 3 * 6 + 1)  # loads, writes, kinds; the empty kernel
 
 
@@ -262,3 +262,62 @@ def test_a_copy_that_fits_the_cache_is_faster_hot():
     found = process.CeilingProcess().measure(request("cuda:0", [8 << 20], [8 << 20]))
     assert found.empty_ms < found.copy_hot_ms < 0.9 * found.copy_ms
     assert 0.5 < found.empty_host_us < 100
+
+
+needs_sandbox = pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
+CPU = Device("cpu", "a CPU", 1 << 30)
+
+
+@pytest.fixture
+def measure(registry, tmp_path, monkeypatch):
+    """Measure the ceiling of a Workload with an empty cache; return it and the process that did."""
+    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))
+    (definition,) = registry.definitions().values()
+    workload = registry.workloads(definition.name)[0]
+    with ForkServer([CEILING]) as fork_server:
+        spawned = []
+        spawn = fork_server.spawn
+        monkeypatch.setattr(fork_server, "spawn", lambda *a, **k: spawned.append(spawn(*a, **k)) or spawned[-1])
+
+        def run(device):
+            client = CeilingClient(fork_server, device, RunConfig(settings=Settings(), timeout_s=200))
+            return client.measure(definition, workload), spawned[-1]
+
+        yield run
+
+
+def threads(process):
+    """What the kernel says of each thread."""
+    for path in Path(f"/proc/{process.pid}/task").glob("*/status"):
+        yield dict(line.split(":\t", 1) for line in path.read_text().splitlines() if ":\t" in line)
+
+
+@pytest.mark.process
+@needs_sandbox
+@needs_compiler
+def test_a_confined_process_builds_and_measures_the_copy(measure):
+    ceiling, process = measure(CPU)
+    assert ceiling.copy_method.startswith("cpp ")
+    assert [status["Seccomp"] for status in threads(process)] == ["2"] * len(list(threads(process)))
+    assert list((cache_folder() / "native").glob("*/solution.so"))
+    assert list(cache_folder().iterdir()) == [cache_folder() / "native"]
+
+
+@pytest.mark.process
+@needs_sandbox
+@needs_compiler
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="needs two cores")
+def test_its_threads_are_pinned_in_the_sandbox_too(measure):
+    _, process = measure(CPU)
+    while not any(status["Cpus_allowed_list"].isdigit() for status in threads(process)):  # each pins itself
+        time.sleep(0.01)
+
+
+@pytest.mark.gpu
+@needs_sandbox
+def test_a_confined_process_measures_a_gpu(measure):
+    ceiling, process = measure(cuda_devices()[0])
+    assert ceiling.copy_method.startswith("cuda ")
+    assert (ceiling.note, ceiling.copy_ms > ceiling.empty_ms > 0) == (None, True)
+    assert {status["Seccomp"] for status in threads(process)} == {"2"}
+    assert {path.name for path in cache_folder().iterdir()} == {"native"}

@@ -7,7 +7,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, tolerance
+from fib_rmsnorm.evaluation.judging import output_comparison
+from fib_rmsnorm.evaluation.judging.judge import describe_unwritten
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, measure_bias, measure_ulp, tolerance
+from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers
+from fib_rmsnorm.operators import find_operator
+from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
+from support.mistakes import judge_in_process
+from support.norms import workload_of
 
 INFINITY, NAN = float("inf"), float("nan")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -81,6 +88,18 @@ def test_one_ulp_of_float16_passes_and_beyond_the_bound_fails(bits, sign):
     assert compare(OutputPair(far, expected)).mismatched == (error > rtol * abs(expected.item()) + atol)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "at_one", "at_zero"),
+    [(torch.float16, 1, 4), (torch.bfloat16, 1, 4), (torch.float32, 83, 4), (torch.float64, 4503, 0)],
+)
+def test_so_many_steps_of_a_dtype_pass_and_no_more(dtype, at_one, at_zero):
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    for value, most in ((1.0, at_one), (0.0, at_zero)):
+        right = one(value, dtype)
+        found = [compare(OutputPair((right.view(bits) + steps).view(dtype), right)) for steps in (most, most + 1)]
+        assert [each.mismatched for each in found] == [0, 1], value
+
+
 def test_a_flipped_sign_near_zero_fails():
     assert compare(OutputPair(one(-1e-5), one(1e-5))).mismatched == 1
     assert compare(OutputPair(one(0.0), one(-0.0))).mismatched == 0
@@ -138,3 +157,171 @@ def test_booleans_and_scalars():
     assert compare(OutputPair(torch.tensor([True, False]), torch.tensor([True, True]))).mismatched == 1
     assert compare(OutputPair(torch.tensor(1.0), torch.tensor(1.0))).mismatched == 0
     assert compare(OutputPair(torch.tensor(1.0), torch.tensor(2.0))).mismatched == 1
+
+
+FLOAT8 = {torch.float8_e4m3fn: 0x7E, torch.float8_e5m2: 0x7B}
+"""The bits of the largest number of each format."""
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_the_numbers_of_float8_are_one_step_apart(dtype):
+    positive = torch.arange(FLOAT8[dtype] + 1, dtype=torch.uint8).view(dtype)
+    found = measure_ulp(OutputPair(positive[1:], positive[:-1]))
+    assert (found.maximum, found.mean) == (1, 1.0)
+    mirrored = measure_ulp(OutputPair((positive.float() * -1).to(dtype), positive))
+    assert mirrored.maximum == 2 * FLOAT8[dtype]
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_nan_is_far_from_a_number_and_equals_itself(dtype):
+    nan = torch.tensor([torch.nan, torch.nan]).to(dtype)
+    one = torch.tensor([torch.nan, 1.0]).to(dtype)
+    assert measure_ulp(OutputPair(nan, one)).histogram == {
+        "0": 1,
+        "1": 0,
+        "2": 0,
+        "3-4": 0,
+        "5-8": 0,
+        "9-16": 0,
+        "17+": 1,
+    }
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_a_step_of_float8_is_within_its_tolerance_and_two_are_not(dtype):
+    numbers = torch.arange(FLOAT8[dtype] + 1, dtype=torch.uint8).view(dtype)
+    assert compare(OutputPair(numbers[1:], numbers[:-1])).mismatched == 0
+    assert compare(OutputPair(numbers[2:], numbers[:-2])).mismatched >= 0.6 * numbers.numel()
+
+
+@pytest.mark.parametrize(("dtype", "said"), [(torch.float8_e5m2, "contents, or are NaN"), (torch.float16, "contents")])
+def test_what_was_never_written_may_be_a_computed_nan_in_8_bits_alone(dtype, said):
+    poison = torch.full((4 * dtype.itemsize,), 255, dtype=torch.uint8).view(dtype)
+    found = describe_unwritten([poison], [torch.zeros(4, dtype=dtype)])
+    assert found == f"4 elements were never written, or were computed from the buffer's old {said}; the first is at [0]"
+
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn, torch.int32, torch.bool)
+
+
+def make_pair(rows: int, columns: int, dtype: torch.dtype, seed: int, device: str = "cpu") -> OutputPair:
+    generator = torch.Generator().manual_seed(seed)
+    size = (rows, columns * dtype.itemsize)
+    raw = torch.randint(0, 2 if dtype is torch.bool else 256, size, dtype=torch.uint8, generator=generator)
+    changed = raw.clone()
+    changed[torch.rand(size, generator=generator) < 0.2] ^= 1
+    bound = torch.rand(rows, columns, generator=generator)
+    return OutputPair(changed.view(dtype).to(device), raw.view(dtype).to(device), bound.to(device))
+
+
+def list_all(pair: OutputPair) -> list[tuple]:
+    return [
+        (place, a, e, bound)
+        for block in pair.list_differing()
+        for place, a, e, bound in zip(
+            block.places.tolist(),
+            as_integers(block.actual).tolist(),
+            as_integers(block.expected).tolist(),
+            block.bound.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def expect_all(pair: OutputPair) -> list[tuple]:
+    tensors = [each.cpu().reshape(-1) for each in (as_integers(pair.actual), as_integers(pair.expected), pair.bound)]
+    values = zip(*(each.tolist() for each in tensors), strict=True)
+    return [(place, *each) for place, each in enumerate(values) if each[0] != each[1]]
+
+
+@given(st.integers(0, 9), st.integers(1, 9), st.sampled_from(DTYPES), st.integers(0, 99), st.sampled_from([1, 7, 1024]))
+@settings(deadline=None)
+def test_finds_every_element_whatever_the_blocks(rows, columns, dtype, seed, block):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output_comparison, "_BLOCK", block)
+        pair = make_pair(rows, columns, dtype, seed)
+        assert list_all(pair) == expect_all(pair) == list_all(pair)
+
+
+@pytest.mark.parametrize(("few", "times"), [(1 << 16, 1), (10, 2)])
+def test_looks_once_where_they_are_few(monkeypatch, few, times):
+    monkeypatch.setattr(output_comparison, "_FEW", few)
+    pair = make_pair(4, 256, torch.float16, 0)
+    looked = []
+    monkeypatch.setattr(OutputPair, "_pick", lambda *given, pick=OutputPair._pick: looked.append(1) or pick(*given))
+    assert list_all(pair) == list_all(pair)
+    assert len(looked) == times
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("few", [1 << 16, 10])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_finds_the_same_on_a_gpu(monkeypatch, dtype, few):
+    monkeypatch.setattr(output_comparison, "_FEW", few)
+    pair = make_pair(8, 256, dtype, 1, "cuda")
+    assert list_all(pair) == expect_all(pair)
+    assert [block.places.device.type for block in pair.list_differing()] == ["cpu" if few > 10 else "cuda"]
+
+
+HIDDEN, ROWS = 4096, 32
+COMMON_ERROR = float32_statistic_error(HIDDEN)
+ROUNDED = (torch.float16, torch.bfloat16)
+
+
+def make_rows(seed: int = 0) -> torch.Tensor:
+    return torch.randn(ROWS, HIDDEN, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("dtype", ROUNDED)
+@pytest.mark.parametrize("error", [4.5e-4, -4.5e-4, 1.2e-4, -1.2e-4])
+@pytest.mark.parametrize("direction", [torch.Tensor.clone, torch.abs], ids=["outward", "upward"])
+def test_finds_an_error_of_all_elements_within_their_tolerance(dtype, error, direction):
+    exact = make_rows()
+    right, wrong = round_once(exact, dtype), round_once(exact + error * direction(exact), dtype)
+    assert compare(OutputPair(wrong, right)).mismatched < 0.02 * right.numel()
+    bias, allowed = measure_bias(OutputPair(wrong, right), 0.0, COMMON_ERROR)
+    assert abs(bias) > allowed and bias == pytest.approx(error, rel=0.2)
+
+
+@pytest.mark.parametrize("dtype", ROUNDED)
+@pytest.mark.parametrize("error", [2.0**-22, -(2.0**-22), 0.9 * COMMON_ERROR])
+@pytest.mark.parametrize("seed", range(5))
+def test_allows_what_float32_shares(dtype, error, seed):
+    """2 ulp are what an approximate reciprocal root of a GPU may be off by; the last is a sum in a plain loop."""
+    exact = make_rows(seed)
+    for rows in (1, ROWS):
+        right, found = round_once(exact[:rows], dtype), round_once(exact[:rows] * (1 + error), dtype)
+        bias, allowed = measure_bias(OutputPair(found, right), 0.0, COMMON_ERROR)
+        assert abs(bias) < allowed
+
+
+@pytest.mark.parametrize("dtype", ROUNDED)
+def test_chance_has_no_direction(dtype):
+    """One in four elements is off by a unit, up or down."""
+    right = round_once(make_rows(), dtype)
+    step = torch.randint(-1, 2, right.shape, generator=torch.Generator().manual_seed(1), dtype=torch.int16)
+    bias, allowed = measure_bias(OutputPair((right.view(torch.int16) + step).view(dtype), right), 0.0, COMMON_ERROR)
+    assert abs(bias) < allowed
+
+
+def test_a_bound_and_values_that_are_not_finite():
+    right = torch.tensor([1.0, -2.0, float("inf"), float("nan"), 0.0], dtype=torch.float32)
+    wrong = torch.tensor([1.5, -2.5, float("inf"), float("nan"), 0.0], dtype=torch.float32)
+    bias, allowed = measure_bias(OutputPair(wrong, right, torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0])), 0.25, 0.0)
+    assert bias == pytest.approx(1 / 3) and allowed == pytest.approx((1.0 + 5 * 0.25 + 6 * 0.5**0.5) / 3)
+    assert measure_bias(OutputPair(right * 0, right * 0), 0.0, 0.0) == (0.0, float("inf"))
+
+
+def refine(x, weight, eps):
+    """Newton's method on an approximate root gives 0 * inf, a NaN, where the formula gives 0."""
+    wide = x.float()
+    mean_square = wide.square().mean(dim=-1, keepdim=True) + eps
+    rstd = torch.rsqrt(mean_square)
+    return (wide * (rstd * (1.5 - 0.5 * mean_square * rstd * rstd)) * weight.float()).to(x.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("batch", [1, 8])
+def test_a_refined_root_is_right(tmp_path, dtype, batch):
+    definition = find_operator("rmsnorm").define(256, dtype)
+    assert judge_in_process(refine, definition, workload_of(definition, batch), tmp_path) == {}

@@ -54,6 +54,30 @@ def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
     assert len(seen) == 2 * len(kinds)
 
 
+@pytest.mark.parametrize("batch", [1, 32])
+def test_hard_rows_are_what_breaks_kernels(batch):
+    """By what lies in them: each of these finds kernels that none of the others finds."""
+    numbers = range(1, count_cases(DEFINITION, RECOGNITION, workload_of(batch)) - 1)
+    hard = [make_case(DEFINITION, RECOGNITION, workload_of(batch), number, "cpu") for number in numbers]
+    rows = torch.cat([case.inputs["x"] for case in hard if case.explains]).double()
+    eps = torch.cat([torch.full((batch,), case.inputs["eps"], dtype=torch.float64) for case in hard if case.explains])
+    size, mean_square = rows.abs(), rows.square().mean(dim=1)
+    largest = size.argmax(dim=1)
+    is_lonely = size.amax(dim=1) > 1000 * size.median(dim=1).values
+    shown = {
+        "nothing": mean_square == 0,
+        "one value": (rows == rows[:, :1]).all(dim=1) & (mean_square > 0),
+        "a huge first element": is_lonely & (largest == 0),
+        "a huge last element": is_lonely & (largest == 255),
+        "a huge element between them": is_lonely & (largest > 0) & (largest < 255),
+        "squares above float16's largest, of elements far below it": (mean_square > 65504) & (size.amax(dim=1) < 6000),
+        "elements near float16's largest": size.median(dim=1).values > 3000,
+        "a mean square about eps": (mean_square / eps > 0.5) & (mean_square / eps < 2),
+        "a mean square far below eps": (mean_square < eps / 50) & (mean_square > 0),
+    }
+    assert [name for name, found in shown.items() if not found.any()] == []
+
+
 def test_the_other_eps_depends_on_the_workload():
     """Neither it nor its range can be known to a kernel, and it is never near the Workload's own."""
     drawn = {choose_other_eps(1e-6, f"workload {number}") for number in range(200)}

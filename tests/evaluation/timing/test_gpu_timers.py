@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
 import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
 
 import pytest
 import torch
 
+from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.native import build_native, find_cuda_home, load_native
 from fib_rmsnorm.evaluation.timing import choose_timer, cupti_fault
 from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.timer import Timer
+from fib_rmsnorm.evaluation.timing.timer import MeasurementError, Timer
+from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
+from support.paths import TESTS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 PAUSE_S = 0.001
 CALLS = 20
 ROUNDS = 10
+SPIN_MS = 0.1  # what unseen_work.cu spins for takes twice as long
 
 
 @pytest.fixture
@@ -119,3 +129,110 @@ def test_graphs_outlive_a_rest(cupti):
         found = cupti.measure(lambda _, graph=graph: graph.replay, CALLS, cold=True, budget_s=10)
         assert [sample.pieces for sample in found] == [1] * CALLS
         cupti.rest()
+
+
+@pytest.fixture(scope="module")
+def unseen_work(tmp_path_factory) -> ctypes.CDLL:
+    library = tmp_path_factory.mktemp("unseen") / "unseen.so"
+    arch = "sm_{}{}".format(*torch.cuda.get_device_capability())
+    source = TESTS / "evaluation" / "timing" / "unseen_work.cu"
+    flags = ["-rdc=true", "-shared", "-Xcompiler", "-fPIC", f"-arch={arch}", "-lcudadevrt"]
+    subprocess.run([find_cuda_home() / "bin" / "nvcc", *flags, source, "-o", library], check=True)
+    return ctypes.CDLL(library)
+
+
+def test_work_that_a_kernel_launches_is_not_hidden(cupti, unseen_work):
+    def call() -> None:
+        unseen_work.by_a_kernel(ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
+
+    call()
+    with pytest.raises(MeasurementError, match="more than CUPTI recorded"):
+        spans_ms(cupti, call, queued=True)
+    assert spans_ms(cupti, call, queued=False)[0] > SPIN_MS
+
+
+def test_a_conditional_node_of_a_graph_is_in_the_span(timer, unseen_work):
+    def call() -> None:
+        unseen_work.in_a_conditional_node(ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
+
+    call()
+    for queued in (False, True):
+        assert spans_ms(timer, call, queued=queued)[0] > SPIN_MS
+
+
+BLOCKS, THREADS, VECS = 512, 256, 2  # 4 MiB in vectors of 16 bytes
+READS = 60
+READER = r"""
+#include <cuda_runtime.h>
+#include <tvm/ffi/extra/cuda/base.h>
+#include <tvm/ffi/function.h>
+
+constexpr int THREADS = 256, VECS = 2;
+
+template <bool KEEP>
+__global__ void reader(const uint4* source, uint4* sink) {
+  uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  uint4 all = {};
+  for (int i = 0; i < VECS; ++i) {
+    const uint4* ptr = source + (blockIdx.x * VECS + i) * THREADS + threadIdx.x;
+    uint4 v;
+    if constexpr (KEEP) {
+      asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+                   : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(ptr), "l"(policy));
+    } else {
+      asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(ptr));
+    }
+    all = {all.x ^ v.x, all.y ^ v.y, all.z ^ v.z, all.w ^ v.w};
+  }
+  if ((all.x & all.y & all.z & all.w) == 0xffffffffu) *sink = all;
+}
+
+void read(int64_t source, int64_t sink, int64_t blocks, int64_t keep, int64_t in_window) {
+  cudaLaunchAttribute window{};
+  window.id = cudaLaunchAttributeAccessPolicyWindow;
+  window.val.accessPolicyWindow.base_ptr = reinterpret_cast<void*>(source);
+  window.val.accessPolicyWindow.num_bytes = blocks * THREADS * VECS * sizeof(uint4);
+  window.val.accessPolicyWindow.hitRatio = 1.f;
+  window.val.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
+  window.val.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(THREADS);
+  config.attrs = &window;
+  config.numAttrs = in_window ? 1 : 0;
+  TVM_FFI_CHECK_CUDA_ERROR(cudaLaunchKernelEx(&config, keep ? reader<true> : reader<false>,
+                                              reinterpret_cast<const uint4*>(source), reinterpret_cast<uint4*>(sink)));
+}
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(read, read);
+"""
+
+
+def build_reader() -> Callable[..., None]:
+    solution = Solution(
+        name="reader",
+        definition="read",
+        author="tester",
+        spec=BuildSpec(language=SupportedLanguages.CUDA, target_hardware=["cuda"], entry_point="reader.cu::read"),
+        sources=[SourceFile(path="reader.cu", content=READER)],
+    )
+    return load_native(build_native(solution, cache_folder()), "read")
+
+
+def test_lines_that_a_kernel_asked_to_keep_are_evicted():
+    read, timer = build_reader(), choose_timer("cuda:0")
+    source = torch.zeros(BLOCKS * THREADS * VECS * 4, dtype=torch.int32, device="cuda:0")
+    sink = torch.zeros(4, dtype=torch.int32, device="cuda:0")
+
+    def time(*, keep=False, in_window=False, cold=True):
+        call = partial(read, source.data_ptr(), sink.data_ptr(), BLOCKS, int(keep), int(in_window))
+        call()  # the driver may wait for the device to load a kernel, which a held device never lets it do
+        samples = timer.measure(lambda _: call, READS, cold=cold, budget_s=60)
+        return median(sample.span_ms for sample in samples)
+
+    ordinary = time()
+    assert time(cold=False) < 0.9 * ordinary  # or nothing would show below
+    assert time(keep=True) > 0.97 * ordinary
+    assert time(in_window=True) > 0.97 * ordinary

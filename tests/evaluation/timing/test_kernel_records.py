@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-from itertools import chain
+from itertools import chain, zip_longest
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fib_rmsnorm.evaluation.timing.cuda_driver import END_OF_CALL
 from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord, MemoryRecord, Piece, attribute, read_launch
 from fib_rmsnorm.evaluation.timing.timer import MAX_LAUNCHES, MeasurementError
 from fib_rmsnorm.schema import KernelLaunch
@@ -93,17 +94,33 @@ def test_our_layouts_match_those_of_cupti_python():
             assert (ours.offset, ours.size) == (offset, kind.itemsize), f"{name}.{field}"
 
 
-def timeline(calls):
-    """The pieces of calls, each a list of (gap, duration) after a marker of two pieces."""
+END = ctypes.create_string_buffer(END_OF_CALL.encode())
+
+
+def timeline(calls, extras=(), wait=1):
+    """The pieces of calls, each a list of (gap, duration) after a marker of two pieces.
+
+    The mark of a call's end starts `wait` after its own work, before the call's extras.
+    """
     now, pieces = 0, []
-    for work in calls:
+    mark = bytes(KernelRecord(grid_x=1, block_x=1, name=ctypes.addressof(END)))
+    for work, extra in zip_longest(calls, extras, fillvalue=0):
         pieces += [Piece(now, now + 5, OURS), Piece(now + 6, now + 7, OURS)]
         now += 7
-        for gap, duration in work:
-            pieces.append(Piece(now + gap, now + gap + duration, THEIRS))
-            now += gap + duration
+        for number in range(len(work) + 1):
+            if number == len(work) - extra:
+                pieces.append(Piece(now + wait, now + wait + 1, THEIRS, mark))
+                now += wait + 1
+            if number < len(work):
+                gap, duration = work[number]
+                pieces.append(Piece(now + gap, now + gap + duration, THEIRS))
+                now += gap + duration
         now += 100
     return pieces
+
+
+def split(pieces, extras, *, queued=True):
+    return attribute(pieces, OURS, extras, 2, queued=queued)
 
 
 CALLS = st.lists(
@@ -115,7 +132,7 @@ CALLS = st.lists(
 def test_each_call_gets_the_work_after_its_marker(calls, source):
     pieces = timeline(calls)
     source.shuffle(pieces)  # CUPTI hands records over in no order
-    samples = attribute(pieces, OURS, [0] * len(calls))
+    samples = split(pieces, [0] * len(calls))
     for sample, work in zip(samples, calls, strict=True):
         assert sample.pieces == len(work)
         assert sample.busy_ms == pytest.approx(sum(duration for _, duration in work) / 1e6)
@@ -123,38 +140,52 @@ def test_each_call_gets_the_work_after_its_marker(calls, source):
 
 
 def test_our_own_work_at_the_end_does_not_count():
-    samples = attribute(timeline([[(5, 10), (1, 2)], [(5, 20)]]), OURS, [1, 0])
+    samples = split(timeline([[(5, 10), (1, 2)], [(5, 20)]], [1, 0]), [1, 0])
     assert [(sample.span_ms, sample.pieces) for sample in samples] == [(1e-5, 1), (2e-5, 1)]
+
+
+def test_a_call_that_waits_for_the_device_lasts_until_its_stream_is_free():
+    (sample,) = split(timeline([[(5, 10)]], wait=90_000), [0], queued=False)
+    assert sample.span_ms == pytest.approx(90_010e-6)
+
+
+def test_work_that_was_not_recorded_fails():
+    calls = [[(5, 10)]] * 3
+    pieces = timeline(calls[:1], wait=90_000)
+    later = [piece._replace(start=piece.start + 10**6, end=piece.end + 10**6) for piece in timeline(calls[1:])]
+    assert len(split(pieces + later, [0] * 3)) == 3  # one wait is chance
+    with pytest.raises(MeasurementError, match=r"busy for 90 us more than CUPTI recorded"):
+        split(timeline(calls, wait=90_000), [0] * 3)
 
 
 def launched_rows(sample):
     return None if sample.launches is None else [launch.grid[0] for launch in sample.launches]
 
 
-def timeline_of_kernels(*calls):
+def timeline_of_kernels(*calls, extras=()):
     """The pieces of calls, each a list of the rows that its kernels are launched for; 0 is a copy."""
     rows = chain.from_iterable(calls)
     return [
         piece._replace(kernel=bytes(KernelRecord(grid_x=number)))
-        if piece.stream == THEIRS and (number := next(rows))
+        if piece.stream == THEIRS and not piece.kernel and (number := next(rows))
         else piece
-        for piece in timeline([[(1, 2)] * len(call) for call in calls])
+        for piece in timeline([[(1, 2)] * len(call) for call in calls], extras)
     ]
 
 
 def test_the_last_call_has_its_launches():
-    pieces = timeline_of_kernels([8], [0, 16, 8, 99])
-    samples = attribute(reversed(pieces), OURS, [0, 1])  # the last piece is our own kernel
+    pieces = timeline_of_kernels([8], [0, 16, 8, 99], extras=[0, 1])
+    samples = split(reversed(pieces), [0, 1])  # the last piece is our own kernel
     assert [launched_rows(sample) for sample in samples] == [None, [16, 8]]
 
 
 def test_a_call_of_copies_launched_nothing():
-    assert launched_rows(attribute(timeline_of_kernels([0]), OURS, [0])[-1]) == []
+    assert launched_rows(split(timeline_of_kernels([0]), [0])[-1]) == []
 
 
 def test_of_many_launches_only_the_first_are_kept():
     rows = list(range(1, 3 * MAX_LAUNCHES))
-    (sample,) = attribute(timeline_of_kernels(rows), OURS, [0])
+    (sample,) = split(timeline_of_kernels(rows), [0])
     assert launched_rows(sample) == rows[:MAX_LAUNCHES]
     assert sample.pieces == len(rows)
 
@@ -164,13 +195,17 @@ def test_of_many_launches_only_the_first_are_kept():
     [
         (timeline([[(1, 2)], []]), [0, 0], "no device work for 1 of 2"),
         (timeline([[(1, 2)], [], [(1, 2)]]), [0, 0, 0], "no device work for 1 of 3"),
-        (timeline([[(1, 2)]]), [1], "no device work for 1 of 1"),
+        (timeline([[(1, 2)]], [1]), [1], "no device work for 1 of 1"),
+        ([each for each in timeline([[(1, 2)]]) if not each.kernel], [0], "no single end of 1 of 1"),
+        ([*timeline([[(1, 2)]]), timeline([[(1, 2)]])[-1]], [0], "no single end of 1 of 1"),
         (timeline([[(1, 2)]])[2:], [0], "no device work for 1 of 1"),
-        (timeline([[(1, 2)], [(1, 2)]])[:-1], [0, 0], "no device work for 1 of 2"),
+        (timeline([[(1, 2)], [(1, 2)]])[:-2], [0, 0], "no device work for 1 of 2"),
         (timeline([[(1, 2)], [(1, 2)]]), [0], "ran amid the marker"),
+        ([*timeline([[(1, 2)]]), Piece(7, 8, OURS)], [0], "used the marker's stream"),
+        ([*timeline([[(1, 2)]] * 2), Piece(11, 12, OURS)], [0, 0], "used the marker's stream"),
     ],
 )
 def test_missing_or_foreign_work_fails(pieces, extras, says):
     with pytest.raises(MeasurementError, match=says) as caught:
-        attribute(pieces, OURS, extras)
+        split(pieces, extras)
     assert caught.value.calls == len(extras)

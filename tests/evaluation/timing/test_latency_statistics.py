@@ -105,6 +105,7 @@ def test_a_drift_of_both_graphs_cancels_out():
     found = sum_up_chain("chained", [trial(drift=drift) for drift in (1.0, 1.1, 1.2, 1.3)])
     assert found["chained_latency_ms"] == pytest.approx(CALL_MS)
     assert found["chained_a_a_difference"] == pytest.approx(0, abs=1e-6)
+    assert trial(drift=2.0).call_ms == pytest.approx([CALL_MS] * 16)  # from replay to replay too
 
 
 def test_a_cost_near_nothing_has_an_interval_that_holds_0():
@@ -120,7 +121,7 @@ def test_trials_end_when_the_cost_is_known():
 
 
 def test_both_ways_to_launch_stand_beside_each_other():
-    found = describe_chain(ChainResults((trial(),) * 4, (trial(CALL_MS / 2),) * 4), STEADY)
+    found = describe_chain(ChainResults({False: [trial()] * 4, True: [trial(CALL_MS / 2)] * 4}), STEADY)
     assert found.chained_latency_ms == pytest.approx(CALL_MS)
     assert found.dependent_latency_ms == pytest.approx(CALL_MS / 2)
     assert (found.links, found.chain_refused, found.clocks) == (LINKS, None, STEADY)
@@ -128,7 +129,7 @@ def test_both_ways_to_launch_stand_beside_each_other():
 
 def test_a_clock_that_moved_is_a_mark():
     moved = STEADY.model_copy(update={"during_min_mhz": 1500})
-    found = describe_chain(ChainResults((trial(),) * 4), moved)
+    found = describe_chain(ChainResults({False: [trial()] * 4, True: []}), moved)
     assert found.chain_noisy == ["clock moved by 24.2%: 1500 to 1980 MHz"]
     assert found.dependent_latency_ms is None
 

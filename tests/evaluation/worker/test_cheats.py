@@ -149,7 +149,7 @@ def test_a_kernel_that_is_wrong_after_many_calls_fails(evaluations):
 def test_code_that_runs_when_an_output_is_dropped_sees_no_new_inputs(evaluations):
     evaluation = evaluations["works_when_its_output_is_dropped"]
     assert evaluation.status.value == "INCORRECT_NUMERICAL"
-    assert "timed call: this is the answer to an earlier call" in evaluation.log
+    assert "timed call" in evaluation.log
 
 
 @pytest.mark.process

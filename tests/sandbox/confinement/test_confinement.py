@@ -27,7 +27,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 ALWAYS_DONE = {
     *("prlimit64", "sched_setaffinity", "sched_setscheduler", "setpriority", "ioprio_set", "signal"),
     *("network", "connect", "bind", "socket of another", "datagram", "read a key", "link to a key", "list a folder"),
-    *("watch a folder", "program that runs as its user", "program made to run as its user"),
+    *("send a file", "watch a folder", "program that runs as its user", "program made to run as its user"),
 }
 
 

@@ -84,6 +84,8 @@ def call(request):
         ("fcntl", (3, fcntl.F_ADD_SEALS, 1), 0),
         ("fcntl", (3, fcntl.F_SETLEASE, fcntl.F_WRLCK), errno.EPERM),
         ("fcntl", (3, fcntl.F_NOTIFY, fcntl.DN_CREATE), errno.EPERM),
+        ("inotify_init", (), errno.EPERM),
+        ("inotify_init1", (0,), errno.EPERM),
         ("inotify_add_watch", (3, 0, 1), errno.EPERM),
         ("setxattr", (), errno.EPERM),
         ("chmod", (0, 0o755), 0),
@@ -100,6 +102,8 @@ def call(request):
         ("openat2", (), errno.ENOSYS),
         ("sendto", (3, 0, 0, 0, 0), 0),
         ("sendto", (3, 0, 0, 0, 1 << 40), errno.EPERM),
+        ("sendmsg", (3, 0, 0), errno.EPERM),
+        ("sendmmsg", (3, 0, 1, 0), errno.EPERM),
     ],
 )
 def test_what_a_system_call_gets(call, name, arguments, error):

@@ -77,6 +77,8 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
     ):
         with T.Kernel(T.ceildiv(batch, rows), threads=tile.threads) as block:
             x_tile = T.alloc_fragment(tile.shape, dtype)
+            # Not x_tile: where a thread holds one vector of 8 bytes, TileLang 0.1.15 would store what it read before.
+            out_tile = T.alloc_fragment(tile.shape, dtype)
             residual_tile = T.alloc_fragment(tile.shape, dtype) if form.adds_residual else None
             total = T.alloc_fragment(tile.shape, "float32") if form.adds_residual else None
             weight_tile = T.alloc_fragment(tile.shape, column_dtype) if form.has_weight else None
@@ -90,7 +92,9 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
             rstd = T.alloc_fragment((rows, warps), "float32")
             if tile.resident_threads:
                 T.annotate_min_blocks_per_sm(max(1, tile.resident_threads // tile.threads))
-            T.annotate_layout(tile.layouts((x_tile, residual_tile, total, weight_tile, bias_tile), (sums, squares)))
+            T.annotate_layout(
+                tile.layouts((x_tile, residual_tile, total, weight_tile, bias_tile, out_tile), (sums, squares))
+            )
 
             T.clear(squares)
             if form.centered:
@@ -126,7 +130,7 @@ def norm(form: NormForm, hidden: int, dtype: str, column_dtype: str, launch: Lau
                     store_sum(tile, new_residual, residual_tile, total, block, k)
                 if not tile.columns_fit:
                     load_columns(tile, weight_tile, weight, bias_tile, bias, k)
-                normalize(tile, x_tile, total, mean, rstd, weight_tile, bias_tile)
-                store_rows(tile, out, x_tile, block, k)
+                normalize(tile, out_tile, x_tile, total, mean, rstd, weight_tile, bias_tile)
+                store_rows(tile, out, out_tile, block, k)
 
     return main

@@ -181,9 +181,9 @@ def divide_by_columns(tile, mean):
 
 
 @T.macro
-def normalize(tile, x_tile, total, mean, rstd, weight_tile, bias_tile):
+def normalize(tile, out_tile, x_tile, total, mean, rstd, weight_tile, bias_tile):
     for r, w, v, c in T.Parallel(*tile.shape):
-        x_tile[r, w, v, c] = tile.finish(
+        out_tile[r, w, v, c] = tile.finish(
             tile.from_mean(tile.wide(x_tile, total, (r, w, v, c)), mean, r, w) * rstd[r, w],
             weight_tile,
             bias_tile,

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from fib_rmsnorm.building.native import find_cuda_home, find_cxx
 from fib_rmsnorm.inspection.facts import Kernel, Launch
 
-_PACKAGE = Path(__file__).parents[2] / "__init__.py"
+_PACKAGE = Path(__file__).parents[1] / "__init__.py"
 _FAKE = Path(__file__).with_name("fake_cudart.cpp")
 # A confined interpreter may be unable to list the folder that our package lies in, so it is told where that is.
 _START = """\
@@ -25,7 +25,7 @@ sys.path[:] = sys.argv[1].split(os.pathsep)
 spec = importlib.util.spec_from_file_location("fib_rmsnorm", sys.argv[2])
 sys.modules["fib_rmsnorm"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules["fib_rmsnorm"])
-from fib_rmsnorm.inspection.ahead_of_time.cuda_recorder import main
+from fib_rmsnorm.inspection.cuda_recorder import main
 main()
 """
 _TIMEOUT_S = 60

@@ -13,9 +13,9 @@ import torch
 import tvm_ffi
 from tilelang.jit.kernel import JITKernel
 
-from fib_rmsnorm.inspection.ahead_of_time.fake_cuda import AotSession
+from fib_rmsnorm.inspection.disassembly import read_kernels
 from fib_rmsnorm.inspection.facts import Kernel, Launch
-from fib_rmsnorm.inspection.machine_code.disassembly import read_kernels
+from fib_rmsnorm.inspection.fake_cuda import AotSession
 
 _INDEX_OF = {"grid": "blockIdx", "block": "threadIdx"}
 _CUDA_COMPILER = "tilelang_callback_cuda_compile"  # TileLang's hook from CUDA source to binary

@@ -14,9 +14,9 @@ import torch
 import triton
 from triton.backends.compiler import GPUTarget
 
-from fib_rmsnorm.inspection.ahead_of_time.fake_cuda import AotSession
+from fib_rmsnorm.inspection.disassembly import read_kernels
 from fib_rmsnorm.inspection.facts import Kernel, Launch
-from fib_rmsnorm.inspection.machine_code.disassembly import read_kernels
+from fib_rmsnorm.inspection.fake_cuda import AotSession
 from fib_rmsnorm.machine.gpu_models import WARP, capability_of, find_architecture
 
 # Triton keeps compiled kernels by device, so each session is a device of its own and compiles anew.

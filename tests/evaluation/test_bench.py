@@ -5,17 +5,23 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fib_rmsnorm.building.cache import solution_cache
+from fib_rmsnorm.evaluation.bench import BenchOptions, OutputFile, Recorder, Started, bench, estimate_seconds
 from fib_rmsnorm.evaluation.bench_records import collect_records
-from fib_rmsnorm.evaluation.recorder import OutputFile, Recorder
+from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.machine.devices import choose_devices
+from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, store
 from fib_rmsnorm.schema import Trace
 from support.full_registry import DEFINITION, PYTHON, make_trace
-from support.registries import read_output
+from support.registries import RIGHT, add_kernel, add_sources, python_manifest, read_output
 
 FORK = multiprocessing.get_context("fork")  # importing torch in each process would take most of the time
 MOMENTS = (
@@ -114,3 +120,55 @@ def test_a_killed_scheduler_loses_nothing_and_the_next_goes_on(full_registry, tm
     assert times(full_registry.traces()) == times(traces)
     assert times(read_output(output)) == times(traces)
     assert not list(tmp_path.glob("*.unfinished.jsonl"))
+
+
+@pytest.fixture
+def two_definitions(registry):
+    """Nothing is packed, and rmsnorm_d256 has no Workloads."""
+    registry.write_definition(RmsNorm().define(256))
+    add_sources(registry, "both_v1", {"kernel.py": RIGHT}, f'definitions = ["rmsnorm_*"]\n{python_manifest("both_v1")}')
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT})
+    return registry
+
+
+@pytest.mark.parametrize(
+    ("selection", "solutions", "workloads"),
+    [
+        (Selection(definitions=("rmsnorm_d128",)), {"both_v1", "one_v1"}, {"rmsnorm_d128"}),
+        (Selection(definitions=("rmsnorm_d256",)), {"both_v1_d256"}, {"rmsnorm_d128", "rmsnorm_d256"}),
+        (Selection(solutions=("one_v1",)), {"one_v1"}, {"rmsnorm_d128"}),
+        (Selection(), {"both_v1", "both_v1_d256", "one_v1"}, {"rmsnorm_d128", "rmsnorm_d256"}),
+    ],
+)
+def test_only_what_is_chosen_is_written(two_definitions, selection, solutions, workloads):
+    with closing(bench(two_definitions, BenchOptions(selection, device="cpu"))) as events:
+        for event in events:
+            if isinstance(event, Started):
+                break
+    assert set(two_definitions.packed_solutions()) == solutions
+    assert {name for name in two_definitions.definitions() if two_definitions.workloads(name)} == workloads
+
+
+def test_workloads_that_it_makes_obey_the_constraints(registry):
+    definition = RmsNorm().define(256).model_copy(update={"constraints": ["batch % 32 == 0"]})
+    registry.write_definition(definition)
+    made = collect_records(registry).workloads[definition.name]
+    assert [workload.axes["batch"] for workload in made][:2] == [32, 128]
+    registry.write_definition(definition.model_copy(update={"constraints": ["batch % 32 == 3"]}))
+    records = collect_records(registry)
+    assert records.workloads[definition.name] == [] and records.unwritten == []
+
+
+def test_it_counts_evaluations_what_is_to_be_built_and_devices(registry, cold_cache):
+    for version in (1, 2):
+        add_kernel(registry, f"right_v{version}", f"{RIGHT}# {version}\n")
+    plan = make_plan(collect_records(registry), Selection(), choose_devices("cpu")[0])
+    assert plan.evaluations == 4
+    cold = estimate_seconds(plan, "cpu", 1, ())
+    solution_cache(plan.groups[0].solutions[0])
+    warm = estimate_seconds(plan, "cpu", 1, ())
+    assert 0 < warm < cold
+    start = estimate_seconds(replace(plan, groups=[]), "cpu", 1, ())
+    assert start == estimate_seconds(Plan(), "cpu", 1, ())
+    assert estimate_seconds(plan, "cpu", 2, ()) < warm
+    assert warm - estimate_seconds(plan, "cpu", 1, {"one"}) == (warm - estimate_seconds(plan, "cpu", 1, range(4))) / 4

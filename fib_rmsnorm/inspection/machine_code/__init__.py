@@ -1,1 +1,0 @@
-"""What disassembled kernels and host functions consist of."""
