@@ -70,15 +70,20 @@ def read_launch(record: bytes) -> KernelLaunch | None:
     if len(record) < ctypes.sizeof(KernelRecord):
         return None
     found = KernelRecord.from_buffer_copy(record)
-    name = ctypes.string_at(found.name, _count_bytes(found.name, _MAX_NAME_BYTES)) if found.name else b""
     return KernelLaunch(
-        name=name.decode(errors="replace"),
+        name=_read_name(found.name),
         grid=(found.grid_x, found.grid_y, found.grid_z),
         block=(found.block_x, found.block_y, found.block_z),
         registers=found.registers_per_thread,
         static_shared_bytes=found.static_shared_memory,
         dynamic_shared_bytes=found.dynamic_shared_memory,
     )
+
+
+def _read_name(address: int | None) -> str:
+    if not address:
+        return ""
+    return ctypes.string_at(address, _count_bytes(address, _MAX_NAME_BYTES)).decode(errors="replace")
 
 
 class Piece(NamedTuple):
