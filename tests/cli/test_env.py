@@ -174,13 +174,11 @@ def test_packages_without_bytecode_are_told_with_the_command_that_compiles_them(
     "command",
     [
         ("try", f"{PYTHON_FOLDER}/kernel.py", "--definition", DEFINITION, "--check", "--device", "cpu"),
-        ("explain", "kernel.cpp", "--definition", DEFINITION),
         ("bench", "--solutions", PYTHON, "--device", "cpu", "--json"),
     ],
     ids=lambda command: command[0],
 )
 def test_a_cache_that_cannot_be_made_is_one_line(fib, full_registry, monkeypatch, command):
-    assert fib("new", "cpp", "kernel.cpp", "--definition", DEFINITION).code == 0
     Path("file").write_text("")
     monkeypatch.setenv("FIB_RMSNORM_CACHE", "file/cache")
     outcome = fib(*command)

@@ -94,7 +94,7 @@ def test_the_hint_to_choose_the_function_can_be_followed(fib, kernel, command):
     outcome = fib(*arguments, "--entry", "other")
     assert outcome.code == 2 and "no function 'other'" in outcome.err
     if command == "explain":  # the others would evaluate it
-        assert "is Python: it has no compiled code" in fib(*arguments, "--entry", "norm").err
+        assert "is Python: it has no code of a GPU" in fib(*arguments, "--entry", "norm").err
 
 
 def test_each_side_of_a_comparison_has_its_function(fib, kernel, full_registry):
