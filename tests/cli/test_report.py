@@ -297,5 +297,4 @@ def test_the_help_explains_every_column(fib, file, command):
     headings = [line for line in shown if re.match("solution|workload|place", line)]
     columns = {column for line in headings for column in re.split("  +", line)}
     explained = fib("report", "--help").out
-    assert len(columns) > 4
-    assert [column for column in columns - NAMES if f"  {column}: " not in explained] == []
+    assert len(columns) > 4 and [column for column in columns - NAMES if f"  {column}: " not in explained] == []
