@@ -20,8 +20,8 @@ from pathlib import Path
 from statistics import fmean
 
 from fib_rmsnorm.analysis.comparing.difference import find_difference
-from fib_rmsnorm.analysis.estimate import RunLatency
 from fib_rmsnorm.analysis.loading import load
+from fib_rmsnorm.analysis.trace_record import RunLatency
 
 Series = dict[str, list[RunLatency]]
 """The runs of each kernel, in their order."""

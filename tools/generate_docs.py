@@ -122,7 +122,7 @@ def make_readme() -> str:
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
 
-    found = load_traces([ROOT / TRACES], warn=print)
+    found = load_traces([ROOT / TRACES], warn=print).read_solutions()
     sections = find_results(split(r for r in found.records if r.definition == DEFINITION), found.solutions)
     (section,) = [each for each in sections if each.conditions.hardware == TABLE_HARDWARE]
     text = README.read_text(encoding="utf-8")

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cached_property, lru_cache
 from operator import attrgetter
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import msgspec
 from pydantic import BaseModel
@@ -54,16 +53,11 @@ class _Workload:
 @dataclass
 class _Environment:
     hardware: str = ""
-    libs: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def device(self) -> str:
         """The hardware, by which Traces of an interpreter stand beside those of its processor."""
         return self.hardware.removesuffix(INTERPRETER)
-
-
-_Error = float | Literal["Infinity", "-Infinity", "NaN"] | None
-"""flashinfer-bench's models, and ours with them, write what JSON has no number for as a string."""
 
 
 _HINTS = get_type_hints(TraceRecord, include_extras=True)
@@ -84,11 +78,6 @@ def _part(model: type[BaseModel], *, frozen: bool = False, **more: tuple[Any, An
     return msgspec.defstruct(model.__name__, kept + others, frozen=frozen, gc=False, kw_only=True)
 
 
-_Correctness = _part(
-    schema.Correctness,
-    max_absolute_error=(_Error, None),
-    max_relative_error=(_Error, None),
-)
 _Ceiling = _part(schema.Ceiling)
 _Chain = _part(schema.Chain)
 _Clocks = _part(schema.Clocks)
@@ -105,7 +94,6 @@ _Evaluation = _part(
     environment=(msgspec.Raw, msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))),
     timestamp=(str, ""),
     log=(str, ""),
-    correctness=(_Correctness | None, None),
     performance=(_Performance | None, None),
     settings=(msgspec.Raw, msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))),
 )
@@ -164,7 +152,7 @@ class DecodedTrace(msgspec.Struct, gc=False):
         """What a report needs of it."""
         evaluation = self.trace.evaluation
         performance = evaluation.performance
-        measured = (performance.ceiling, performance.chain, performance.clocks) if performance else (None, None, None)
+        measured = (performance.ceiling, performance.chain) if performance else (None, None)
         values = {
             **_UNKNOWN,
             "definition": self.facts.definition,
@@ -173,17 +161,14 @@ class DecodedTrace(msgspec.Struct, gc=False):
             "scalars": self.trace.workload.scalars,
             "solution": self.facts.solution,
             "hardware": self.facts.hardware,
-            "libs": evaluation.environment.libs,
             **self.origin._asdict(),
             "line": self.line,
+            "during_mhz": self.during_mhz,
         }
-        parts = (evaluation, evaluation.settings, evaluation.correctness, performance, *measured)
+        parts = (evaluation, evaluation.settings, performance, *measured)
         for (names, get), part in zip(_FLAT, parts, strict=True):
             if part:
                 values.update(zip(names, get(part), strict=True))
-        for error in _Correctness.__struct_fields__:
-            if values[error] is not None:
-                values[error] = float(values[error])
         values["latency_ms"] = values["latency_ms"] or None  # 0 where nothing was timed
         record = TraceRecord.__new__(TraceRecord)
         record.__dict__ = values  # to pass sixty arguments takes longer than to decode them
@@ -192,7 +177,7 @@ class DecodedTrace(msgspec.Struct, gc=False):
 
 _FLAT = [
     (names, attrgetter(*names))
-    for part in (_Evaluation, _Settings, _Correctness, _Performance, _Ceiling, _Chain, _Clocks)
+    for part in (_Evaluation, _Settings, _Performance, _Ceiling, _Chain)
     if (names := [name for name in part.__struct_fields__ if name in _HINTS])
 ]
 """The names of a record's fields that are in a part, and what gets their values."""
@@ -232,16 +217,10 @@ def record_of(trace: schema.Trace, number: int) -> TraceRecord | None:
 
 
 def _as_strict_json(data: bytes, error: Exception) -> bytes:
-    """Python's json writes NaN and Infinity, which are not JSON: errors become strings, and other numbers null."""
+    """Python's json writes NaN and Infinity, which are not JSON: they become null."""
     try:
-        found, named = json.loads(data), json.loads(data, parse_constant=str)
-    except (ValueError, RecursionError):
-        raise NotATraceError(f"not JSON: {error}") from None
-    with suppress(TypeError, KeyError):  # not a Trace, or one without errors
-        found["evaluation"]["correctness"] = named["evaluation"]["correctness"]
-    try:
-        return msgspec.json.encode(found)
-    except UnicodeEncodeError:  # half of a surrogate pair
+        return msgspec.json.encode(json.loads(data, parse_constant=lambda _: None))
+    except (ValueError, RecursionError):  # also half of a surrogate pair
         raise NotATraceError(f"not JSON: {error}") from None
 
 
@@ -277,7 +256,5 @@ def _decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> DecodedTrac
     clocks = None
     if performance:
         performance.timer, performance.device_session = facts.timer, _share(performance.device_session)
-        clocks, ceiling = performance.clocks, performance.ceiling
-        if ceiling:
-            ceiling.copy_method = _share(ceiling.copy_method)
+        clocks = performance.clocks
     return DecodedTrace(trace, facts, origin, line, evaluation.timestamp, clocks.during_mhz if clocks else None)

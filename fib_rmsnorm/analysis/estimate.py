@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 Verdict = Literal["slower", "faster", "tie"]
 
@@ -46,71 +46,6 @@ class Estimate:
     def apart(self) -> float:
         """How far the two numbers of a ratio could be apart, as a share: 0.12 is 12%."""
         return max(self.high, 1 / self.low if self.low else math.inf) - 1
-
-
-class Measured(Protocol):
-    """The recorded fields of a latency and its reference's: a TraceRecord or the schema's Performance."""
-
-    @property
-    def latency_ms(self) -> float | None: ...  # noqa: D102
-    @property
-    def latency_low_ms(self) -> float | None: ...  # noqa: D102
-    @property
-    def latency_high_ms(self) -> float | None: ...  # noqa: D102
-    @property
-    def reference_latency_ms(self) -> float | None: ...  # noqa: D102
-    @property
-    def reference_low_ms(self) -> float | None: ...  # noqa: D102
-    @property
-    def reference_high_ms(self) -> float | None: ...  # noqa: D102
-    @property
-    def trial_scatter(self) -> float | None: ...  # noqa: D102
-    @property
-    def reference_trial_scatter(self) -> float | None: ...  # noqa: D102
-    @property
-    def pieces(self) -> int | None: ...  # noqa: D102
-    @property
-    def reference_pieces(self) -> int | None: ...  # noqa: D102
-    @property
-    def timer(self) -> str | None: ...  # noqa: D102
-    @property
-    def device_session(self) -> str | None: ...  # noqa: D102
-
-
-@dataclass(frozen=True)
-class RunLatency:
-    """The latency of one evaluation in milliseconds, and what tells how far it may drift."""
-
-    ms: float
-    interval_ms: Estimate | None
-    """None if none was recorded, as by flashinfer-bench."""
-    timer: str | None
-    device_session: str | None
-    trial_scatter: float = 0.0
-    """How far its trials lie from each other, as a relative standard deviation; 0 where that was not recorded."""
-    pieces: int = 1
-    """The number of kernels, copies and fills of a call."""
-
-    @staticmethod
-    def of(measured: Measured) -> RunLatency | None:
-        """A Solution's; None if it was not timed."""
-        interval = recorded(measured.latency_ms, measured.latency_low_ms, measured.latency_high_ms)
-        return _run(measured, measured.latency_ms, interval, measured.trial_scatter, measured.pieces)
-
-    @staticmethod
-    def of_reference(measured: Measured) -> RunLatency | None:
-        """The reference's, in the same run."""
-        interval = recorded(measured.reference_latency_ms, measured.reference_low_ms, measured.reference_high_ms)
-        scatter, pieces = measured.reference_trial_scatter, measured.reference_pieces
-        return _run(measured, measured.reference_latency_ms, interval, scatter, pieces)
-
-
-def _run(
-    measured: Measured, ms: float | None, interval: Estimate | None, trial_scatter: float | None, pieces: int | None
-) -> RunLatency | None:
-    if not ms:
-        return None
-    return RunLatency(ms, interval, measured.timer, measured.device_session, trial_scatter or 0.0, pieces or 1)
 
 
 def recorded(value: float | None, low: float | None, high: float | None) -> Estimate | None:

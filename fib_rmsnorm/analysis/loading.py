@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,6 @@ import msgspec
 
 from fib_rmsnorm.analysis.decoding import DecodedTrace, NotATraceError, Origin, TraceFacts, decode
 from fib_rmsnorm.analysis.sections import LeftUnread, cluster_clocks
-from fib_rmsnorm.analysis.solution_sources import SolutionFacts, read_solutions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.trace_sources import (
     TraceFile,
@@ -23,7 +24,7 @@ from fib_rmsnorm.analysis.trace_sources import (
     path_in_registry,
     read_items,
 )
-from fib_rmsnorm.analysis.versions import OtherVersions, find_other_versions
+from fib_rmsnorm.analysis.versions import find_other_versions, read_todays
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.files.locking import locked
@@ -31,22 +32,38 @@ from fib_rmsnorm.registry.layout import find_root
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry.seals import TraceOrigin
+    from fib_rmsnorm.schema import Solution
 
 
 @dataclass
 class TraceSet:
     """The Traces that were asked for, and the Solutions of the registries they lie in."""
 
-    records: list[TraceRecord] = field(default_factory=list)
-    solutions: dict[str, SolutionFacts] = field(default_factory=dict)
-    roots: list[Path] = field(default_factory=list)
-    """The registries, where Definitions can be found."""
+    records: list[TraceRecord]
+    roots: list[Path]
+    """The registries, where Definitions and Solutions can be found."""
     faults: list[str] = field(default_factory=list)
     """A line for each file that could not be read whole."""
-    digests: dict[str, str] = field(default_factory=dict)
-    """Those of the Solutions as they are today, if they were asked for."""
+    solutions: dict[str, Solution] = field(default_factory=dict)
+    """Those that were measured, as their sources are today, once `read_solutions` was called."""
     unread: LeftUnread | None = None
     """What `records` leaves out where only the newest of each evaluation was asked for."""
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """Those of the Solutions."""
+        from fib_rmsnorm.schema import digest
+
+        return {name: digest(solution) for name, solution in self.solutions.items()}
+
+    def read_solutions(self) -> TraceSet:
+        """Read the Solutions, and fill in their authors and languages."""
+        measured = {record.solution for record in self.records}
+        self.solutions = {name: each for name, each in read_todays(self.roots).items() if name in measured}
+        for record in self.records:
+            if solution := self.solutions.get(record.solution):
+                record.author, record.language = solution.author, solution.spec.language.value
+        return self
 
 
 def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
@@ -55,11 +72,8 @@ def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
     What cannot be read is skipped, with one warning per file that says what and where.
     Raises InputError for a source that does not exist.
     """
-    return load_traces([Path(source) for source in sources], root, warn=_warn).records
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=4)
+    found = load_traces([Path(source) for source in sources], root, warn=partial(warnings.warn, stacklevel=3))
+    return found.read_solutions().records
 
 
 def load_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> TraceSet:
@@ -71,7 +85,6 @@ def load_traces(sources: list[Path], root: Path | None = None, *, warn: Callable
 class DecodedTraces:
     """The Traces of files, to choose among before they become records."""
 
-    solutions: dict[str, SolutionFacts]
     roots: list[Path]
     faults: list[str] = field(default_factory=list)
     traces: list[DecodedTrace] = field(default_factory=list)
@@ -85,18 +98,18 @@ class DecodedTraces:
         kept = set(facts)
         self.traces = [trace for trace in self.traces if trace.facts in kept]
 
-    def leave_out_outdated(self, *, alone: bool) -> OtherVersions:
-        """Leave out the Traces of other versions of their Definition than the registry's, and return what was found.
+    def leave_out_outdated(self) -> dict[str, int]:
+        """Leave out the Traces of other versions of their Definition than the registry's; count them by Definition.
 
-        With `alone`, those of one version stay where none is of the registry's. Those that do not tell their version
-        stay: flashinfer-bench does not record it.
+        Those that do not tell their version stay: flashinfer-bench does not record it.
         """
-        found = find_other_versions(self.traces, self.roots, alone=alone)
-        if found.outdated:
-            self.keep(
-                [each for each in self.facts() if (each.definition, each.definition_sha256) not in found.outdated]
-            )
-        return found
+        outdated = find_other_versions(self.traces, self.roots)
+        if outdated:
+            self.keep([each for each in self.facts() if (each.definition, each.definition_sha256) not in outdated])
+        counts = Counter[str]()
+        for (name, _), number in outdated.items():
+            counts[name] += number
+        return counts
 
     def read(self) -> TraceSet:
         """All Traces."""
@@ -118,20 +131,15 @@ class DecodedTraces:
     def _flatten(self, traces: Iterable[DecodedTrace]) -> TraceSet:
         with collector_off():  # records hold no cycles
             records = [trace.flatten() for trace in traces]
-        for record in records:
-            if facts := self.solutions.get(record.solution):
-                record.author, record.language = facts.author, facts.language
-        return TraceSet(records, self.solutions, self.roots, self.faults)
+        return TraceSet(records, self.roots, self.faults)
 
 
 def decode_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> DecodedTraces:
     """Like `load_traces`, to choose among the Traces first."""
     asked = sources or [_near(find_root(root))]
     roots = find_roots([file for source in asked for file in list_trace_files(source)], sources, root)
-    found = DecodedTraces({}, roots)
+    found = DecodedTraces(roots)
     with locked(reading=roots), collector_off():
-        for dataset in roots:
-            found.solutions = {**read_solutions(dataset), **found.solutions}
         for file in (file for source in asked for file in list_trace_files(source)):
             faults: list[str] = []
             found.traces += _decode_file(file, faults)

@@ -1,18 +1,20 @@
 """Who is the fastest: a winner for each Workload under the same conditions, and a leaderboard over them.
 
-A tie is between those whose intervals do not tell them from the fastest.
+A tie is between those whose intervals do not tell them from the fastest. A summary shows many Definitions at a glance:
+on each Workload, the fastest Solution beside the fastest peer, which is a Solution by the author `baseline`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 
-from fib_rmsnorm.analysis.comparing.difference import find_difference
-from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
-from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
+from fib_rmsnorm.analysis.comparing.difference import find_difference, relate
+from fib_rmsnorm.analysis.estimate import Estimate, Verdict
+from fib_rmsnorm.analysis.results import BASELINE_AUTHOR, Result, SectionResults, WorkloadResults
+from fib_rmsnorm.analysis.trace_record import RunLatency
 
 
 @dataclass(frozen=True)
@@ -104,17 +106,15 @@ def rank(section: SectionResults) -> Ranking:
 def hold_contest(workload: WorkloadResults) -> Contest:
     """Order the timed results on a Workload, and say why the others are left out."""
     doubts = {id(result): _why_left_out(result, workload) for result in workload.results}
-    timed = [(latency, each) for each in workload.results if not doubts[id(each)] and (latency := _latency(each))]
+    timed = [
+        (latency, each) for each in workload.results if not doubts[id(each)] and (latency := RunLatency.of(each.record))
+    ]
     timed.sort(key=lambda one: one[0].ms)
     return Contest(
         workload,
         tuple(Place(result, find_difference([timed[0][0]], [latency])) for latency, result in timed),
         tuple(LeftOut(result, why) for result in workload.results if (why := doubts[id(result)])),
     )
-
-
-def _latency(result: Result) -> RunLatency | None:
-    return RunLatency.of(result.record)
 
 
 def _why_left_out(result: Result, workload: WorkloadResults) -> str:
@@ -139,3 +139,75 @@ def _standing(label: str, places: Sequence[Place]) -> Standing:
         len(places),
         math.exp(fmean(math.log(place.behind.value) for place in places)),
     )
+
+
+@dataclass(frozen=True)
+class Match:
+    """A Workload of a Definition: the contest of the peers, and that of all others, under the same conditions."""
+
+    definition: str
+    conditions: str
+    workload: WorkloadResults
+    own: Contest
+    peers: Contest
+
+    @property
+    def times_as_fast(self) -> Estimate | None:
+        """The fastest peer's latency over the fastest other's; None unless both have one."""
+        own, peer = (RunLatency.of(each.winner.record) if each.winner else None for each in (self.own, self.peers))
+        return relate(own, peer)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the fastest Solution is faster than all peers; None if a side has no latency."""
+        return self.times_as_fast.inverse.verdict if self.times_as_fast else None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A device, and a match for each Workload of each Definition on it."""
+
+    hardware: str
+    matches: tuple[Match, ...]
+
+    def count(self, verdict: Verdict) -> int:
+        """The number of Workloads with that verdict."""
+        return sum(match.verdict == verdict for match in self.matches)
+
+
+def summarize(sections: Iterable[SectionResults]) -> list[Summary]:
+    """One for each device.
+
+    The sections of a Definition come newest first. Of a Workload in several, the newest counts in which both sides
+    have a latency, or else the newest.
+    """
+    devices: dict[str, dict[tuple[str, str], list[Match]]] = {}
+    for section in sections:
+        found = devices.setdefault(section.conditions.hardware, {})
+        for each in section.workloads:
+            found.setdefault((section.definition, each.workload), []).append(_hold(section, each))
+    summaries = []
+    for hardware, found in devices.items():
+        matches = [next((match for match in mine if match.times_as_fast), mine[0]) for mine in found.values()]
+        # By Definition, then by size.
+        matches.sort(key=lambda each: (each.definition, tuple(each.workload.results[0].record.axes.values())))
+        summaries.append(Summary(hardware, tuple(matches)))
+    return summaries
+
+
+def _hold(section: SectionResults, workload: WorkloadResults) -> Match:
+    return Match(
+        section.definition,
+        section.conditions.text,
+        workload,
+        own=_hold_among(workload, lambda result: not _is_peer(result)),
+        peers=_hold_among(workload, _is_peer),
+    )
+
+
+def _is_peer(result: Result) -> bool:
+    return result.record.author == BASELINE_AUTHOR
+
+
+def _hold_among(workload: WorkloadResults, belongs: Callable[[Result], bool]) -> Contest:
+    return hold_contest(replace(workload, results=tuple(filter(belongs, workload.results))))

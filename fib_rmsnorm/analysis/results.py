@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup
-from fib_rmsnorm.analysis.estimate import Estimate, RunLatency, recorded
+from fib_rmsnorm.analysis.comparing.difference import find_speedup, relate
+from fib_rmsnorm.analysis.estimate import Estimate, recorded
 from fib_rmsnorm.analysis.sections import Section, SectionConditions, Sections
-from fib_rmsnorm.analysis.solution_sources import SolutionFacts
-from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.trace_record import RunLatency, TraceRecord
 from fib_rmsnorm.analysis.traffic import peak_of
 from fib_rmsnorm.analysis.versions import is_changed
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.workload_titles import title_workloads
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Solution
 
 BASELINE_AUTHOR = "baseline"
 
@@ -86,7 +88,7 @@ class SectionResults:
 
 def find_results(
     sections: Sections,
-    solutions: dict[str, SolutionFacts],
+    solutions: Mapping[str, Solution],
     baseline: str | None = None,
     digests: Mapping[str, str] | None = None,
 ) -> list[SectionResults]:
@@ -106,14 +108,20 @@ def find_results(
     ]
 
 
-def _find_baseline(section: Section, solutions: dict[str, SolutionFacts]) -> str | None:
+def _find_baseline(section: Section, solutions: Mapping[str, Solution]) -> str | None:
     """The plainest Python Solution by the author `baseline`: it runs on CPUs too, and has the least source code."""
     names = {
         record.solution
         for record in section.records
         if record.author == BASELINE_AUTHOR and record.language == "python" and record.is_native
     }
-    return min(names, key=lambda name: (not solutions[name].is_for_cpus, solutions[name].size, name), default=None)
+
+    def plainness(name: str) -> tuple[bool, int, str]:
+        solution = solutions[name]
+        size = sum(len(source.content) for source in solution.sources)
+        return "cpu" not in solution.spec.target_hardware, size, name
+
+    return min(names & solutions.keys(), key=plainness, default=None)
 
 
 def _section_results(section: Section, baseline: str | None, digests: Mapping[str, str]) -> SectionResults:
@@ -186,7 +194,7 @@ def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Resul
         bandwidth,
         100 * bandwidth / peak.gb_per_s if bandwidth and peak else None,
         find_speedup(record),
-        _over_baseline(record, rival) if rival is not None and record is not rival else None,
+        relate(RunLatency.of(record), RunLatency.of(rival)) if rival is not None and record is not rival else None,
     )
 
 
@@ -195,8 +203,3 @@ def _copy_of(record: TraceRecord) -> RunLatency | None:
         return None
     interval = recorded(record.copy_ms, record.copy_low_ms, record.copy_high_ms)
     return RunLatency(record.copy_ms, interval, record.timer, record.device_session)
-
-
-def _over_baseline(record: TraceRecord, rival: TraceRecord) -> Estimate | None:
-    own, other = RunLatency.of(record), RunLatency.of(rival)
-    return find_difference([own], [other]) if own and other else None

@@ -1,13 +1,16 @@
-"""What bounds a Workload on a device: the launch, the memory or the arithmetic."""
+"""What the analysis of a section finds: what bounds each Workload (launch, memory or arithmetic), and its scaling."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from fib_rmsnorm.analysis.ranking import Contest, hold_contest
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.traffic import Peak, count_tensor_bytes, peak_of
+from fib_rmsnorm.analysis.scaling import Fit, fit
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.traffic import Peak, peak_of
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
 
@@ -29,8 +32,6 @@ class WorkloadRoof:
     floor_ms: float | None
     """An empty kernel, as measured."""
     fits_l2: bool | None
-    left_in_l2: float | None
-    """The share of the bytes that were written and may still lie in L2 when the kernel ends."""
     contest: Contest
 
     @property
@@ -86,10 +87,7 @@ def make_roofline(section: SectionResults, definition: Definition | None) -> Roo
     peak = peak_of(newest)
     flops_per_s = device.fp32_flops(clock_mhz) if device else None
     costs = [_count_cost(definition, each) for each in section.workloads]
-    roofs = (
-        _roof(each, cost, _count_written(definition, each), peak, flops_per_s, device)
-        for each, cost in zip(section.workloads, costs, strict=True)
-    )
+    roofs = (_roof(each, cost, peak, flops_per_s, device) for each, cost in zip(section.workloads, costs, strict=True))
     return Roofline(definition, costs[-1] if costs else None, device, peak, clock_mhz, flops_per_s, tuple(roofs))
 
 
@@ -100,18 +98,9 @@ def _count_cost(definition: Definition | None, workload: WorkloadResults) -> Cos
     return count_cost(definition, workload.results[0].record.axes, judged_by)
 
 
-def _count_written(definition: Definition | None, workload: WorkloadResults) -> int | None:
-    """Bytes of all outputs; None where the Definition or its axes are not known."""
-    if definition is None:
-        return None
-    sizes = count_tensor_bytes(definition, workload.results[0].record.axes)
-    return sum(sizes.get(name, 0) for name in definition.outputs) if sizes is not None else None
-
-
 def _roof(
     workload: WorkloadResults,
     cost: Cost | None,
-    written: int | None,
     peak: Peak | None,
     flops_per_s: float | None,
     device: GpuModel | None,
@@ -125,6 +114,31 @@ def _roof(
         compute_ms=1e3 * cost.flops / flops_per_s if cost and flops_per_s else None,
         floor_ms=workload.empty_ms,
         fits_l2=moved <= device.l2_bytes if moved and device else None,
-        left_in_l2=min(written, device.l2_bytes) / moved if moved and device and written is not None else None,
         contest=hold_contest(workload),
     )
+
+
+@dataclass(frozen=True)
+class SectionFindings:
+    """A section, analysed."""
+
+    results: SectionResults
+    roofline: Roofline
+    fits: tuple[Fit, ...]
+    """A fit for each Solution that has one, the lowest floor first."""
+
+
+def analyze(sections: Sequence[SectionResults], definitions: dict[str, Definition]) -> list[SectionFindings]:
+    """Analyze each section; a missing Definition leaves some questions open."""
+    return [
+        SectionFindings(section, make_roofline(section, definitions.get(section.definition)), _fit_all(section))
+        for section in sections
+    ]
+
+
+def _fit_all(section: SectionResults) -> tuple[Fit, ...]:
+    groups: dict[str, list[TraceRecord]] = {}
+    for result in section.results:
+        groups.setdefault(result.label, []).append(result.record)
+    found = [each for records in groups.values() if (each := fit(records)) is not None]
+    return tuple(sorted(found, key=lambda each: each.floor_ms.value))

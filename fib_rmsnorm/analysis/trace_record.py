@@ -7,12 +7,15 @@ say: flashinfer-bench writes fewer fields than this tool.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
 from fib_rmsnorm.analysis.estimate import Estimate, recorded
 from fib_rmsnorm.registry.workload_titles import NamedWorkload
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Performance
 
 LEAST_LATENCY_MS = 1e-9
 """A picosecond: less is not a latency, so its Trace is damaged."""
@@ -41,7 +44,6 @@ class TraceRecord:
     """The device, also where an interpreter ran there."""
     timestamp: str
     log: str
-    libs: dict[str, str]
     definition_sha256: str | None
     solution_sha256: str | None
     judged_by: str | None
@@ -53,10 +55,6 @@ class TraceRecord:
     line: int
     """The line of a .jsonl file, or the item of a .json array, from 1."""
 
-    # The largest errors.
-    max_absolute_error: float | None = None
-    max_relative_error: float | None = None
-
     # The latency, and how sure it is.
     latency_ms: Amount | None = None
     """None, too, where a Trace says 0: an interpreter ran the kernel, and nothing was timed."""
@@ -65,7 +63,6 @@ class TraceRecord:
     reference_high_ms: Amount | None = None
     reference_trial_scatter: Amount | None = None
     reference_pieces: int | None = None
-    speedup_factor: Amount | None = None
     timer: str | None = None
     cold_l2: bool | None = None
     interpreted: bool = False
@@ -76,8 +73,6 @@ class TraceRecord:
     pieces: int | None = None
     latency_low_ms: Amount | None = None
     latency_high_ms: Amount | None = None
-    latency_p5_ms: Amount | None = None
-    latency_p95_ms: Amount | None = None
     hot_latency_ms: float | None = None
     a_a_difference: float | None = None
     bytes_moved: Bytes | None = None
@@ -96,8 +91,6 @@ class TraceRecord:
     copy_ms: Amount | None = None
     copy_low_ms: Amount | None = None
     copy_high_ms: Amount | None = None
-    copy_hot_ms: float | None = None
-    copy_method: str | None = None
     peak_bandwidth_gb_per_s: Amount | None = None
 
     # What a call costs in a CUDA graph, without and with programmatic dependent launch around it.
@@ -112,7 +105,6 @@ class TraceRecord:
 
     # The device during the trials.
     during_mhz: Amount | None = None
-    memory_mhz: float | None = None
 
     # How it was asked to judge and time.
     warmup_runs: int | None = None
@@ -163,3 +155,43 @@ class TraceRecord:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         axes, scalars = values.pop("axes"), values.pop("scalars")
         return {**axes, **scalars, **values}
+
+
+@dataclass(frozen=True)
+class RunLatency:
+    """The latency of one evaluation in milliseconds, and what tells how far it may drift."""
+
+    ms: float
+    interval_ms: Estimate | None
+    """None if none was recorded, as by flashinfer-bench."""
+    timer: str | None
+    device_session: str | None
+    trial_scatter: float = 0.0
+    """How far its trials lie from each other, as a relative standard deviation; 0 where that was not recorded."""
+    pieces: int = 1
+    """The number of kernels, copies and fills of a call."""
+
+    @staticmethod
+    def of(measured: TraceRecord | Performance) -> RunLatency | None:
+        """A Solution's; None if it was not timed."""
+        interval = recorded(measured.latency_ms, measured.latency_low_ms, measured.latency_high_ms)
+        return _run(measured, measured.latency_ms, interval, measured.trial_scatter, measured.pieces)
+
+    @staticmethod
+    def of_reference(measured: TraceRecord | Performance) -> RunLatency | None:
+        """The reference's, in the same run."""
+        interval = recorded(measured.reference_latency_ms, measured.reference_low_ms, measured.reference_high_ms)
+        scatter, pieces = measured.reference_trial_scatter, measured.reference_pieces
+        return _run(measured, measured.reference_latency_ms, interval, scatter, pieces)
+
+
+def _run(
+    measured: TraceRecord | Performance,
+    ms: float | None,
+    interval: Estimate | None,
+    trial_scatter: float | None,
+    pieces: int | None,
+) -> RunLatency | None:
+    if not ms:
+        return None
+    return RunLatency(ms, interval, measured.timer, measured.device_session, trial_scatter or 0.0, pieces or 1)

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.decoding import DecodedTrace
 from fib_rmsnorm.analysis.trace_record import TraceRecord
@@ -24,20 +24,10 @@ DefinitionVersion = tuple[str, str]
 """A Definition's name and its digest."""
 
 
-class OtherVersions(NamedTuple):
-    """The Traces that are not of the registry's version of their Definition, by number."""
+def find_other_versions(traces: Iterable[DecodedTrace], roots: Iterable[Path]) -> dict[DefinitionVersion, int]:
+    """The versions to leave out, with the number of their Traces, so that one of each Definition stays.
 
-    outdated: dict[DefinitionVersion, int]
-    """Those to be left out: others are of the version that stays."""
-    alone: dict[str, int]
-    """By Definition, those of the newest version that was seen, where none is of the registry's."""
-
-
-def find_other_versions(traces: Iterable[DecodedTrace], roots: Iterable[Path], *, alone: bool) -> OtherVersions:
-    """What to leave out, so that Traces of one version of each Definition stay.
-
-    Of a Definition that the registries have, theirs stays; of one of which no Trace is so, the newest that was seen
-    if `alone` says so; of one that no registry has, the newest.
+    That is the registries' version; of a Definition that no registry has, the newest.
     """
     counts = Counter[DefinitionVersion]()
     newest: dict[str, tuple[str, str]] = {}
@@ -47,17 +37,11 @@ def find_other_versions(traces: Iterable[DecodedTrace], roots: Iterable[Path], *
             counts[name, sha256] += 1
             newest[name] = max(newest.get(name, ("", "")), (trace.timestamp, sha256))
     kept = {name: sha256 for name, (_, sha256) in newest.items()}
-    found: dict[str, int] = {}
     if kept:
         from fib_rmsnorm.schema import digest
 
-        for name, definition in read_definitions(kept, roots).items():
-            of_registry = digest(definition)
-            if alone and (name, of_registry) not in counts:
-                found[name] = counts[name, kept[name]]
-            else:
-                kept[name] = of_registry
-    return OtherVersions({version: count for version, count in counts.items() if version[1] != kept[version[0]]}, found)
+        kept |= {name: digest(definition) for name, definition in read_definitions(kept, roots).items()}
+    return {version: number for version, number in counts.items() if version[1] != kept[version[0]]}
 
 
 def is_changed(record: TraceRecord, digests: Mapping[str, str]) -> bool:

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.ranking import Contest, hold_contest
+from fib_rmsnorm.analysis.ranking import Contest, Place, hold_contest
 from fib_rmsnorm.analysis.results import SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.deployment.winner_table import Candidate, MeasuredShape, OperatorWinners, Shape, WinnerTable
 
 if TYPE_CHECKING:
@@ -89,15 +88,18 @@ def _measure(workload: WorkloadResults, deployable: Deployable) -> MeasuredShape
     contest = hold_contest(replace(workload, results=tuple(ours)))
     if not contest.places:
         return None
-    tied = sorted(
-        (place for place in contest.places if place.is_tied), key=lambda place: _host_cost(place.result.record)
-    )
+
+    def host_us(place: Place) -> float:
+        cost = place.result.record.host_overhead_us
+        return math.inf if cost is None else round(cost, 2)
+
+    tied = sorted((place for place in contest.places if place.is_tied), key=host_us)
     order = [*tied, *(place for place in contest.places if not place.is_tied)]
     candidates = tuple(
         Candidate(
             place.result.record.solution,
             round(1e3 * (place.result.record.latency_ms or 0.0), 3),
-            _rounded(place.result.record.host_overhead_us),
+            None if math.isinf(host_us(place)) else host_us(place),
             place.is_tied,
             place.result.record.place,
         )
@@ -107,14 +109,6 @@ def _measure(workload: WorkloadResults, deployable: Deployable) -> MeasuredShape
     return MeasuredShape(
         shape, candidates, _find_faster(hold_contest(workload), [each.solution for each in candidates])
     )
-
-
-def _host_cost(record: TraceRecord) -> float:
-    return math.inf if record.host_overhead_us is None else record.host_overhead_us
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
 
 
 def _find_faster(everyone: Contest, ours: Sequence[str]) -> str | None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import (
     BatchSizes,
     DefinitionNames,
@@ -17,7 +16,7 @@ from fib_rmsnorm.cli.options import (
     refuse_empty,
 )
 from fib_rmsnorm.cli.printing import print_report, warn
-from fib_rmsnorm.cli.reading import Traces, Versions, choose_traces, complete, find_todays, read_traces
+from fib_rmsnorm.cli.reading import Traces, choose_traces, complete, find_todays, read_traces
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,14 +40,14 @@ def analyze(
     json: Json = False,
 ) -> None:
     """Explain results: arithmetic intensity, bottleneck, distance from the peak, scaling."""
-    from fib_rmsnorm.analysis import findings
+    from fib_rmsnorm.analysis import roofline
     from fib_rmsnorm.analysis.traffic import read_definitions
     from fib_rmsnorm.reports.findings import describe_findings, finding_records
 
-    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=True, versions=Versions.ONE)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=True)
     results = _find_results(found)
     known = read_definitions({section.definition for section in results}, found.roots)
-    print_report(findings.analyze(results, known), finding_records, describe_findings, as_json=json)
+    print_report(roofline.analyze(results, known), finding_records, describe_findings, as_json=json)
 
 
 def best(
@@ -93,12 +92,7 @@ def _leave_out_false(found: TraceSet) -> None:
 def history(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            callback=refuse_empty,
-            autocompletion=completion.solutions,
-            help="Solution; or comma-separated names or globs.",
-        ),
+        typer.Argument(metavar="NAME", callback=refuse_empty, help="Solution; or comma-separated names or globs."),
     ],
     traces: Traces = None,
     definitions: DefinitionNames = None,
@@ -110,5 +104,5 @@ def history(
     from fib_rmsnorm.analysis.comparing.history import find_histories
     from fib_rmsnorm.reports.history import describe_histories, histories_record
 
-    found = read_traces(traces, root, definitions, name, batch_sizes, versions=Versions.ALL)
+    found = read_traces(traces, root, definitions, name, batch_sizes, all_versions=True)
     print_report(find_histories(found.records), histories_record, describe_histories, as_json=json)

@@ -10,13 +10,13 @@ import typer
 
 COMMANDS = {
     "define": "define:command",
-    "solve": "solve:command",
+    "solve": "solutions:solve",
     "workload": "workload:command",
     "bench": "bench:command",
-    "new": "kernels:new",
+    "new": "solutions:new",
     "try": "try_:command",
     "serve": "serve:command",
-    "register": "kernels:register",
+    "register": "solutions:register",
     "adapt": "adapt:command",
     "list": "records:list_",
     "show": "records:show",
@@ -25,14 +25,14 @@ COMMANDS = {
     "best": "analyses:best",
     "compare": "compare:command",
     "history": "analyses:history",
-    "explain": "explain:command",
-    "profile": "profile:command",
+    "explain": "inspecting:explain",
+    "profile": "inspecting:profile",
     "tune": "tune:command",
     "export": "registries:export",
     "deploy": "deploy:command",
     "merge": "registries:merge",
     "validate": "registries:validate",
-    "env": "env:command",
+    "env": "records:env",
     "init": "registries:init",
     "exercise": "exercise:command",
 }
@@ -47,6 +47,7 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
     """
     app = typer.Typer(
         name="fib-rmsnorm",
+        add_completion=False,
         help="A benchmark registry for kernels of norms: judged, timed and stored as FlashInfer Trace records.",
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

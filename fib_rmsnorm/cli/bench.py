@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import (
     L2,
     Atol,
@@ -81,7 +80,6 @@ def command(
             "--against",
             "Also compare all outputs with those of this Solution, or of the one of each Definition that a glob names;"
             " shown by report --against.",
-            completion.solutions,
         ),
     ] = None,
     require_sandbox: Annotated[

@@ -14,8 +14,7 @@ from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.evaluations import fastest_line, folded_result, results_footnotes, results_table
-from fib_rmsnorm.reports.text.console import stderr, stdout
-from fib_rmsnorm.reports.text.folding import Folded
+from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import EvaluationStatus, Trace, Workload
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import (
     BatchSizes,
     DefinitionNames,
@@ -22,7 +22,7 @@ from fib_rmsnorm.cli.options import (
     split_sizes,
 )
 from fib_rmsnorm.cli.printing import note, print_report
-from fib_rmsnorm.cli.reading import Versions, read_traces
+from fib_rmsnorm.cli.reading import read_traces
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,16 +34,8 @@ _LIMIT_S = 120.0
 
 
 def command(
-    old: Annotated[
-        str,
-        typer.Argument(
-            autocompletion=completion.solutions,
-            help="Trace file or folder; with --measure: a Solution or a kernel file.",
-        ),
-    ],
-    new: Annotated[
-        str, typer.Argument(autocompletion=completion.solutions, help="Same kind as OLD; compared against it.")
-    ],
+    old: Annotated[str, typer.Argument(help="Trace file or folder; with --measure: a Solution or a kernel file.")],
+    new: Annotated[str, typer.Argument(help="Same kind as OLD; compared against it.")],
     max_slowdown: Annotated[
         float | None,
         typer.Option(
@@ -81,7 +73,6 @@ def command(
         name_option(
             "--definition",
             "With --measure: Definition of two kernels' files; default: the one that they name, else the main one.",
-            completion.definitions,
         ),
     ] = None,
     batch_sizes: BatchSizes = None,
@@ -112,10 +103,14 @@ def command(
             raise InputError("--entry chooses a kernel's function, which only --measure calls: add --measure")
         if definition:
             raise InputError("--definition says what two kernels' files compute, for --measure; Traces: --definitions")
-        sides = []
-        for side, other in ((old, new), (new, old)):
-            path = _find_traces(side, other)
-            sides.append(read_traces([path], root, definitions, solutions, batch_sizes, versions=Versions.ALL))
+        for side in (old, new):
+            if not Path(side).exists():
+                bench = join(["fib-rmsnorm", "bench", "--output", side])
+                raise InputError(f"no such file or folder: {side}; write it by: {bench}; to time two, add --measure")
+        sides = [
+            read_traces([Path(side)], root, definitions, solutions, batch_sizes, all_versions=True)
+            for side in (old, new)
+        ]
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)
     found = compare(before, after, allowed, in_turn=measure)
@@ -178,24 +173,6 @@ def _measure_in_turn(
                     sides[trace.solution == match.new.name].append(record)
     note("")  # separates the measurements from the verdict
     return sides
-
-
-def _find_traces(side: str, other: str) -> Path:
-    """Return the path of OLD or NEW. Raises InputError that says how to write it, or to compare two Solutions."""
-    from fib_rmsnorm.analysis.loading import load_traces
-    from fib_rmsnorm.registry.selection import bench_command
-
-    path = Path(side)
-    if path.exists():
-        return path
-    if path.suffix not in {".json", ".jsonl"}:
-        raise InputError(
-            f"no such file or folder: {side}; to measure two Solutions now, add --measure; to compare stored results,"
-            " run: fib-rmsnorm report --solutions A,B --baseline A"
-        )
-    records = load_traces([Path(other)], warn=lambda _: None).records if Path(other).exists() else []
-    bench = bench_command({record.definition for record in records}, "--output", side)
-    raise InputError(f"no such file or folder: {side}; to write it, run: {bench}")
 
 
 def _require_judged(

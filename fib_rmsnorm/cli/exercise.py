@@ -33,7 +33,7 @@ def command(
     from fib_rmsnorm.exercises.exercise import set_up
     from fib_rmsnorm.exercises.grading import grade
     from fib_rmsnorm.registry.shipped import shipped_registry
-    from fib_rmsnorm.reports.text.folding import Folded
+    from fib_rmsnorm.reports.text.console import Folded
 
     exercise = find_exercise(number)
     here = Path()

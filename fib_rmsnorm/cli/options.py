@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fib_rmsnorm.cli import completion
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
 
@@ -48,9 +47,9 @@ def _check_kernel_file(value: str) -> str:
     return value
 
 
-def name_option(option: str, help_: str, completer: completion.Completer, metavar: str = "NAME") -> Any:
+def name_option(option: str, help_: str, metavar: str = "NAME") -> Any:
     """An option whose value is a name, or with `NAME,...` several, which must not be empty."""
-    return typer.Option(option, metavar=metavar, callback=refuse_empty, autocompletion=completer, help=help_)
+    return typer.Option(option, metavar=metavar, callback=refuse_empty, help=help_)
 
 
 _NAMES = "Comma-separated names or globs."
@@ -75,34 +74,20 @@ BatchSizes = Annotated[
         help="Comma-separated batch sizes: of the first variable axis.",
     ),
 ]
-Languages = Annotated[
-    str | None,
-    name_option("--languages", "Comma-separated languages; default: all.", completion.languages, "LANG,..."),
-]
-DefinitionNames = Annotated[str | None, name_option("--definitions", _NAMES, completion.definitions, "NAME,...")]
-DefinitionNamesOrMain = Annotated[
-    str | None, name_option("--definitions", _DEFINITION_OR_MAIN, completion.definitions, "NAME,...")
-]
-SolutionNames = Annotated[str | None, name_option("--solutions", _NAMES, completion.solutions, "NAME,...")]
-AuthorNames = Annotated[str | None, typer.Option("--authors", metavar="NAME,...", callback=refuse_empty, help=_NAMES)]
+Languages = Annotated[str | None, name_option("--languages", "Comma-separated languages; default: all.", "LANG,...")]
+DefinitionNames = Annotated[str | None, name_option("--definitions", _NAMES, "NAME,...")]
+DefinitionNamesOrMain = Annotated[str | None, name_option("--definitions", _DEFINITION_OR_MAIN, "NAME,...")]
+SolutionNames = Annotated[str | None, name_option("--solutions", _NAMES, "NAME,...")]
+AuthorNames = Annotated[str | None, name_option("--authors", _NAMES, "NAME,...")]
 KernelDefinition = Annotated[
     str | None,
     name_option(
-        "--definition",
-        "Definition; default: the Solution's own, or the one that the kernel names, else the main one.",
-        completion.definitions,
+        "--definition", "Definition; default: the Solution's own, or the one that the kernel names, else the main one."
     ),
 ]
-ChosenDefinition = Annotated[
-    str | None, name_option("--definition", "Definition; default: the main one.", completion.definitions)
-]
+ChosenDefinition = Annotated[str | None, name_option("--definition", "Definition; default: the main one.")]
 SolutionOrKernel = Annotated[
-    str,
-    typer.Argument(
-        callback=_check_kernel_file,
-        autocompletion=completion.solutions,
-        help="Solution's name, or a kernel's file or source folder.",
-    ),
+    str, typer.Argument(callback=_check_kernel_file, help="Solution's name, or a kernel's file or source folder.")
 ]
 Entry = Annotated[
     str | None,

@@ -34,7 +34,7 @@ def note(text: RenderableType) -> None:
 
 def note_folded(text: str) -> None:
     """The same of a sentence that may be long; on a terminal, its other lines are indented."""
-    from fib_rmsnorm.reports.text.folding import Folded
+    from fib_rmsnorm.reports.text.console import Folded
 
     note(Folded(text, 2))
 
@@ -110,21 +110,21 @@ def write_report(
     chosen: Format,
     output: Path | None,
     parts: Callable[[], Iterable[Part]],
-    rows: list[dict[str, Any]],
-    record: object,
+    rows: Callable[[], list[dict[str, Any]]],
+    **more: object,
 ) -> None:
-    """Write a report, but for HTML, to a file, or print it: as parts, rows of CSV or a record of JSON.
+    """Write a report, but for HTML, to a file, or print it: as parts, or as rows of CSV or JSON.
 
-    A table has the terminal's width.
+    A table has the terminal's width. With `more`, JSON is an object that also has the rows, as `results`.
     """
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.data import csv_text, json_text
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
     if chosen is Format.CSV:
-        write_or_print(csv_text(rows), output)
+        write_or_print(csv_text(rows()), output)
     elif chosen is Format.JSON:
-        write_or_print(json_text(record), output)
+        write_or_print(json_text({**more, "results": rows()} if more else rows()), output)
     elif chosen is Format.TABLE and output is None:
         print_parts(parts(), stdout())
     else:

@@ -34,7 +34,7 @@ class ProgressBar:
     """Counts evaluations or builds on stderr if it is a terminal. A context manager."""
 
     def __init__(self, total: int | None = None, doing: str = "preparing") -> None:
-        self._bar = _Display(
+        self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             _CountColumn(),
@@ -90,13 +90,6 @@ class ProgressBar:
             yield each
             self.advance()
 
-    def show_below(self, table: RenderableType) -> bool:
-        """Show a table below the bar while the bar is there; return whether it is shown."""
-        if not (self.is_shown and stdout().is_terminal):
-            return False
-        self._bar.below = table
-        return True
-
 
 def _take_away() -> None:
     """Clear the bar's line and show the cursor, without the bar's locks: the interrupted code may hold them."""
@@ -130,12 +123,3 @@ class _RemainingColumn(TimeRemainingColumn):
 
     def render(self, task: Task) -> Text:
         return Text() if task.time_remaining is None else Text("ETA ") + super().render(task)
-
-
-class _Display(Progress):
-    below: RenderableType | None = None
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        yield from super().get_renderables()
-        if self.below is not None:
-            yield self.below

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections import Counter
-from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,17 +29,6 @@ Traces = Annotated[
 ]
 
 
-class Versions(Enum):
-    """The versions of a Definition whose Traces are read."""
-
-    REGISTRY = auto()
-    """The registry's alone: something is chosen by them."""
-    ONE = auto()
-    """The registry's, or where no Trace is of it, the newest that was seen: they are shown."""
-    ALL = auto()
-    """They are told apart later."""
-
-
 def read_traces(
     sources: list[Path] | None,
     root: Path | None,
@@ -50,18 +37,18 @@ def read_traces(
     batch_sizes: str | None = None,
     *,
     newest: bool = False,
-    versions: Versions = Versions.REGISTRY,
+    all_versions: bool = False,
 ) -> TraceSet:
     """Load Traces and keep the chosen ones; print a line on stderr for each file that cannot be read completely.
 
     With `newest`, only the newest of each evaluation, which `sections.split` keeps: of many Traces they are few.
-    Of those of other `versions` of their Definition than the registry's, a line on stderr says how many there are;
-    another names Solutions of whose version today none is.
+    Those of other versions of their Definition than the registry's are left out, unless `all_versions` are told apart
+    later; a line on stderr says how many they are, and another names Solutions of whose version today none is.
     Raises InputError if nothing is left, or if a choice matches nothing.
     """
-    chosen = choose_traces(sources, root, definitions, solutions, batch_sizes, versions=versions)
+    chosen = choose_traces(sources, root, definitions, solutions, batch_sizes, all_versions=all_versions)
     found = complete(chosen.read_newest() if newest else chosen.read())
-    return found if versions is Versions.ALL else find_todays(found)
+    return found if all_versions else find_todays(found)
 
 
 def choose_traces(
@@ -71,40 +58,31 @@ def choose_traces(
     solutions: str | None = None,
     batch_sizes: str | None = None,
     *,
-    versions: Versions = Versions.REGISTRY,
+    all_versions: bool = False,
 ) -> DecodedTraces:
     """The same before they are records, which are to be made `complete`."""
     sizes = split_sizes(batch_sizes)
     from fib_rmsnorm.analysis.loading import decode_traces
-    from fib_rmsnorm.registry.layout import find_root
+    from fib_rmsnorm.registry.layout import find_root, list_definitions
+    from fib_rmsnorm.registry.selection import bench_command
+    from fib_rmsnorm.reports.text.units import count
 
     wanted = split_names(definitions) if sources else split_definitions(definitions, find_root(root), solutions)
     named = split_names(solutions)
     decoded = decode_traces(sources or [], root, warn=warn)
     if not decoded.traces:
         where = ", ".join(map(str, sources or decoded.roots))
-        raise InputError(f"no Traces in {where}; create them with: {_command_for(decoded.roots, wanted, named)}")
+        bench = bench_command(wanted or list_definitions(decoded.roots))
+        raise InputError(f"no Traces in {where}; create them with: {bench}")
     if wanted or named or sizes:
         decoded.keep(_choose(decoded, wanted, named, sizes))
-    if versions is not Versions.ALL:
-        _leave_out_outdated(decoded, alone=versions is Versions.ONE)
+    if not all_versions:
+        left_out = decoded.leave_out_outdated()
+        for name, traces in left_out.items():
+            warn(f"{count(traces, 'Trace')} of another version of Definition {name} (left out)")
+        if not decoded.traces:
+            raise InputError(f"no Trace is left; measure again: {bench_command(left_out)}")
     return decoded
-
-
-def _leave_out_outdated(decoded: DecodedTraces, *, alone: bool) -> None:
-    from fib_rmsnorm.registry.selection import bench_command
-    from fib_rmsnorm.reports.text.units import count
-
-    found = decoded.leave_out_outdated(alone=alone)
-    left_out = Counter[str]()
-    for (name, _), traces in found.outdated.items():
-        left_out[name] += traces
-    for name, traces in left_out.items():
-        warn(f"{count(traces, 'Trace')} of another version of Definition {name} (left out)")
-    for name, traces in found.alone.items():
-        warn(f"{count(traces, 'Trace')} of another version of Definition {name} than the registry's")
-    if not decoded.traces:
-        raise InputError(f"no Trace is left; measure again: {bench_command(left_out)}")
 
 
 def complete(found: TraceSet) -> TraceSet:
@@ -120,15 +98,10 @@ def find_todays(found: TraceSet) -> TraceSet:
     """Fill in what the Solutions are today, and say for each device which were measured as something else."""
     from shlex import join
 
-    from fib_rmsnorm.analysis.solution_sources import SolutionFacts
-    from fib_rmsnorm.analysis.versions import find_changed, read_todays
+    from fib_rmsnorm.analysis.versions import find_changed
     from fib_rmsnorm.reports.text.units import count
-    from fib_rmsnorm.schema import digest
 
-    measured = {record.solution for record in found.records}
-    todays = {name: each for name, each in read_todays(found.roots).items() if name in measured}
-    found.digests = {name: digest(each) for name, each in todays.items()}
-    found.solutions |= {name: SolutionFacts.of(each) for name, each in todays.items()}
+    found.read_solutions()
     definitions = sorted({record.definition for record in found.records})
     for hardware, changed in find_changed(found.records, found.digests).items():
         few = len(changed) <= _NAMED
@@ -138,42 +111,13 @@ def find_todays(found: TraceSet) -> TraceSet:
     return found
 
 
-def _command_for(roots: list[Path], definitions: tuple[str, ...], solutions: tuple[str, ...]) -> str:
-    """The `bench` that makes the Traces asked for. Raises InputError for a name that it would refuse."""
-    from shlex import join
-
-    from fib_rmsnorm.registry.layout import list_definitions, list_solutions
-    from fib_rmsnorm.registry.selection import bench_command, choose
-
-    known = list_definitions(roots)
-    if known:  # not so for files of Traces outside a registry
-        served = choose("Definition", known, str, definitions)
-        choose("Solution", list_solutions(roots, served), str, solutions)
-    if not solutions:
-        return bench_command(definitions or known)
-    chosen = ["--definitions", ",".join(definitions)] if definitions else []
-    return join(["fib-rmsnorm", "bench", *chosen, "--solutions", ",".join(solutions)])
-
-
 def _choose(
     decoded: DecodedTraces, definitions: tuple[str, ...], solutions: tuple[str, ...], sizes: tuple[int, ...]
 ) -> list[TraceFacts]:
-    """The kinds of Traces that are asked for. Raises InputError for a choice that matches nothing.
-
-    A name that is right and has no Traces is an error of its own: to list those that have some would hide that.
-    """
-    from fib_rmsnorm.registry.layout import list_definitions, list_solutions
+    """The kinds of Traces that are asked for. Raises InputError for a choice that matches nothing."""
     from fib_rmsnorm.registry.selection import choose
 
     kinds = decoded.facts()
-    for name in definitions:
-        if name in list_definitions(decoded.roots) and all(kind.definition != name for kind in kinds):
-            command = _command_for(decoded.roots, (name,), solutions)
-            raise InputError(f"no Traces of Definition {name!r}; create them with: {command}")
-    for name in solutions:
-        if name in list_solutions(decoded.roots) and all(kind.solution != name for kind in kinds):
-            command = _command_for(decoded.roots, definitions, (name,))
-            raise InputError(f"no Traces of Solution {name!r}; create them with: {command}")
     kinds = choose("Definition with Traces", kinds, lambda kind: kind.definition, definitions)
     kinds = choose("Solution with Traces", kinds, lambda kind: kind.solution, solutions)
     return _choose_batches(kinds, decoded.roots, sizes) if sizes else kinds

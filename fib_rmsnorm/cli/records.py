@@ -1,13 +1,13 @@
-"""`fib-rmsnorm list` and `show`: what a registry holds, and one record in full."""
+"""`fib-rmsnorm list`, `show` and `env`: what a registry and this machine hold, and one record in full."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import AuthorNames, DefinitionNames, Json, Languages, Root, SolutionNames, there
 from fib_rmsnorm.cli.printing import note, note_folded, print_json, say
 from fib_rmsnorm.cli.reading import read_catalogue
@@ -90,7 +90,6 @@ def show(
     name: Annotated[
         str,
         typer.Argument(
-            autocompletion=completion.records,
             help="Name of a Definition or Solution, start of a Workload's uuid, or a Trace: SOLUTION@batch=8 (the"
             " newest) or an id from `fib-rmsnorm list traces --each`.",
         ),
@@ -119,11 +118,22 @@ def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> It
     from fib_rmsnorm.machine.devices import all_devices
     from fib_rmsnorm.reports.records.record import describe_definition, describe_solution, describe_workload
     from fib_rmsnorm.reports.records.trace import describe_trace
-    from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.schema import Definition, Solution
 
     if isinstance(record, Definition):
-        return describe_definition(record, catalogue, stdout())
+        return describe_definition(record, catalogue)
     if isinstance(record, Solution):
-        return describe_solution(record, catalogue, find_readiness(record, all_devices()), stdout())
+        return describe_solution(record, catalogue, find_readiness(record, all_devices()))
     return describe_trace(record, catalogue) if record.evaluation else describe_workload(record, catalogue)
+
+
+def env(json: Json = False) -> None:
+    """Show devices, tools and versions. Says what each language can do here and what to install."""
+    from fib_rmsnorm.evaluation.machine_report import report_machine
+    from fib_rmsnorm.reports.machine import describe_machine
+
+    machine = report_machine()
+    if json:
+        print_json(asdict(machine))
+    else:
+        say(*describe_machine(machine))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -46,8 +45,8 @@ def export(
 ) -> None:
     """Export a dataset that flashinfer-bench loads. It holds every kind of record, but no sources."""
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.export import export as write
-    from fib_rmsnorm.registry.export import find_blobs
+    from fib_rmsnorm.registry.exchange import export as write
+    from fib_rmsnorm.registry.exchange import find_blobs
     from fib_rmsnorm.reports.exchange import count_records, counts_text
 
     registry = Registry.find(root)
@@ -64,13 +63,6 @@ def export(
         say(f"Exported to {folder}: {counts_text(counts)}")
 
 
-class Kept(str, Enum):
-    """Which of two conflicting records is kept."""
-
-    OURS = "ours"
-    THEIRS = "theirs"
-
-
 def merge(
     folders: Annotated[
         list[Path],
@@ -80,31 +72,22 @@ def merge(
             " (.json or .jsonl, as fib-rmsnorm bench --output writes them).",
         ),
     ],
-    into: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the result to this empty or new folder; default: add to A."),
-    ] = None,
-    keep: Annotated[
-        Kept | None,
-        typer.Option(help="Which record to keep on a conflict: A's, or the later one (needs --into)."),
-    ] = None,
     json: Json = False,
 ) -> int:
-    """Merge registries and files of Traces. On a conflict that --keep does not resolve, write nothing and exit with 1.
+    """Merge registries and files of Traces into A. On a conflict, write nothing and exit with 1.
 
     Traces of a file must refer to Definitions, Workloads and Solutions that the registries hold.
     """
     if len(folders) < 2:
         raise InputError("merge needs a registry, and a registry or a file of Traces to merge into it")
-    if keep is Kept.THEIRS and into is None:
-        raise InputError("--keep theirs would replace records of A: name a new folder with --into")
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar(doing="merging"):
         from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.registry.exchange import Merger
         from fib_rmsnorm.registry.files.locking import locked
-        from fib_rmsnorm.registry.merge import Merger
-        from fib_rmsnorm.reports.exchange import conflict_line, merge_line, merge_record
+        from fib_rmsnorm.reports.exchange import conflict_line, merge_line
+        from fib_rmsnorm.reports.text.data import pick
 
         first, *others = folders
         ours = Registry.find(first)
@@ -112,22 +95,19 @@ def merge(
             if not other.exists():  # may be meant as a file: no advice to create a registry there
                 raise InputError(f"no such file or folder: {other}")
         registries = [Registry.find(folder) for folder in others if not folder.is_file()]
-        with locked(
-            reading=[each.root for each in ([ours, *registries] if into else registries)],
-            writing=[] if into else [ours.root],
-        ):
-            merger = Merger(ours, keep.value if keep else None)
+        with locked(reading=[each.root for each in registries], writing=[ours.root]):
+            merger = Merger(ours)
             for registry in registries:
                 merger.add(registry)
-            merger.add_files(each for each in others if each.is_file())  # last: their Traces may be of any registry
-            is_resolved = keep is not None or not merger.conflicts
-            if is_resolved:
-                merger.write(into)
+            for file in filter(Path.is_file, others):  # last: their Traces may be of any registry
+                merger.add_file(file)
+            if not merger.conflicts:
+                merger.write()
     if json:
-        print_json(merge_record(merger, into, written=is_resolved))
+        print_json({"into": ours.root, "written": not merger.conflicts, **pick(merger, "added", "same", "conflicts")})
     else:
-        say(*map(conflict_line, merger.conflicts), merge_line(merger, folders, into))
-    return 0 if is_resolved else 1
+        say(*map(conflict_line, merger.conflicts), merge_line(merger))
+    return 1 if merger.conflicts else 0
 
 
 def validate(

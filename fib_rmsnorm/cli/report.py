@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import (
     BatchSizes,
     DefinitionNamesOrMain,
@@ -19,7 +19,7 @@ from fib_rmsnorm.cli.options import (
     parse_folder,
 )
 from fib_rmsnorm.cli.printing import Format, choose_format, note, write_or_print, write_report
-from fib_rmsnorm.cli.reading import Traces, Versions, read_traces
+from fib_rmsnorm.cli.reading import Traces, read_traces
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.reports.legend import LEGEND
 
@@ -43,16 +43,13 @@ def command(
     ] = None,
     baseline: Annotated[
         str | None,
-        name_option(
-            "--baseline", "Solution to compare with; default: the Python baseline.", completion.solutions, "SOLUTION"
-        ),
+        name_option("--baseline", "Solution to compare with; default: the Python baseline.", "SOLUTION"),
     ] = None,
     against: Annotated[
         str | None,
         name_option(
             "--against",
             "Report instead how outputs differ from this Solution's (or a glob's), as bench --against recorded.",
-            completion.solutions,
         ),
     ] = None,
     summary: Annotated[
@@ -77,9 +74,7 @@ def command(
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
 
-    found = read_traces(
-        traces, root, definitions, solutions, batch_sizes, newest=against is None, versions=Versions.ONE
-    )
+    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=against is None)
     if against is not None:
         _report_differences(found, against, chosen, output)
         return
@@ -104,23 +99,18 @@ EPILOG = "\n\n".join(["Words and columns:", *(f"{word}: {meaning}" for word, mea
 
 
 def _report_results(results: list[SectionResults], superseded: int, chosen: Format, output: Path | None) -> None:
-    from fib_rmsnorm.analysis.side_by_side import find_side_by_side
     from fib_rmsnorm.reports.results import describe_results, result_rows
-    from fib_rmsnorm.reports.side_by_side import describe_side_by_side, side_by_side_records
 
-    devices, rows = find_side_by_side(results), result_rows(results)
-    record = {"superseded": superseded, "results": rows, "side_by_side": side_by_side_records(devices)}
-    beside = [part for each in devices for part in describe_side_by_side(each)]
-    write_report(chosen, output, lambda: [*beside, *describe_results(results, superseded)], rows, record)
+    parts = partial(describe_results, results, superseded)
+    write_report(chosen, output, parts, partial(result_rows, results), superseded=superseded)
 
 
 def _report_summary(results: list[SectionResults], chosen: Format, output: Path | None) -> None:
-    from fib_rmsnorm.analysis.summary import summarize
+    from fib_rmsnorm.analysis.ranking import summarize
     from fib_rmsnorm.reports.ranking import describe_summaries, summary_records
 
     summaries = summarize(results)
-    records = summary_records(summaries)
-    write_report(chosen, output, lambda: describe_summaries(summaries), records, records)
+    write_report(chosen, output, partial(describe_summaries, summaries), partial(summary_records, summaries))
 
 
 def _report_differences(found: TraceSet, against: str, chosen: Format, output: Path | None) -> None:
@@ -128,19 +118,22 @@ def _report_differences(found: TraceSet, against: str, chosen: Format, output: P
     from fib_rmsnorm.analysis.traffic import read_definitions
     from fib_rmsnorm.reports.differences import describe_differences, describe_failures, difference_records
 
-    differences = find_output_differences(found.records, against, found.solutions)
+    differences = find_output_differences(found.records, against)
     failed = describe_failures(find_failures(found.records, differences))
     definitions = read_definitions({each.record.definition for each in differences}, found.roots)
-    records = difference_records(differences, definitions)
-    parts = [*describe_differences(differences, definitions), *failed]
-    write_report(chosen, output, lambda: parts, records, records)
+    write_report(
+        chosen,
+        output,
+        lambda: [*describe_differences(differences, definitions), *failed],
+        partial(difference_records, differences, definitions),
+    )
     if chosen in (Format.CSV, Format.JSON):
         for line in failed:
             note(line)
 
 
 def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:
-    from fib_rmsnorm.analysis.findings import analyze
+    from fib_rmsnorm.analysis.roofline import analyze
     from fib_rmsnorm.analysis.traffic import read_definitions
     from fib_rmsnorm.reports.charts import make_charts
     from fib_rmsnorm.reports.page import PageSection

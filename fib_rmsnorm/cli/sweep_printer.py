@@ -1,4 +1,4 @@
-"""Print a sweep while it runs: a live table on a terminal, else one line per result, and notes of what it is doing."""
+"""Print a sweep while it runs: one line per result, and notes of what it is doing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.reports.live.sweep import SweepResults, figures_table, trial_line
-from fib_rmsnorm.reports.text.console import stderr, stdout
-from fib_rmsnorm.reports.text.folding import Folded
+from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.tuning.figures import collect_figures
 from fib_rmsnorm.tuning.sweep import SweepEvent, SweepOptions, TrialsStarted
@@ -64,8 +63,8 @@ class SweepPrinter:
             self._tell(f"{self._tried} of {self._expected} tried")
             if self._as_json:
                 self._bar.print(stdout(), event.trace.model_dump_json())
-            elif not self._bar.show_below(self.results.table()):
-                say(Folded(trial_line(event.trace), 2))
+            else:
+                self._bar.print(stdout(), Folded(trial_line(event.trace), 2))
 
     def _note(self, text: str) -> None:
         """Tell what begins."""

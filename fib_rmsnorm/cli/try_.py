@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -22,12 +22,15 @@ from fib_rmsnorm.cli.options import (
     make_settings,
     split_sizes,
 )
-from fib_rmsnorm.cli.printing import say
+from fib_rmsnorm.cli.printing import note, say
 from fib_rmsnorm.cli.program import importing
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 
 if TYPE_CHECKING:
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.sessions.session import Session
     from fib_rmsnorm.sessions.session_protocol import KernelFile
+    from fib_rmsnorm.sessions.version import Version
 
 _TIMEOUT_S = 60.0
 
@@ -97,7 +100,7 @@ def command(
                 raise InputError(f"--served: {by}; leave out {option}")
         return _try_served(_kernel_file(kernel, definition, entry, flags), socket, timed=not check, as_json=json)
     if sanitize:
-        from fib_rmsnorm.cli.sanitizing import sanitize_kernel
+        from fib_rmsnorm.cli.inspecting import sanitize_kernel
 
         if check or watch:
             raise InputError("--sanitize judges nothing: leave out --check and --watch")
@@ -128,7 +131,6 @@ def command(
 
             settings = make_settings(rtol=rtol, atol=atol)
             if watch:
-                from fib_rmsnorm.cli.watch_printer import watch_kernel
                 from fib_rmsnorm.sessions.session import Session
 
                 bar.stop()
@@ -142,7 +144,7 @@ def command(
                     fork_server=fork_server,
                 )
                 file = _kernel_file(kernel, definition, entry, flags)
-                watch_kernel(session, registry, file, timed=not check, as_json=json)
+                _watch(session, registry, file, timed=not check, as_json=json)
             trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check, file=kernel)
             printer = TryPrinter(trial, bar, is_timed=not check, as_json=json)
             config = RunConfig(settings, timeout, registry.root)
@@ -158,12 +160,34 @@ def _kernel_file(kernel: Path, definition: str | None, entry: str | None, flags:
     return KernelFile(file=kernel, definition=definition, entry=entry, flags=tuple(flags.split()))
 
 
+def _watch(session: Session, registry: Registry, kernel: KernelFile, *, timed: bool, as_json: bool) -> NoReturn:
+    """Print what a session finds of each version, until Ctrl-C, and close it."""
+    from fib_rmsnorm.reports.text.console import echo
+    from fib_rmsnorm.sessions.watching import Watch
+
+    note(f"watching {kernel.file} on {session.definition.name}, {session.device.hardware}; Ctrl-C ends")
+    with session, closing(Watch(session, registry, kernel).versions(timed=timed)) as versions:
+        for version in filter(None, versions):
+            if not version.done:
+                note(f"#{version.number}: right after {version.verdict_s:.1f} s; timing")
+            elif as_json:
+                echo(version.model_dump_json())
+            else:
+                _say_version(version)
+    raise AssertionError("a watch ends by an exception alone")
+
+
+def _say_version(version: Version) -> None:
+    from fib_rmsnorm.reports.live.versions import version_details, version_line
+    from fib_rmsnorm.reports.text.console import Folded
+
+    say(*(Folded(line, 4) for line in (version_line(version), *version_details(version))))
+
+
 def _try_served(kernel: KernelFile, socket: Path | None, *, timed: bool, as_json: bool) -> int:
     """Have a running `serve` evaluate a kernel; print the verdict, then the times, and return the exit code."""
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.reports.live.versions import version_details, version_line
     from fib_rmsnorm.reports.text.console import echo, stderr
-    from fib_rmsnorm.reports.text.folding import Folded
     from fib_rmsnorm.sessions.session_protocol import Client
 
     with Client(socket) as client, ProgressBar(doing="judging") as bar:
@@ -180,8 +204,5 @@ def _try_served(kernel: KernelFile, socket: Path | None, *, timed: bool, as_json
     if as_json:
         echo(version.model_dump_json())
     else:
-        details = version_details(version)
-        say(*(Folded(line, 4) for line in (version_line(version), *details)))
-        if details:
-            say(f"{version.kernel} {version.status} as {version.definition}")
+        _say_version(version)
     return 0 if version.passed else 1

@@ -11,8 +11,7 @@ from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.evaluations import first_line, folded_result
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_prints, describe_speed
-from fib_rmsnorm.reports.text.console import stderr, stdout
-from fib_rmsnorm.reports.text.folding import Folded
+from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import Check, Trace, list_cases
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli import completion
 from fib_rmsnorm.cli.options import (
     BatchSizes,
     DefinitionNames,
@@ -33,11 +32,7 @@ if TYPE_CHECKING:
 
 def command(
     solution: Annotated[
-        str,
-        typer.Argument(
-            autocompletion=completion.solutions,
-            help="Solution's name or source folder; its solution.toml needs a [tune].",
-        ),
+        str, typer.Argument(help="Solution's name or source folder; its solution.toml needs a [tune].")
     ],
     definitions: DefinitionNames = None,
     batch_sizes: BatchSizes = None,

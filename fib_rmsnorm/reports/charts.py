@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.results import Result, WorkloadResults
+from fib_rmsnorm.analysis.roofline import SectionFindings
 
 _WIDE = 20
 """Shares that differ by more than this factor need a logarithmic axis."""

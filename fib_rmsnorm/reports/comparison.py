@@ -9,7 +9,7 @@ from typing import Any
 
 from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison, Verdict, latencies
 from fib_rmsnorm.analysis.comparing.difference import session_deviation
-from fib_rmsnorm.analysis.estimate import RunLatency
+from fib_rmsnorm.analysis.trace_record import RunLatency
 from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes, format_latency

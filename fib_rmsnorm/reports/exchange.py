@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from shlex import join
-from typing import Any
+from collections.abc import Mapping
 
 from rich.text import Text
 
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.merge import Conflict, Merger
+from fib_rmsnorm.registry.exchange import Conflict, Merger
 from fib_rmsnorm.registry.validation import Finding, Validation
 from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.units import count
@@ -46,33 +43,14 @@ def conflict_line(conflict: Conflict) -> Text:
     )
 
 
-def merge_line(merger: Merger, folders: Sequence[Path], into: Path | None) -> Text:
-    """The outcome in one line; of a conflict, with the commands that resolve it."""
-    if merger.conflicts and merger.keep is None:
-        merge = ["fib-rmsnorm", "merge", *map(str, folders), *(["--into", str(into)] if into else [])]
-        ours = join([*merge, "--keep", "ours"])
-        theirs = join([*merge, "--keep", "theirs", *([] if into else ["--into", "merged"])])
-        return Text(
-            f"{count(len(merger.conflicts), 'conflict')}, nothing written; choose a side: {ours} or, into a new folder,"
-            f" {theirs}"
-        )
+def merge_line(merger: Merger) -> Text:
+    """The outcome in one line."""
+    if merger.conflicts:
+        return Text(f"{count(len(merger.conflicts), 'conflict')}, nothing written; rename or remove one of the two")
     added = {kind: number for kind in _NOUNS if (number := merger.added[kind])}
     same = {kind: number for kind in _NOUNS if (number := merger.same[kind])}
-    told = counts_text(added) or "nothing"
     already = f"; already there: {counts_text(same)}" if same else ""
-    kept = f"; kept {merger.keep} of {count(len(merger.conflicts), 'conflict')}" if merger.conflicts else ""
-    where = f"Wrote to {into} all records of {merger.ours.root}, and" if into else f"Added to {merger.ours.root}:"
-    return Text(f"{where} {told}{already}{kept}")
-
-
-def merge_record(merger: Merger, into: Path | None, *, written: bool) -> dict[str, Any]:
-    """The same for JSON."""
-    return {
-        "into": into or merger.ours.root,
-        "written": written,
-        "kept": merger.keep,
-        **pick(merger, "added", "same", "conflicts"),
-    }
+    return Text(f"Added to {merger.ours.root}: {counts_text(added) or 'nothing'}{already}")
 
 
 def finding_line(finding: Finding) -> Text:

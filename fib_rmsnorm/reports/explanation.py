@@ -22,25 +22,6 @@ from fib_rmsnorm.reports.records.record import heading
 from fib_rmsnorm.reports.text.document import Grid, plain_table
 from fib_rmsnorm.reports.text.units import assignments, count, format_percent
 
-# Kinds of instructions in the order in which a row passes through them.
-_ORDER = (
-    "global loads",
-    "global stores",
-    "asynchronous copies",
-    "shared loads",
-    "shared stores",
-    "spill loads",
-    "spill stores",
-    "atomics",
-    "fused multiply-adds",
-    "other floating point",
-    "conversions",
-    "special functions",
-    "shuffles",
-    "barriers",
-    "branches",
-)
-
 _LAUNCH_COLUMNS = ("axes", ">#", ">grid", ">block", ">occupancy", ">blocks/SM", "limited by", ">waves")
 TRAFFIC_COLUMNS = (">load requests/row", ">load sectors/row", ">store sectors/row")
 _KERNEL_COLUMNS = (
@@ -127,11 +108,10 @@ def _instructions_table(kernels: Mapping[int, Kernel]) -> Table:
     """Kinds of instructions by kernel."""
     codes = {number: kernel.code.instructions for number, kernel in kernels.items() if kernel.code}
     kinds = dict.fromkeys(kind for instructions in codes.values() for kind in instructions)
-    ordered = [kind for kind in _ORDER if kind in kinds] + [kind for kind in kinds if kind not in _ORDER]
     return plain_table(
         ("kind", *(f">#{number}" for number in codes)),
         [
-            *((kind, *(str(instructions.get(kind, 0)) for instructions in codes.values())) for kind in ordered),
+            *((kind, *(str(instructions.get(kind, 0)) for instructions in codes.values())) for kind in kinds),
             ("all", *(str(sum(instructions.values())) for instructions in codes.values())),
         ],
     )

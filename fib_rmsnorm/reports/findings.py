@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fib_rmsnorm.analysis.estimate import Estimate
-from fib_rmsnorm.analysis.findings import SectionFindings
-from fib_rmsnorm.analysis.roofline import Roofline, WorkloadRoof
+from fib_rmsnorm.analysis.roofline import Roofline, SectionFindings, WorkloadRoof
 from fib_rmsnorm.analysis.scaling import Fit
 from fib_rmsnorm.machine.gpu_models import GpuModel
 from fib_rmsnorm.reports.ranking import contest_record, describe_left_out
@@ -16,11 +15,6 @@ from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_co
 from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
-
-# As fast a share of a copy as only the memory's speed explains.
-_BOUND_BY_MEMORY = 80
-# A share of the bytes that is worth a word when the memory was spared it.
-_MUCH_LEFT_IN_L2 = 0.1
 
 
 def describe_findings(sections: Sequence[SectionFindings]) -> Iterator[Part]:
@@ -72,7 +66,6 @@ def _describe_bounds(roofline: Roofline) -> Iterator[Part]:
     peak, device, ridge = roofline.peak, roofline.device, roofline.ridge
     if peak is None:
         yield "The peak is unknown: neither the Traces nor the datasheet table give this device's bandwidth."
-        yield from _describe_by_copy(roofline)
         return
     if ridge is None or device is None:
         yield (
@@ -93,16 +86,6 @@ def _describe_bounds(roofline: Roofline) -> Iterator[Part]:
         " the peak rate. A Workload bound by launch is too small to use the memory: its latency is that of a launch"
         " and of one row."
     )
-
-
-def _describe_by_copy(roofline: Roofline) -> Iterator[Part]:
-    """Without a peak, the copy of the same bytes tells whether memory is what the fastest wait for."""
-    percents = [(each.title, each.best.record.percent_of_copy) for each in roofline.workloads if each.best]
-    for title, percent in [(title, percent) for title, percent in percents if percent][-1:]:
-        is_bound = percent >= _BOUND_BY_MEMORY
-        verdict = "it is memory-bound" if is_bound else "something other than the memory bounds it as well"
-        copy = f"{format_percent(percent)} of a copy of the same bytes"
-        yield f"At {title} the fastest Solution runs at {copy}: {verdict}."
 
 
 def _ridge_text(roofline: Roofline, device: GpuModel, ridge: float) -> str:
@@ -147,12 +130,6 @@ def _describe_peak(roofline: Roofline) -> Iterator[Part]:
             " not bound it, and the launch takes most of the time. There, the copy of the same bytes is the measure:"
             " same launch, same cache."
         )
-    if any(map(_leaves_much_in_l2, roofline.workloads)):
-        yield (
-            "% of peak is too high by what is still in L2 when the kernel ends: of what was written,"
-            f" {format_bytes(device.l2_bytes)} at most. So it may be over 100%, and here too the copy, which leaves as"
-            " much behind, is the measure."
-        )
 
 
 def _peak_row(roof: WorkloadRoof) -> Sequence[str]:
@@ -170,11 +147,6 @@ def _peak_row(roof: WorkloadRoof) -> Sequence[str]:
     )
 
 
-def _leaves_much_in_l2(roof: WorkloadRoof) -> bool:
-    """Whether that is why % of peak says little: not where it says nothing anyway."""
-    return bool(roof.left_in_l2 and roof.left_in_l2 >= _MUCH_LEFT_IN_L2 and not roof.fits_l2 and roof.bound != "launch")
-
-
 def _meaning(roof: WorkloadRoof) -> str:
     if roof.memory_ms is None:
         return ""
@@ -182,8 +154,8 @@ def _meaning(roof: WorkloadRoof) -> str:
         return "nothing: fits in L2"
     if roof.bound == "launch":
         return "nothing: bound by launch"
-    if _leaves_much_in_l2(roof):
-        return f"too high: up to {format_percent(100 * (roof.left_in_l2 or 0.0))} of the bytes stay in L2"
+    if roof.best and (roof.best.percent_of_peak or 0.0) > 100:
+        return "too high: L2 kept a part of the bytes"
     return "how near the limit"
 
 
@@ -263,7 +235,7 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
 def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
     return {
         **workload.results.identity,
-        **pick(workload, "flops", "bytes_moved", "memory_ms", "compute_ms", "fits_l2", "left_in_l2"),
+        **pick(workload, "flops", "bytes_moved", "memory_ms", "compute_ms", "fits_l2"),
         "flops_per_byte": workload.intensity,
         "launch_ms": workload.floor_ms,
         "bound_by": workload.bound,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,10 +13,7 @@ from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes
 
-_MARKS = "* marks new sources. In the bars, x failed, ? was not timed, and - was measured under other conditions."
-_BARS = "▁▂▃▄▅▆▇█"
-_LEAST_RANGE = math.log(1.25)
-"""The bars span at least this ratio, so that they do not make a mountain of noise."""
+_MARKS = "* marks new sources."
 _SOURCES = 6
 
 
@@ -30,7 +26,7 @@ def describe_histories(found: Histories) -> Iterator[Part]:
             yield Grid(
                 ("evaluated", "sources", ">latency", "timer", ">change", ">interval", "verdict"),
                 [_row(run) for run in workload.runs],
-                title=f"{workload.title}  {_bars(workload)}",
+                title=workload.title,
             )
         for workload in each.workloads:
             for run in workload.runs:
@@ -57,12 +53,6 @@ def _changes(each: SolutionHistory) -> Iterator[Part]:
     for workload, run in changes:
         sources = "new sources" if run.is_new_content else "the same sources"
         yield Doubt(f"{_name(workload, run)}: {run.verdict}{_by_how_much(run.change)}, {sources}")
-    for workload in each.workloads:
-        if workload.overall and workload.overall.verdict in ("faster", "slower"):
-            yield Doubt(
-                f"{workload.title}, from the first run to the last: {workload.overall.verdict}"
-                f"{_by_how_much(workload.overall)}"
-            )
 
 
 def _name(workload: WorkloadHistory, run: Run) -> str:
@@ -93,26 +83,6 @@ def _row(run: Run) -> Sequence[str]:
     )
 
 
-def _bars(workload: WorkloadHistory) -> str:
-    """A bar for each run that can be compared with the newest, by the logarithm of its latency: `▁▁▇▁`."""
-    timed = [run for run in workload.runs if run.record.is_native]
-    conditions = timed[-1].conditions if timed else ()
-    logs = [math.log(run.record.latency_ms or 1.0) for run in timed if run.conditions == conditions]
-    low = min(logs, default=0.0)
-    span = max(max(logs, default=0.0) - low, _LEAST_RANGE)
-
-    def bar(run: Run) -> str:
-        if not run.record.passed:
-            return "x"
-        if not run.record.latency_ms:
-            return "?"
-        if run.conditions != conditions:
-            return "-"
-        return _BARS[round((math.log(run.record.latency_ms) - low) / span * (len(_BARS) - 1))]
-
-    return "".join(map(bar, workload.runs))
-
-
 def histories_record(found: Histories) -> dict[str, Any]:
     """The same in numbers."""
     return {
@@ -125,7 +95,6 @@ def histories_record(found: Histories) -> dict[str, Any]:
                 "workloads": [
                     {
                         **pick(line.runs[0].record, "workload", "axes", "scalars"),
-                        "overall": _change_record(line.overall),
                         "runs": [_run_record(run) for run in line.runs],
                     }
                     for line in each.workloads

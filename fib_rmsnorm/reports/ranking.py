@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.analysis.ranking import Contest, Ranking
-from fib_rmsnorm.analysis.summary import Match, Summary
+from fib_rmsnorm.analysis.ranking import Contest, Match, Ranking, Summary
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER

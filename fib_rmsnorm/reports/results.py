@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fib_rmsnorm.analysis.estimate import Estimate, RunLatency, recorded
+from fib_rmsnorm.analysis.estimate import Estimate, recorded
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.trace_record import RunLatency, TraceRecord
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER

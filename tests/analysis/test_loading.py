@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gc
 import json
-import math
 import random
 import shutil
 import warnings
@@ -63,7 +62,7 @@ def test_a_record_is_flat_and_has_what_the_trace_says(tmp_path):
     row = record.as_row()
     assert (row["batch"], row["eps"], row["copy_ms"], row["during_mhz"]) == (8, 1e-6, 0.0014, 1980.0)
     assert (row["latency_ms"], row["num_trials"], row["noisy"]) == (0.002, 4, ["doubt"])
-    assert not any(isinstance(value, dict) for name, value in row.items() if name != "libs")
+    assert not any(isinstance(value, dict) for value in row.values())
     assert record.is_native
 
 
@@ -137,22 +136,7 @@ def test_a_wrong_type_names_the_field(tmp_path):
     assert "Expected `int | null`, got `str` - at `$.evaluation.performance.samples`" in told
 
 
-@pytest.mark.parametrize("infinity", [float("inf"), "Infinity"], ids=["as Python", "as pydantic"])
-def test_an_error_may_be_infinite_however_it_is_written(tmp_path, infinity):
-    wrong = upstream_trace()
-    wrong["evaluation"]["correctness"]["max_absolute_error"] = infinity
-    (record,) = load(write(tmp_path / "t.jsonl", lines(wrong)))
-    assert record.max_absolute_error == float("inf") and record.latency_ms == 0.023
-
-
-def test_an_error_may_be_no_number(tmp_path):
-    wrong = upstream_trace()
-    wrong["evaluation"]["correctness"] |= {"max_absolute_error": float("nan"), "max_relative_error": "NaN"}
-    (record,) = load(write(tmp_path / "t.jsonl", lines(wrong)))
-    assert math.isnan(record.max_absolute_error) and math.isnan(record.max_relative_error)
-
-
-def test_a_latency_that_is_infinite_is_unknown(tmp_path):
+def test_what_is_infinite_is_unknown(tmp_path):
     odd = trace(host_overhead_us=float("inf"))
     (record,) = load(write(tmp_path / "t.jsonl", lines(odd)))
     assert record.host_overhead_us is None and record.latency_ms == 0.002

@@ -45,14 +45,6 @@ def test_what_takes_longest_bounds(definition):
     assert [each.memory_ms for each in found.workloads] == pytest.approx([each / 4814.304e6 for each in moved])
 
 
-def test_of_what_is_written_l2_holds_as_much_as_it_can(definition):
-    found = roofline(definition, *(trace(batch=batch, latency_ms=0.3) for batch in (4096, 65536)))
-    written, moved = 65536 * 4096 * 2, 65536 * 4096 * 4 + 4096 * 2
-    assert [each.left_in_l2 for each in found.workloads] == [pytest.approx(0.5, abs=1e-3), (60 << 20) / moved]
-    assert written > 60 << 20
-    assert roofline(None, trace()).workloads[0].left_in_l2 is None
-
-
 def test_an_unknown_device_has_no_roof(definition):
     bare = trace(hardware="Some CPU", clock=None)
     bare["evaluation"]["performance"]["ceiling"] = None

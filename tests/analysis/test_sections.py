@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import cluster, split
-from fib_rmsnorm.analysis.solution_sources import SolutionFacts, SourceText, SpecFacts
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
 from support.trace_json import records, trace, upstream_trace
 
 
@@ -114,14 +114,18 @@ def test_the_baseline_is_the_plainest_in_python():
     traces = records(trace("long"), trace("short"), trace("library"), trace("mine"))
     for record, author in zip(traces, ("baseline", "baseline", "baseline", "ann"), strict=True):
         record.author, record.language = author, "python"
-    everywhere = SpecFacts(target_hardware=("cpu", "cuda"))
-    facts = {
-        "long": SolutionFacts("long", spec=everywhere, sources=(SourceText("k.py", "x" * 9),)),
-        "short": SolutionFacts("short", spec=everywhere, sources=(SourceText("k.py", "x" * 5),)),
-        "library": SolutionFacts("library", spec=SpecFacts(target_hardware=("cuda",))),
-        "mine": SolutionFacts("mine", spec=everywhere),
+    sources = {"long": ("x" * 9, ["cpu", "cuda"]), "short": ("x" * 5, ["cpu"]), "library": ("x", ["cuda"])}
+    solutions = {
+        name: Solution(
+            name=name,
+            definition="rmsnorm_d4096",
+            author="baseline",
+            spec=BuildSpec(language="python", target_hardware=hardware, entry_point="k.py::run"),
+            sources=[SourceFile(path="k.py", content=content)],
+        )
+        for name, (content, hardware) in sources.items()
     }
-    assert find_results(split(traces), facts)[0].baseline == "short"
+    assert find_results(split(traces), solutions)[0].baseline == "short"
 
 
 def test_an_unknown_baseline_names_those_there():

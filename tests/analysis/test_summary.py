@@ -7,9 +7,9 @@ import json
 import pytest
 
 from fib_rmsnorm.analysis.loading import load
+from fib_rmsnorm.analysis.ranking import summarize
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import split
-from fib_rmsnorm.analysis.summary import summarize
 from support.paths import PUBLISHED
 from support.trace_json import records, trace
 

@@ -1,10 +1,12 @@
-"""`bench` interrupted and killed: it ends at once, leaves nobody behind and loses nothing that was printed."""
+"""`bench` interrupted, killed and resumed: it ends at once, leaves nobody behind and loses nothing that was printed."""
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -118,3 +120,61 @@ def test_sigkill_loses_nothing_that_was_printed(registry, fib, tmp_path):
     found = fib("bench", "--root", registry.root, *QUICK_OPTIONS, "--resume", "--output", output)
     assert found.code == 0, found.err
     assert keys(registry.traces()) == keys(read_output(output)) == [("first_v1", 1), ("first_v1", 8)]
+
+
+@pytest.fixture
+def bench(fib, registry):
+    return partial(fib, "bench", "--root", registry.root)
+
+
+def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, tmp_path):
+    add_kernel(registry, "right_v1")
+    folder = registry.layout.solutions / "tester/norm/rmsnorm_d128/unsteady_v1"
+    flag = tmp_path / "flag"
+    unsteady = RIGHT.replace(
+        "    x_fp32 = x.float()\n", f"    __import__('os').stat({str(flag)!r})\n    x_fp32 = x.float()\n"
+    )
+    add_kernel(registry, "unsteady_v1", unsteady)
+    options = (*QUICK_OPTIONS, "--batch-sizes", "8")
+    assert bench(*options).code == 1
+    assert len(registry.traces()) == 2
+
+    flag.touch()
+    found = bench(*options, "--resume", "--output", tmp_path / "traces.json")
+    assert found.code == 0, found.err
+    assert "2 passed, 0 failed (1 resumed from earlier runs)" in found.err
+    assert len(read_output(tmp_path / "traces.json")) == 2
+    assert keys(registry.traces())[2:] == [("unsteady_v1", 8)]
+
+    assert "2 resumed from earlier runs" in bench(*options, "--resume").err
+    assert len(registry.traces()) == 3
+
+    # Another source, and other settings, are another evaluation.
+    (folder / "kernel.py").write_text(unsteady + "\n# edited\n")
+    assert "1 resumed from earlier runs" in bench(*options, "--resume").err
+    assert keys(registry.traces())[3:] == [("unsteady_v1", 8)]
+    assert "earlier runs" not in bench(*options, "--resume", "--rtol", "0.002").err
+    assert len(registry.traces()) == 6
+    assert registry.traces()[-1].evaluation.settings.rtol == 0.002
+    assert registry.traces()[-1].evaluation.correctness.extra["tolerance"]["out"]["rtol"] == 0.002
+
+
+def test_resume_takes_nothing_that_others_wrote_or_measured(registry, bench, monkeypatch, tmp_path):
+    add_kernel(registry, "right_v1")
+    options = (*QUICK_OPTIONS, "--batch-sizes", "1", "--resume")
+    assert bench(*options).code == 0
+    (path,) = registry.layout.traces.rglob("*.jsonl")
+    own = json.loads(path.read_text())
+
+    def resumed_after(**changes) -> str:
+        path.write_text(json.dumps({**own, "evaluation": {**own["evaluation"], **changes}}) + "\n")
+        return bench(*options).err
+
+    assert "1 resumed from earlier runs" in resumed_after()
+    assert "earlier runs" not in resumed_after(environment=own["evaluation"]["environment"] | {"hardware": "Another"})
+    assert "Not resumed: 1 evaluation: " in resumed_after(seal=None)
+    found = resumed_after(log="forged")
+    assert "earlier runs" not in found and "Not resumed: 1 evaluation: " in found
+    assert len(registry.traces()) == 2
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "of_another_user"))
+    assert "earlier runs" not in bench(*options).err

@@ -33,10 +33,10 @@ ANALYSES = (
     ("best",),
     ("analyze",),
     ("compare", CUDA_TRACES, PYTHON_TRACES),
+    ("history", "*"),
     ("validate",),
 )
 OTHER_READERS = (
-    ("history", "*"),
     ("report", "--summary"),
     ("report", "--against", "*"),
     ("deploy", "traces"),
@@ -59,7 +59,7 @@ ENOUGH = {
     "suppress_health_check": list(HealthCheck),
     "phases": [Phase.generate],
 }
-LONG = [pytest.mark.fuzz, pytest.mark.timeout(900)]
+OFTEN = [pytest.mark.fuzz, pytest.mark.timeout(900)]
 
 
 def examples_of(number: int) -> settings:
@@ -120,7 +120,7 @@ def check_catalogues(fib, registry, records, seed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("examples", "commands"), [(1, ANALYSES), pytest.param(30, ANALYSES + OTHER_READERS, marks=LONG)]
+    ("examples", "commands"), [(1, ANALYSES), pytest.param(30, ANALYSES + OTHER_READERS, marks=OFTEN)]
 )
 def test_no_damaged_trace_stops_an_analysis(fib, full_registry, examples, commands):
     records = read_records(full_registry)
@@ -133,7 +133,7 @@ def test_no_damaged_trace_stops_an_analysis(fib, full_registry, examples, comman
     check()
 
 
-@pytest.mark.parametrize("examples", [5, pytest.param(100, marks=LONG)])
+@pytest.mark.parametrize("examples", [5, pytest.param(100, marks=OFTEN)])
 def test_no_damaged_record_is_a_traceback(fib, full_registry, examples):
     records = read_records(full_registry)
 
@@ -145,7 +145,7 @@ def test_no_damaged_record_is_a_traceback(fib, full_registry, examples):
     check()
 
 
-@pytest.mark.parametrize("examples", [4, pytest.param(100, marks=LONG)])
+@pytest.mark.parametrize("examples", [4, pytest.param(100, marks=OFTEN)])
 def test_no_damaged_manifest_is_a_traceback(fib, full_registry, examples):
     manifest = full_registry.root / PYTHON_FOLDER / "solution.toml"
     before = manifest.read_bytes()
@@ -174,3 +174,24 @@ def test_no_damaged_trace_stops_a_chart(fib, full_registry):
         assert_sound(fib, ("report", "--plots", "plots"))
 
     check()
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("try", f"{LONG}.py"),
+        ("report", LONG),
+        ("merge", ".", LONG),
+        ("compare", f"{LONG}.json", "."),
+        ("exercise", "1", LONG),
+        ("tune", LONG),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_name_that_no_file_can_have_is_one_line(fib, full_registry, command):
+    outcome = fib(*command)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("fib-rmsnorm: ") and outcome.err.count("\n") == 1 and LONG in outcome.err

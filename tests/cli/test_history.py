@@ -51,14 +51,12 @@ def test_each_run_in_the_order_of_time_with_what_certainly_changed(fib, tmp_path
     changes = [line.split(" (")[0] for line in outcome.lines[4:6]]
     assert changes == ["batch=8 on 2026-01-03 10:00: slower", "batch=8 on 2026-01-04 10:00: faster"]
     assert all(line.endswith("new sources") for line in outcome.lines[4:6])
-    title = outcome.lines.index("batch=8  ▄▄█▁")
+    title = outcome.lines.index("batch=8")
     cells = [line.split() for line in outcome.lines[title + 2 : title + 6]]
     assert [row[0] for row in cells] == [f"2026-01-0{day}" for day in (1, 2, 3, 4)]
     assert [row[2:4] for row in cells] == [["aaaaaa", "2.00"], ["aaaaaa", "2.01"], ["bbbbbb", "*"], ["cccccc", "*"]]
     assert [row[-1] for row in cells] == ["first", "apart", "slower", "faster"]
     assert "+0.5%" in cells[1] and "+49.3%" in cells[2] and "-50.0%" in cells[3]
-    assert "batch=512  ▁▁" in outcome.lines, "noise is not a mountain"
-    assert "from the first run to the last: faster (-25.0%" in outcome.out
 
 
 def test_a_change_is_what_compare_calls_one(fib, history, tmp_path):
@@ -90,14 +88,6 @@ def test_a_noisy_run_says_why_and_counts(fib, tmp_path):
     assert "2 runs, 1 change." in outcome.lines
 
 
-def test_the_marks_are_explained_where_nothing_can_be_compared_too(fib, tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(on(1, 2.0)))
-    outcome = fib("history", "mine_v1", path)
-    assert "batch=8  ▁" in outcome.lines
-    assert "In the bars, x failed, ? was not timed" in " ".join(outcome.out.split())
-
-
 def test_a_failure_is_a_change_and_so_is_its_end(fib, history, tmp_path):
     traces = (
         on(1, 2.0),
@@ -110,7 +100,6 @@ def test_a_failure_is_a_change_and_so_is_its_end(fib, history, tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text(lines(*traces))
     outcome = fib("history", "mine_v1", path)
-    assert "batch=8  ▁xx██" in outcome.lines
     assert outcome.row("2026-01-02", "fails:").endswith("now fails: INCORRECT_NUMERICAL")
 
 
@@ -150,7 +139,7 @@ def test_a_changed_definition_is_marked_and_nothing_is_compared_across_it(fib, h
     path = tmp_path / "t.jsonl"
     path.write_text(lines(*traces))
     outcome = fib("history", "mine_v1", path)
-    assert "7 runs, 2 changes." in outcome.lines and "batch=8  ▁--█xx▁" in outcome.lines
+    assert "7 runs, 2 changes." in outcome.lines
     verdict = {line[:10]: line.split("  ")[-1].strip() for line in outcome.lines if line.startswith("2026")}
     assert verdict["2026-01-02"] == "other definition" and verdict["2026-01-04"] == "slower, other definition"
     assert verdict["2026-01-05"] == "fails, other definition: RUNTIME_ERROR"
@@ -159,13 +148,6 @@ def test_a_changed_definition_is_marked_and_nothing_is_compared_across_it(fib, h
 def test_a_trace_that_tells_no_version_of_its_definition_is_compared_with_any(history):
     found = history(on(1, 2.0), on(2, 2.0, definition_sha="cc1"), on(3, 2.0))
     assert verdicts(found) == ["first", "tie", "tie"]
-
-
-def test_small_steps_that_add_up_are_told(history):
-    found = history(*(on(day, 60.0 * 1.004**day) for day in range(1, 13)))
-    workload = found["histories"][0]["workloads"][0]
-    assert {run["verdict"] for run in workload["runs"]} == {"first", "tie"}
-    assert workload["overall"]["verdict"] == "slower"
 
 
 def test_a_trace_in_two_files_is_one_run_and_choices_are_kept(fib, tmp_path):

@@ -49,12 +49,6 @@ def test_the_overview_tells_what_there_is_of_everything(fib, full_registry):
     assert "Solutions on this machine: 1 run, 1 compiles only" in outcome.lines
 
 
-def test_definitions(fib, full_registry):
-    outcome = fib("list", "definitions")
-    assert columns(outcome.row(DEFINITION)) == [DEFINITION, "norm", "batch, hidden=128", "2", "2", "4"]
-    assert len(outcome.lines) == 2
-
-
 def test_solutions_and_what_they_can_do_here(fib, full_registry):
     outcome = fib("list", "solutions")
     assert columns(outcome.row(PYTHON)) == [PYTHON, "python", "baseline", DEFINITION, "2", "2", "run on cpu"]
@@ -239,32 +233,6 @@ def test_an_empty_registry_begins_with_a_definition(fib, registry):
         outcome = fib(*command, "--root", registry.root)
         assert (outcome.code, outcome.out) == (0, "")
         assert outcome.err.endswith(f"; create them with: fib-rmsnorm define --root {registry.root}\n")
-
-
-def test_the_advised_bench_takes_the_names_that_were_asked_for(fib, full_registry):
-    for path in full_registry.layout.traces.rglob("*.jsonl"):
-        path.unlink()
-    assert fib("history", PYTHON).err.endswith(f"; create them with: fib-rmsnorm bench --solutions {PYTHON}\n")
-    both = ("--definitions", DEFINITION, "--solutions", f"{PYTHON},*v1")
-    assert fib("report", *both).err.endswith(f"fib-rmsnorm bench {' '.join(both[:3])} '{PYTHON},*v1'\n")
-    for wrong in (("history", "nosuch"), ("report", "--definitions", "nosuch")):
-        outcome = fib(*wrong)
-        assert (outcome.code, outcome.out) == (2, "")
-        assert outcome.err.startswith("fib-rmsnorm: no ")
-        assert "matches 'nosuch' (available: " in outcome.err
-        assert outcome.err.count("\n") == 1
-
-
-def test_a_known_name_without_traces_is_not_called_unknown(fib, full_registry):
-    for path in full_registry.layout.traces.rglob("*.jsonl"):
-        lines = path.read_text().splitlines(keepends=True)
-        path.write_text("".join(line for line in lines if json.loads(line)["solution"] != PYTHON))
-    outcome = fib("report", "--solutions", PYTHON)
-    assert (outcome.code, outcome.out) == (2, "")
-    advice = f"create them with: fib-rmsnorm bench --solutions {PYTHON}"
-    assert outcome.err == f"fib-rmsnorm: no Traces of Solution {PYTHON!r}; {advice}\n"
-    both = f"--definitions {DEFINITION} --solutions {PYTHON}"
-    assert fib("report", *both.split()).err.endswith(f"{PYTHON!r}; create them with: fib-rmsnorm bench {both}\n")
 
 
 def test_json_has_what_the_tables_have(fib, full_registry):

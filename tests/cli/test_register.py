@@ -70,24 +70,6 @@ def test_what_a_cpp_kernel_includes_comes_with_it(register, registry):
 
 
 @pytest.mark.parametrize(
-    ("file", "name", "usual"),
-    [
-        ("add_in_triton.py", "fused_add_rmsnorm_triton_mine_v1", None),
-        ("add_in_triton.py", "Fast", "fused_add_rmsnorm_triton_mine_v1"),
-        ("backward_in_torch.py", "rmsnorm_backward_python_mine_v1", None),
-        ("backward_in_torch.py", "Fast", "rmsnorm_backward_python_mine_v1"),
-    ],
-)
-def test_an_operator_of_several_words_is_usual(fib, tmp_path, file, name, usual):
-    folder = tmp_path / "exercise"
-    assert fib("exercise", "5", folder).code == 0
-    outcome = fib("register", folder / file, "--name", name, "--author", "me", "--root", folder)
-    assert outcome.code == 0
-    note = f"Note: names are usually <op>_<language>_<technique>_v<n>, such as {usual}." if usual else ""
-    assert " ".join(outcome.err.split()) == note
-
-
-@pytest.mark.parametrize(
     ("source", "name", "author", "said"),
     [
         (RIGHT, "taken_v1", "ann", "a Solution 'taken_v1' exists already (rmsnorm_d128, by tester)"),

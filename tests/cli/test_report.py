@@ -32,25 +32,13 @@ def test_the_results_of_a_batch_are_a_table_with_the_reference_first(fib, file):
     assert outcome.lines[2] == "Benchmark Results (batch=8)"
     names = [line.split("  ")[0] for line in outcome.lines[4:9]]
     assert names == ["Reference", "A copy of the same bytes", "An empty kernel", "fast_v1", "slow_v1"]
-    assert outcome.lines[7].split() == [
-        "fast_v1",
-        "2.00",
-        "us",
-        "69.6",
-        "GB/s",
-        "70%",
-        "1.4%",
-        "30.0x",
-        "4.00",
-        "us",
-    ]
+    assert " ".join(outcome.lines[7].split()) == "fast_v1 2.00 us 69.6 GB/s 70% 1.4% 30.0x 4.00 us"
     assert "Benchmark Results (batch=32)" in outcome.lines
 
 
 def test_a_named_baseline_gets_a_column(fib, file):
     outcome = fib("report", file(trace("a"), trace("b", latency_ms=0.003)), "--baseline", "b")
     assert "1.50x" in outcome.row("a") and "Vs baseline: as b." in " ".join(outcome.out.split())
-    assert fib("report", file(trace()), "--baseline", "zz").code == 2
 
 
 def test_the_registrys_baseline_is_found(fib, full_registry):
@@ -82,24 +70,6 @@ def test_traces_of_another_version_of_the_registrys_definition_are_left_out(fib,
     assert (outcome.code, outcome.err) == (0, LEFT_OUT)
     assert "batch=1" in outcome.out and "batch=8" not in outcome.out and CUDA not in outcome.out
     assert fib(command, "--solutions", PYTHON).err == LEFT_OUT.replace("4", "2")
-
-
-def test_where_all_traces_are_of_another_version_of_the_definition_they_are_shown_but_nothing_is_chosen_by_them(
-    fib, redefined
-):
-    for command in ("report", "analyze"):
-        outcome = fib(command, "--batch-sizes", "8")
-        assert (outcome.code, outcome.err) == (
-            0,
-            f"fib-rmsnorm: 2 Traces of another version of Definition {DEFINITION} than the registry's\n",
-        )
-        assert "batch=8" in outcome.out
-    outcome = fib("best", "--batch-sizes", "8")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == (
-        f"{LEFT_OUT.replace('4', '2')}"
-        f"fib-rmsnorm: no Trace is left; measure again: fib-rmsnorm bench --definitions {DEFINITION}\n"
-    )
 
 
 def test_of_a_definition_that_no_registry_has_the_version_of_the_newest_trace_counts(fib, file, tmp_path, monkeypatch):
@@ -153,16 +123,11 @@ def test_sources_that_changed_since_they_were_packed_and_measured_are_told_apart
     assert outcome.err.endswith("; measure again: fib-rmsnorm bench --solutions mine_v1\n")
     assert f"mine_v1 (earlier: {digest(solution)[:6]})" in outcome.out
     changed = add_kernel(registry, "mine_v1", source.read_text())
-    again = make_trace(changed, workload, timestamp="2026-11-01T00:00:00+00:00")
-    registry.append_trace(again, "tester", "norm")
+    registry.append_trace(make_trace(changed, workload, timestamp="2026-11-01T00:00:00+00:00"), "tester", "norm")
     source.write_text(RIGHT)  # changed back: what was measured first is today's
     outcome = fib(command)
-    assert outcome.err == ""
-    if command == "best":
-        assert f"Left out: mine_v1 (earlier: {digest(changed)[:6]}) at batch=1 (superseded" in outcome.out
-    else:
-        assert f"mine_v1 (earlier: {digest(changed)[:6]})" in outcome.out
-    assert digest(solution)[:6] not in outcome.out
+    assert outcome.err == "" and digest(solution)[:6] not in outcome.out
+    assert f"mine_v1 (earlier: {digest(changed)[:6]})" in outcome.out
 
 
 def test_a_definition_under_another_name_counts_as_missing(fib, full_registry):
@@ -184,17 +149,14 @@ def test_results_of_several_runs_are_said_to_have_a_reference_each(fib, file):
     assert said in " ".join(other.out.split())
 
 
-def test_doubts_are_marked_and_explained(fib, file):
+def test_doubts_are_marked_and_explained_by_the_name_that_show_takes(fib, file):
+    other = trace(noisy=["busy"])
+    other["workload"]["uuid"], other["workload"]["inputs"]["eps"]["value"] = "other", 0.1
+    assert "Noisy: fast_v1@batch=8,eps=0.1: busy" in fib("report", file(trace(), other)).lines
     outcome = fib("report", file(trace("odd", noisy=["too fast"]), trace("toy", interpreted=True)))
     assert outcome.row("odd", "2.00").endswith("noisy") and "30.0x" in outcome.row("odd", "2.00")
     assert outcome.row("toy").split() == ["toy", "correct"]
     assert "Noisy: odd@batch=8: too fast" in outcome.lines
-
-
-def test_a_doubt_names_its_workload_as_show_finds_it(fib, file):
-    other = trace(noisy=["busy"])
-    other["workload"]["uuid"], other["workload"]["inputs"]["eps"]["value"] = "other", 0.1
-    assert "Noisy: fast_v1@batch=8,eps=0.1: busy" in fib("report", file(trace(), other)).lines
 
 
 @pytest.mark.parametrize("judged_by", [REFERENCE, "rmsnorm", None])
@@ -245,69 +207,11 @@ def test_a_speedup_is_the_ratio_of_the_two_numbers_beside_it(fib, file):
     assert found["vs_baseline"] is None
 
 
-GPU_2 = "NVIDIA H100"
-
-
-def test_two_devices_stand_side_by_side(fib, file):
-    path = file(
-        *(trace("a_v1", batch=batch, latency_ms=0.002 * batch) for batch in (8, 64)),
-        *(trace("a_v1", batch=batch, latency_ms=0.004 * batch, hardware=GPU_2) for batch in (8, 64)),
-        trace("b_v1", latency_ms=None, status="INCORRECT_NUMERICAL"),
-        trace("b_v1", hardware=GPU_2, noisy=["doubt"]),
-        trace("new_v1", sha="bb", timestamp="2026-01-03"),
-        trace("new_v1", hardware=GPU_2),
-        trace("alone_v1"),
-    )
-    outcome = fib("report", path)
-    assert outcome.lines[0] == "rmsnorm_d4096 on 2 devices"
-    table = outcome.lines[2 : outcome.lines.index("", 3)]
-    assert re.split("  +", table[0]) == ["solution", "workload", "NVIDIA H200", "NVIDIA H100", "times as fast"]
-    assert [row.split()[:2] for row in table[1:]] == [
-        ["a_v1", "batch=8"], ["a_v1", "batch=64"], ["b_v1", "batch=8"], ["new_v1", "batch=8"],
-    ]  # fmt: skip
-    assert table[1].split()[2:8] == ["16.0", "us", "(8.7%)", "32.0", "us", "(4.4%)"]
-    assert "0.50x (0.49x to 0.51x)" in table[1]
-    assert table[3].split()[2:] == ["INCORRECT_NUMERICAL", "2.00", "us", "(70%)", "*"]
-    said = " ".join(outcome.out.split())
-    assert "times as fast as on NVIDIA H200, with a 95% interval." in said
-    assert "No ratio for b_v1: one failed or was not timed." in said
-    assert "No ratio for new_v1: not known to be of the same sources on NVIDIA H200 and NVIDIA H100." in said
-    (found,) = json.loads(fib("report", path, "--json").out)["side_by_side"]
-    assert found["devices"] == ["NVIDIA H200", GPU_2]
-    first, second = found["rows"][0]["devices"]
-    assert (first["times_as_fast"], round(second["times_as_fast"]["value"], 3)) == (None, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("others", "why"),
-    [
-        ({"timer": "cpu_clock"}, "the timers of NVIDIA H200 and NVIDIA H100 cannot be compared (cupti, cpu_clock)"),
-        ({"timer": None}, "the timers of NVIDIA H200 and NVIDIA H100 cannot be compared (cupti, not recorded)"),
-        ({"cold_l2": False}, "the caches of NVIDIA H200 and NVIDIA H100 were not in the same state"),
-    ],
-)
-def test_numbers_of_different_timers_have_no_ratio(fib, file, others, why):
-    newest = trace(timestamp="2026-02-01")
-    outcome = fib("report", file(newest, trace(hardware=GPU_2, **others)))
-    assert outcome.row("fast_v1", "batch=8").split()[2:] == ["2.00", "us", "(70%)", "2.00", "us", "(70%)"]
-    assert "times as fast" not in outcome.lines[2]
-    assert f"No ratio for any Solution: {why}." in " ".join(outcome.out.split())
-
-
-def test_devices_without_a_kernel_in_common_are_not_side_by_side(fib, file):
-    outcome = fib("report", file(trace("a_v1"), trace("b_v1", hardware=GPU_2)))
-    assert outcome.code == 0 and "on 2 devices" not in outcome.out
-    assert json.loads(fib("report", file(trace()), "--json").out)["side_by_side"] == []
-
-
-def test_the_reference_and_the_copy_have_intervals(fib, file):
+def test_older_traces_are_left_out_and_counted_and_the_reference_and_the_copy_have_intervals(fib, file):
+    older = trace(timestamp="2026-03-01", latency_ms=0.001)
+    assert any(line.startswith("1 older Trace left out: ") for line in fib("report", file(trace(), older)).lines)
     outcome = fib("report", file(trace(reference_low_ms=0.057, reference_high_ms=0.063)))
     assert [line.split()[-1] for line in outcome.lines if line.startswith(("Reference", "A copy"))] == ["±5%", "us"]
-
-
-def test_older_traces_are_left_out_and_counted(fib, file):
-    outcome = fib("report", file(trace(), trace(timestamp="2026-03-01", latency_ms=0.001)))
-    assert "1 older Trace left out: for each Solution, Workload and conditions only the newest counts." in outcome.lines
 
 
 def test_traces_of_upstream_get_their_bytes_from_the_definition(fib, full_registry):
@@ -356,6 +260,7 @@ def test_what_cannot_be_read_is_one_line_and_no_traceback(fib, file):
             ["--output", "out.json", "--format", "html", "FILE"],
             "--format html conflicts with the suffix of --output out.json",
         ),
+        (["--output", "report.pdf", "FILE"], "unknown suffix .pdf"),
         (["--output", "missing/out.md", "FILE"], "no such folder"),
         (["--output", "x" * 300 + ".md", "FILE"], "cannot write"),
     ],
@@ -367,13 +272,6 @@ def test_bad_input_is_one_line(fib, file, tmp_path, monkeypatch, arguments, said
     path = file(trace())
     outcome = fib("report", *(path if each == "FILE" else each for each in arguments))
     assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
-
-
-def test_a_suffix_that_tells_no_format_is_asked_about(fib, file, tmp_path):
-    outcome = fib("report", file(trace()), "--output", tmp_path / "report.pdf")
-    assert outcome.code == 2 and "unknown suffix .pdf" in outcome.err
-    assert fib("report", file(trace()), "--format", "csv", "--output", tmp_path / "report.pdf").code == 0
-    assert fib("report", file(trace()), "--json", "--output", tmp_path / "report.txt").code == 0
 
 
 @pytest.mark.parametrize("format_", ["csv", "json", "markdown", "html"])
@@ -399,5 +297,4 @@ def test_the_help_explains_every_column(fib, file, command):
     headings = [line for line in shown if re.match("solution|workload|place", line)]
     columns = {column for line in headings for column in re.split("  +", line)}
     explained = fib("report", "--help").out
-    assert len(columns) > 4
-    assert [column for column in columns - NAMES if f"  {column}: " not in explained] == []
+    assert len(columns) > 4 and [column for column in columns - NAMES if f"  {column}: " not in explained] == []

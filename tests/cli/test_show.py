@@ -74,13 +74,6 @@ def test_a_solution_without_traces_offers_none(fib, full_registry):
     assert "fib-rmsnorm show" not in outcome.out
 
 
-def test_the_name_that_a_solution_offers_is_one(fib, full_registry):
-    (offer,) = [line for line in fib("show", PYTHON).lines if line.startswith("One of them: fib-rmsnorm ")]
-    outcome = fib(*offer.removeprefix("One of them: fib-rmsnorm ").split())
-    assert outcome.lines[0].startswith("Trace: ")
-    assert f"Solution:           {PYTHON}" in outcome.lines
-
-
 def test_a_workload_by_its_uuid_or_the_start_of_it(fib, full_registry, workloads):
     uuid = workloads[1].uuid
     whole = fib("show", uuid)
@@ -155,18 +148,11 @@ def test_a_trace_with_everything_in_its_record(fib, full_registry, workloads, by
         "Settings:           rtol=0.5, warmup_runs=10, iterations=50, num_trials=4, l2=cold, context=isolated",
         f"Solution SHA-256:   {trace.evaluation.solution_sha256}",
         f"Definition SHA-256: {trace.evaluation.definition_sha256}",
-        "Latency:     12.5 us (median)",
-        "Spread:      5% to 95%: 12.0 us to 14.0 us",
-        "Samples:     150 calls",
-        "Reference:   25.0 us; speedup 2.00x",
-        "Bandwidth:   0.35 GB/s",
-        "Bytes moved: 4.35 kB (inputs and outputs, each once)",
-        "Timer:       cpu_clock",
-        "Build:       1.50 s",
         "Largest errors:   absolute 0.002, relative 0.0004 (on the Workload's own inputs)",
         "Tolerance of out: |error| <= 0.001 * |expected| + 2.4e-07",
     ):
         assert line in outcome.lines
+    assert outcome.row("latency:", "12.5", "us") and outcome.row("timer:").endswith(" cpu_clock")
     assert outcome.row("hard", "rows,", "eps=1e-06").split()[-3:] == ["1", "0.125", "17"]
 
 
@@ -181,16 +167,13 @@ def test_a_failed_trace_shows_its_log(fib, full_registry, workloads):
     assert "Performance" not in outcome.out and "Correctness" not in outcome.out
 
 
-def test_the_newest_of_several_and_the_ids_of_the_others(fib, full_registry, workloads):
+def test_the_newest_of_several(fib, full_registry, workloads):
     solution = full_registry.packed_solutions()[PYTHON]
     old = make_trace(solution, workloads[0], timestamp="2025-01-01T00:00:00+00:00")
     new = make_trace(solution, workloads[0], timestamp="2027-01-01T00:00:00+00:00", hardware="Other")
     for trace in (new, old):
         full_registry.append_trace(trace, "baseline", "norm")
-    outcome = fib("show", f"{PYTHON}@batch=1")
-    assert outcome.lines[0] == f"Trace: {trace_id(new)}  PASSED"
-    others = outcome.out.partition("Other Traces of this Solution on this Workload")[2]
-    assert trace_id(old) in others and trace_id(new) not in others
+    assert fib("show", f"{PYTHON}@batch=1").lines[0] == f"Trace: {trace_id(new)}  PASSED"
 
 
 def test_a_trace_of_sources_that_changed(fib, full_registry):
@@ -204,7 +187,7 @@ def test_what_an_interpreter_ran_has_no_time(fib, full_registry, workloads):
     full_registry.append_trace(trace, "baseline", "norm")
     outcome = fib("show", trace_id(trace))
     assert "Correct, and not timed: Triton's interpreter ran the kernel." in outcome.lines
-    assert "Latency" not in outcome.out and "as fast" not in outcome.out
+    assert "latency" not in outcome.out and "as fast" not in outcome.out
 
 
 @pytest.mark.parametrize("bound", [{"rtol": None, "atol": 2.4e-7}, {}])
@@ -230,13 +213,7 @@ def test_a_trace_that_others_wrote(fib, full_registry, workloads):
     assert outcome.code == 0
     assert 'tolerance:      "loose"' in outcome.lines
     shown = outcome.out.partition("Performance\n")[2].partition("\nCorrectness")[0]
-    assert shown.split("\n") == [
-        "",
-        "Latency:   1.00 ms",
-        "Reference: 2.00 ms; speedup 2.00x",
-        "Timer:     not recorded",
-        "",
-    ]
+    assert [line.split(":")[0] for line in shown.strip().split("\n")] == ["latency", "reference latency", "speedup"]
 
 
 @pytest.mark.parametrize(

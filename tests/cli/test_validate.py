@@ -29,12 +29,6 @@ def test_a_sound_registry_is_valid_and_nothing_else_is_said(fib, full_registry):
     assert outcome.err == ""
 
 
-def test_the_folder_may_be_named(fib, full_registry, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert fib("validate", full_registry.root).code == 0
-    assert fib("validate", "registry").code == 0
-
-
 def test_the_registry_may_be_named_as_for_other_commands(fib, full_registry, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert fib("validate", "--root", full_registry.root).lines == fib("validate", full_registry.root).lines

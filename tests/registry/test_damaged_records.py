@@ -119,7 +119,7 @@ def test_empty_tensors_are_refused_in_one_line(fib, registry, monkeypatch):
 @pytest.mark.parametrize("target", ["traces/out", "traces/ann/out", "definitions/new", "solutions/ann/norm/out"])
 def test_no_registry_is_made_inside_the_records_of_another(fib, full_registry, target):
     """What was exported into traces/ was counted twice by the next report."""
-    for command in (("export", target), ("init", target), ("merge", ".", ".", "--into", target)):
+    for command in (("export", target), ("init", target)):
         outcome = fib(*command)
         assert outcome.code == 2 and "holds a registry's own records" in outcome.err
     assert not (full_registry.root / target).exists()

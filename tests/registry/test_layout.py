@@ -66,12 +66,6 @@ def test_no_author_writes_among_the_published_traces():
             place("published", "norm", "d")
 
 
-def test_names_that_differ_after_a_dot_have_files_of_their_own():
-    layout = Layout(Path("/r"))
-    assert layout.trace_file("me", "norm", "d.1") == Path("/r/traces/me/norm/d.1.jsonl")
-    assert layout.trace_file("me", "norm", "d.1") != layout.trace_file("me", "norm", "d.2")
-
-
 def make_root(folder: Path) -> Path:
     (folder / "definitions").mkdir(parents=True)
     (folder / "solutions").mkdir()

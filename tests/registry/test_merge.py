@@ -12,7 +12,6 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.schema import Trace
 from support.full_registry import (
     CUDA,
-    CUDA_TRACES,
     DEFINITION,
     HARDWARE,
     PYTHON,
@@ -32,15 +31,6 @@ def other(full_registry, tmp_path):
     """The same registry in another folder."""
     shutil.copytree(full_registry.root, tmp_path / "other")
     return Registry(tmp_path / "other")
-
-
-def test_published_traces_are_exported_by_author_and_merged_once(fib, full_registry, other, tmp_path):
-    publish(full_registry)
-    fib("export", tmp_path / "out")
-    assert [f for f in sorted(files_of(tmp_path / "out")) if "traces" in f] == [CUDA_TRACES, PYTHON_TRACES]
-    before = files_of(full_registry.root)
-    assert fib("merge", full_registry.root, other.root).code == 0
-    assert files_of(full_registry.root) == before
 
 
 def test_names_lead_nowhere_else(fib, full_registry, other):
@@ -77,24 +67,19 @@ def grown(other):
     return other
 
 
-@pytest.mark.parametrize("in_place", [True, False])
-def test_merging_adds_what_is_new(fib, full_registry, grown, tmp_path, in_place):
-    into = full_registry.root if in_place else tmp_path / "out"
-    before = files_of(full_registry.root)
-    outcome = fib("merge", full_registry.root, grown.root, *([] if in_place else ["--into", into]))
+def test_merging_adds_what_is_new(fib, full_registry, grown):
+    publish(full_registry)
+    outcome = fib("merge", full_registry.root, grown.root)
     assert outcome.code == 0
-    where = f"Added to {into}:" if in_place else f"Wrote to {into} all records of {full_registry.root}, and"
     assert outcome.lines[0].startswith(
-        f"{where} 1 Definition, 1 Solution, 1 Workload, 1 Trace; already there: 1 Definition, 2 Solutions,"
+        f"Added to {full_registry.root}: 1 Definition, 1 Solution, 1 Workload, 1 Trace; already there: 1 Definition,"
     )
-    merged = Registry(into)
+    merged = full_registry
     assert set(merged.definitions()) == {DEFINITION, "rmsnorm_d256"}
     assert "rmsnorm_python_new_v1" in merged.packed_solutions()
     assert [workload.axes["batch"] for workload in merged.workloads(DEFINITION)] == [1, 8, 64]
     assert len(merged.traces()) == 5
-    assert fib("validate", into).code == 0
-    if not in_place:
-        assert files_of(full_registry.root) == before
+    assert fib("validate", full_registry.root).code == 0
 
 
 @pytest.fixture
@@ -117,38 +102,14 @@ def test_conflicts_are_told_and_nothing_is_written(fib, full_registry, disagreei
     outcome = fib("merge", full_registry.root, disagreeing.root)
     assert outcome.code == 1
     told = {line.split(" differs ")[0]: line.rpartition(" in: ")[2] for line in outcome.lines[:-1]}
-    assert told[f"conflict: Solution {PYTHON}"] == "kernel.py"
+    assert told[f"conflict: Solution {PYTHON}"] == "sources"
     assert [differs for what, differs in told.items() if "Workload" in what] == ["workload.axes.batch"]
     assert [differs for what, differs in told.items() if "Trace" in what] == ["evaluation.performance.latency_ms"]
-    merge = f"fib-rmsnorm merge {full_registry.root} {disagreeing.root} --keep"
-    sides = f"{merge} ours or, into a new folder, {merge} theirs --into merged"
-    assert outcome.lines[-1] == f"3 conflicts, nothing written; choose a side: {sides}"
+    assert outcome.lines[-1] == "3 conflicts, nothing written; rename or remove one of the two"
     assert files_of(tmp_path) == before
     record = json.loads(fib("merge", full_registry.root, disagreeing.root, "--json").out)
     assert record["written"] is False
     assert [conflict["kind"] for conflict in record["conflicts"]] == ["solution", "workload", "trace"]
-
-
-@pytest.mark.parametrize(("keep", "edited"), [("ours", False), ("theirs", True)])
-def test_conflicts_are_resolved_as_told(fib, full_registry, disagreeing, tmp_path, keep, edited):
-    outcome = fib("merge", full_registry.root, disagreeing.root, "--keep", keep, "--into", tmp_path / "out")
-    assert outcome.code == 0
-    assert outcome.lines[-1].endswith(f"; kept {keep} of 3 conflicts")
-    merged = Registry(tmp_path / "out")
-    assert ("# edited" in merged.packed_solutions()[PYTHON].sources[0].content) is edited
-    assert [workload.axes["batch"] for workload in merged.workloads(DEFINITION)] == (
-        [2, 8, 64] if edited else [1, 8, 64]
-    )
-    latencies = {trace.evaluation.performance.latency_ms for trace in merged.traces() if trace.evaluation.performance}
-    assert (0.5 in latencies) is edited
-
-
-def test_a_registry_only_gains_records(fib, full_registry, disagreeing):
-    before = files_of(full_registry.root)
-    outcome = fib("merge", full_registry.root, disagreeing.root, "--keep", "theirs")
-    assert outcome.code == 2
-    assert "--into" in outcome.err
-    assert files_of(full_registry.root) == before
 
 
 def test_a_better_description_is_no_conflict(fib, full_registry, other):
@@ -166,9 +127,9 @@ def test_three_registries_and_upstreams_layout(fib, full_registry, tmp_path):
         flat.parent.mkdir()
         flat.write_text(path.read_text() + path.read_text().replace(HARDWARE, hardware))
         path.unlink()
-    outcome = fib("merge", full_registry.root, tmp_path / "second", tmp_path / "third", "--into", tmp_path / "out")
+    outcome = fib("merge", full_registry.root, tmp_path / "second", tmp_path / "third")
     assert outcome.code == 0, outcome.out
-    assert len(Registry(tmp_path / "out").traces()) == 4 + 2 + 2
+    assert len(full_registry.traces()) == 4 + 2 + 2
 
 
 def test_a_mistyped_file_of_traces_is_not_taken_for_a_registry_to_create(fib, full_registry):

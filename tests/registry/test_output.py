@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.output import OutputLock
 from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, run_cli
 from support.registries import RIGHT, add_kernel
 
@@ -125,14 +123,3 @@ def test_two_benches_never_share_an_output(registry, tmp_path):
     assert len(json.loads(output.read_text())) == 2
     assert list(tmp_path.glob(".*")) == []
     assert run_cli(*command[3:]).returncode == 0
-
-
-def test_of_two_runs_at_once_the_second_is_refused_until_the_first_has_ended(tmp_path):
-    output, link = tmp_path / "traces.json", tmp_path / "link.json"
-    link.symlink_to(output)
-    first = OutputLock(output)
-    for path in (output, link):
-        with pytest.raises(InputError, match="another run is writing this file"):
-            OutputLock(path)
-    first.release()
-    OutputLock(link).release()

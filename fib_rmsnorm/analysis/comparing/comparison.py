@@ -16,10 +16,10 @@ from fib_rmsnorm.analysis.comparing.difference import (
     imbalance,
     share_confidence,
 )
-from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
+from fib_rmsnorm.analysis.estimate import Estimate
 from fib_rmsnorm.analysis.estimate import Verdict as LatencyVerdict
 from fib_rmsnorm.analysis.sections import clock_clusters
-from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.trace_record import RunLatency, TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.workload_titles import show_name, title_by_definition
 

@@ -11,13 +11,17 @@ are compared as pairs: what the machine does to both sides of a round cancels ou
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.estimate import Estimate, Measured, RunLatency
+from fib_rmsnorm.analysis.estimate import Estimate
+from fib_rmsnorm.analysis.trace_record import RunLatency, TraceRecord
 from fib_rmsnorm.student_t import t_quantile
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Performance
 
 CONFIDENCE = 0.95
 
@@ -147,23 +151,27 @@ def find_difference(
     Its `verdict` decides everywhere: who wins, which kernel is slower, whether a gate fails.
     """
     drift = drift or Drift()
-    change = fmean(math.log(run.ms) for run in new) - fmean(math.log(run.ms) for run in old)
-    session = _Part(
-        imbalance(old, new) * fmean(session_deviation(run) ** 2 for run in (*old, *new)),
-        _between_sessions(new[0]).freedom,
-    )
+    change = fmean([math.log(run.ms) for run in new]) - fmean([math.log(run.ms) for run in old])
+    between = imbalance(old, new)
+    deviation = fmean([session_deviation(run) ** 2 for run in (*old, *new)]) if between else 0.0
+    session = _Part(between * deviation, _between_sessions(new[0]).freedom)
+    sides = [[(_variance_within(run), drift.variances(run)) for run in side] for side in (old, new)]
     either_side = max(
-        _either_side([session, *(_part(side, drift, index) for side in (old, new))], confidence)
-        for index in range(len(drift.variances(new[0])))
+        _either_side([session, *(_part(side, index) for side in sides)], confidence)
+        for index in range(len(sides[1][0][1]))
     )
     return Estimate(math.exp(change), _exp(change - either_side), _exp(change + either_side))
 
 
-def find_speedup(measured: Measured) -> Estimate | None:
+def find_speedup(measured: TraceRecord | Performance) -> Estimate | None:
     """The reference's latency over the Solution's, of one run; None if either was not timed, or has no bound."""
-    own, reference = RunLatency.of(measured), RunLatency.of_reference(measured)
-    found = find_difference([own], [reference]) if own and reference else None
+    found = relate(RunLatency.of(measured), RunLatency.of_reference(measured))
     return found if found and found.is_bounded else None
+
+
+def relate(own: RunLatency | None, other: RunLatency | None) -> Estimate | None:
+    """How many times as fast `own` is: the other latency over it; None if either was not timed."""
+    return find_difference([own], [other]) if own and other else None
 
 
 def _exp(power: float) -> float:
@@ -178,10 +186,10 @@ class _Part:
     freedom: int
 
 
-def _part(runs: Sequence[RunLatency], drift: Drift, index: int) -> _Part:
-    found = [drift.variances(run)[index] for run in runs]
-    variance = sum(_variance_within(run) + drifting for run, (drifting, _) in zip(runs, found, strict=True))
-    return _Part(variance / len(runs) ** 2, min(freedom for _, freedom in found))
+def _part(runs: Sequence[tuple[float, list[tuple[float, int]]]], index: int) -> _Part:
+    """The part of one side: its runs, each with the variance within it and those of its drift."""
+    variance = sum([within + drifting[index][0] for within, drifting in runs])
+    return _Part(variance / len(runs) ** 2, min([drifting[index][1] for _, drifting in runs]))
 
 
 def _either_side(parts: Sequence[_Part], confidence: float) -> float:
@@ -205,7 +213,9 @@ def imbalance(old: Sequence[RunLatency], new: Sequence[RunLatency]) -> float:
 
 
 def _shares(runs: Sequence[RunLatency], side: str) -> Mapping[str, float]:
-    sessions = Counter(run.device_session or side for run in runs)
+    sessions: dict[str, int] = {}
+    for run in runs:
+        sessions[run.device_session or side] = sessions.get(run.device_session or side, 0) + 1
     return {session: number / len(runs) for session, number in sessions.items()}
 
 

@@ -14,9 +14,6 @@ from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift, sha
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.registry.workload_titles import title_workloads
 
-_ENOUGH_FOR_OVERALL = 3
-"""With fewer runs, the last against the first says what a change says."""
-
 
 @dataclass(frozen=True)
 class Run:
@@ -46,8 +43,6 @@ class WorkloadHistory:
 
     title: str
     runs: tuple[Run, ...]
-    overall: SolutionComparison | None
-    """The last run against the first under the same conditions, which shows small steps that add up."""
 
 
 @dataclass(frozen=True)
@@ -83,32 +78,23 @@ _Home = tuple[str, str, str]
 _Compare = Callable[[TraceRecord, TraceRecord], SolutionComparison]
 
 
-@dataclass(frozen=True)
-class _Line:
-    """The runs on a Workload, with what each is compared with."""
-
-    runs: _Runs
-    befores: list[TraceRecord | None]
-    """The newest earlier run of the same conditions; for a failure, any of the same version of the
-    Definition that passed."""
-    ends: tuple[TraceRecord, TraceRecord] | None
-
-    @property
-    def pairs(self) -> list[tuple[TraceRecord, TraceRecord]]:
-        """All that are compared."""
-        found = [(before, run) for before, run in zip(self.befores, self.runs, strict=True) if before and run.passed]
-        return [*found, *([self.ends] if self.ends else [])]
+_Line = list[tuple[TraceRecord, TraceRecord | None]]
+"""The runs on a Workload, each with what it is compared with: the newest earlier run of the same conditions; for a
+failure, any of the same version of the Definition that passed."""
 
 
 def find_histories(records: Iterable[TraceRecord]) -> Histories:
     """Put runs in the order of time and compare each with the one before. A Trace in two files is one run."""
-    runs = sorted({_identify(record): record for record in records}.values(), key=lambda record: record.timestamp)
+    alone = {(r.definition, r.workload, r.solution, r.hardware, r.timestamp): r for r in records}
+    runs = sorted(alone.values(), key=lambda record: record.timestamp)
     conditions = RunConditions.of(runs)
-    homes = {home: _draw_lines(workloads, conditions) for home, workloads in _sort(runs).items()}
+    homes: dict[_Home, dict[str, _Line]] = {
+        home: {workload: _find_befores(mine, conditions) for workload, mine in workloads.items()}
+        for home, workloads in _sort(runs).items()
+    }
     lines = [line for found in homes.values() for line in found.values()]
-    pairs = [pair for line in lines for pair in line.pairs]
-    confidence = share_confidence(len(pairs))
-    drift = estimate_drift(latencies(repeats) for line in lines for repeats in _find_repeats(line.runs, conditions))
+    confidence = share_confidence(sum(before is not None and run.passed for line in lines for run, before in line))
+    drift = estimate_drift(latencies(repeats) for line in lines for repeats in _find_repeats(line, conditions))
     drift = replace(drift, may_rule=False)  # or a change between runs of equal sources would hide itself
 
     def compare(old: TraceRecord, new: TraceRecord) -> SolutionComparison:
@@ -116,14 +102,10 @@ def find_histories(records: Iterable[TraceRecord]) -> Histories:
 
     histories = []
     for home, found in homes.items():
-        titles = title_workloads(line.runs[0].named_workload for line in found.values())
+        titles = title_workloads(line[0][0].named_workload for line in found.values())
         told = (_tell(titles[workload], line, conditions, compare) for workload, line in found.items())
         histories.append(SolutionHistory(*home, tuple(told)))
     return Histories(tuple(histories), drift, confidence)
-
-
-def _identify(record: TraceRecord) -> tuple[str, ...]:
-    return (record.definition, record.workload, record.solution, record.hardware, record.timestamp)
 
 
 def _sort(runs: _Runs) -> dict[_Home, dict[str, _Runs]]:
@@ -135,21 +117,14 @@ def _sort(runs: _Runs) -> dict[_Home, dict[str, _Runs]]:
     return homes
 
 
-def _draw_lines(workloads: dict[str, _Runs], conditions: RunConditions) -> dict[str, _Line]:
-    return {
-        workload: _Line(runs, _find_befores(runs, conditions), _find_ends(runs, conditions))
-        for workload, runs in workloads.items()
-    }
-
-
-def _find_befores(runs: _Runs, conditions: RunConditions) -> list[TraceRecord | None]:
-    found: list[TraceRecord | None] = []
+def _find_befores(runs: _Runs, conditions: RunConditions) -> _Line:
+    found: _Line = []
     newest: dict[tuple[str | None, ...], TraceRecord] = {}
     passed: TraceRecord | None = None
     for run in runs:
         alike = conditions.equal_to(run, newest.values()) if run.is_native else []
         failing = not run.passed and passed and not conditions.is_redefined(passed, run)
-        found.append(alike[-1] if alike else passed if failing else None)
+        found.append((run, alike[-1] if alike else passed if failing else None))
         if run.is_native:
             newest.pop(conditions.key(run), None)  # in the order of time
             newest[conditions.key(run)] = run
@@ -157,16 +132,10 @@ def _find_befores(runs: _Runs, conditions: RunConditions) -> list[TraceRecord | 
     return found
 
 
-def _find_ends(runs: _Runs, conditions: RunConditions) -> tuple[TraceRecord, TraceRecord] | None:
-    timed = [run for run in runs if run.is_native]
-    alike = conditions.equal_to(timed[-1], timed) if timed else []
-    return (alike[0], alike[-1]) if len(alike) >= _ENOUGH_FOR_OVERALL else None
-
-
-def _find_repeats(runs: _Runs, conditions: RunConditions) -> Iterable[_Runs]:
+def _find_repeats(line: _Line, conditions: RunConditions) -> Iterable[_Runs]:
     """The runs of equal sources under equal conditions."""
     groups: dict[tuple[str | None, ...], _Runs] = {}
-    for run in runs:
+    for run, _ in line:
         if run.is_native:
             groups.setdefault((run.solution_sha256, *conditions.key(run)), []).append(run)
     return groups.values()
@@ -176,7 +145,7 @@ def _tell(title: str, line: _Line, conditions: RunConditions, compare: _Compare)
     told: list[Run] = []
     last: TraceRecord | None = None
     timed: TraceRecord | None = None
-    for run, before in zip(line.runs, line.befores, strict=True):
+    for run, before in line:
         change = compare(before, run) if before else None
         is_new = last is not None and last.solution_sha256 != run.solution_sha256
         if last is not None and conditions.is_redefined(last, run):
@@ -186,7 +155,7 @@ def _tell(title: str, line: _Line, conditions: RunConditions, compare: _Compare)
             verdict = _say(run, last, timed, change, conditions)
         told.append(Run(run, conditions.key(run), is_new, change, verdict))
         last, timed = run, run if run.is_native else timed
-    return WorkloadHistory(title, tuple(told), compare(*line.ends) if line.ends else None)
+    return WorkloadHistory(title, tuple(told))
 
 
 def _say(

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from typing import Any
 
 import msgspec
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from fib_rmsnorm.analysis.solution_sources import SolutionFacts
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.trace_sources import read_items
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.selection import bench_command, name_others
+from fib_rmsnorm.registry.selection import bench_command
 from fib_rmsnorm.schema import AGAINST, CaseKind, Difference, JudgedCase, Peer, UlpStatistics
 
 _CASES = TypeAdapter(list[JudgedCase])
@@ -35,12 +33,10 @@ class OutputDifference:
     difference: Difference
 
 
-def find_output_differences(
-    records: Sequence[TraceRecord], glob: str, solutions: Mapping[str, SolutionFacts] | None = None
-) -> list[OutputDifference]:
+def find_output_differences(records: Sequence[TraceRecord], glob: str) -> list[OutputDifference]:
     """What Traces recorded against peers whose names match a glob; of equal evaluations, the newest.
 
-    Raises InputError if there is none, or, where `solutions` are known, no such Solution.
+    Raises InputError if there is none.
     """
     found: dict[tuple[str, ...], list[OutputDifference]] = {}
     peers: set[str] = set()
@@ -50,24 +46,11 @@ def find_output_differences(
             key = (record.hardware, record.definition, peer.solution, record.solution, record.workload)
             found[key] = list(_sum_up(record, peer, cases))
     if not found:
-        raise InputError(_why_none(records, glob, peers, solutions or {}))
+        there = f" (found: {', '.join(sorted(peers))})" if peers else ""
+        bench = bench_command({record.definition for record in records}, "--against", glob)
+        raise InputError(f"no Trace was compared with a Solution {glob!r}{there}; to compare outputs, run: {bench}")
     ordered = sorted(found, key=lambda key: (key[:4], tuple(found[key][0].record.axes.values())))
     return [each for key in ordered for each in found[key]]
-
-
-def _why_none(
-    records: Sequence[TraceRecord], glob: str, peers: Collection[str], solutions: Mapping[str, SolutionFacts]
-) -> str:
-    """No Trace was compared with such a Solution: because there is none, or how to compare with it."""
-    measured = {record.definition for record in records}
-    serving = {record.definition for record in records if fnmatch(record.solution, glob)}
-    serving |= {facts.definition for name, facts in solutions.items() if fnmatch(name, glob)}
-    if solutions and not serving:
-        here = sorted(name for name, facts in solutions.items() if facts.definition in measured)
-        return f"no Solution matches {glob!r} ({name_others(glob, here or sorted(solutions))})"
-    there = f" (found: {', '.join(sorted(peers))})" if peers else ""
-    following = bench_command(serving & measured or serving or measured, "--against", glob)
-    return f"no Trace was compared with a Solution {glob!r}{there}; to compare outputs, run: {following}"
 
 
 def find_failures(records: Iterable[TraceRecord], found: Sequence[OutputDifference]) -> list[TraceRecord]:
@@ -83,24 +66,14 @@ def find_failures(records: Iterable[TraceRecord], found: Sequence[OutputDifferen
 
 
 def _read(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, Peer, list[JudgedCase]]]:
-    """The Traces that were compared with a peer; what other tools write there is skipped."""
-    for record, extra in _read_extras(records):
-        with suppress(KeyError, ValidationError):
-            peer, cases = _PEER.validate_python(extra[AGAINST]), _CASES.validate_python(extra.get("cases", []))
-            if any(case.against for case in cases):
-                yield record, peer, cases
-
-
-def _read_extras(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, dict[str, Any]]]:
-    """What `Correctness.extra` of these Traces holds; missing files, and Traces without it, are skipped."""
+    """The Traces that were compared with a peer; missing files, and what other tools write there, are skipped."""
     with suppress(InputError, msgspec.DecodeError, UnicodeDecodeError):
         for record, data in read_items(records):
-            try:
+            with suppress(ValueError, LookupError, TypeError):  # ValueError: also of a validation
                 extra = json.loads(data)["evaluation"]["correctness"]["extra"]
-            except (ValueError, LookupError, TypeError):
-                continue
-            if isinstance(extra, dict):
-                yield record, extra
+                peer, cases = _PEER.validate_python(extra[AGAINST]), _CASES.validate_python(extra.get("cases", []))
+                if any(case.against for case in cases):
+                    yield record, peer, cases
 
 
 def _sum_up(record: TraceRecord, peer: Peer, cases: Sequence[JudgedCase]) -> Iterator[OutputDifference]:

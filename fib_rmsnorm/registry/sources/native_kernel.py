@@ -25,7 +25,6 @@ _PYBIND11 = re.compile(r'\.def\(\s*"(\w+)"\s*,\s*(?:&?\s*([\w:]+)|\[[^\]]*\]\s*\
 _FUNCTION = re.compile(r"^(?P<head>[^\n;{}()#]*?)\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*\{", re.MULTILINE)
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return"}
 _TENSOR_VIEW = "tvm::ffi::TensorView"
-_STREAM = "static_cast<cudaStream_t>(TVMFFIEnvGetStream({tensor}.device().device_type, {tensor}.device().device_id))"
 
 
 class NativeParameter(NamedTuple):
@@ -180,7 +179,7 @@ def _declare(names: tuple[str, ...], tensor: str, definition: Definition) -> str
 def _export(function: NativeFunction, entry: str, definition: Definition) -> str:
     """Lines that export a function; empty if its parameters cannot be matched."""
     if function.tensor == _TENSOR_VIEW and not function.takes("TensorView"):
-        return _export_pointers(function, entry, definition)
+        return ""
     wrapper = ""
     if find_style(function.by_name, definition) is None:  # it needs another that takes the names in order
         call = plan_call(function.by_name, definition)
@@ -194,43 +193,3 @@ def _export(function: NativeFunction, entry: str, definition: Definition) -> str
     if function.tensor == _TENSOR_VIEW:
         return f"{wrapper}TVM_FFI_DLL_EXPORT_TYPED_FUNC({entry}, {function.name});"
     return f'{wrapper}PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("{entry}", &{function.name}); }}'
-
-
-def _export_pointers(function: NativeFunction, entry: str, definition: Definition) -> str:
-    """Lines that export a function of raw pointers, sizes and numbers; empty if its parameters cannot be matched."""
-    specs = {**definition.inputs, **definition.outputs}
-    shapes = {name: spec.shape for name, spec in specs.items() if spec.shape is not None}
-    axes = {axis: f"{name}.size({at})" for name in reversed(shapes) for at, axis in enumerate(shapes[name])}
-    taken = {parameter.name for parameter in function.parameters}
-    inputs = [name for name in definition.inputs if name in shapes and name not in taken]
-    outputs = [name for name in definition.outputs if name not in taken]
-    numbers = [name for name in definition.inputs if name not in shapes and name not in taken]
-    first, shape = next(iter(shapes.items()), ("", []))
-    sizes = [axis for axis in shape if axis not in taken]
-    arguments = []
-    for kind, name in function.parameters:
-        if "*" in kind:
-            rest = inputs if "const" in kind else outputs
-            source = name if name in shapes else rest.pop(0) if rest else ""
-            argument = f"static_cast<{kind}>({source}.data_ptr())" if source else ""
-        elif "cudaStream_t" in kind:
-            argument = _STREAM.format(tensor=first)
-        elif kind.split()[-1] in ("float", "double"):
-            argument = name if name in definition.inputs else numbers.pop(0) if numbers else ""
-        else:
-            argument = axes.get(name) or (axes[sizes.pop(0)] if sizes else "")
-        if not argument:
-            return ""
-        arguments.append(argument)
-    if not function.takes("*") or inputs or outputs:
-        return ""
-    headers = ["container/tensor.h", "function.h", *(["extra/c_env_api.h"] if function.takes("cudaStream_t") else [])]
-    return "\n".join(
-        [
-            *(f"#include <tvm/ffi/{header}>" for header in headers),
-            f"void {entry}_on_tensors({_declare(tuple(specs), _TENSOR_VIEW, definition)}) {{",
-            f"  {function.name}({f',{chr(10)}    '.join(arguments)});",
-            "}",
-            f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({entry}, {entry}_on_tensors);",
-        ]
-    )

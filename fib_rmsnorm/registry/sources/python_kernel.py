@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from fib_rmsnorm.registry.sources.parameters import (
     Parameters,
     describe_unused,
     find_style,
-    is_number,
     plan_call,
     require_call,
 )
@@ -91,20 +89,14 @@ def check_module_name(path: Path) -> None:
 
 def _adapters(module: PythonModule, entry: str, definition: Definition) -> Iterator[tuple[str, str, str]]:
     """What each candidate is called, what its adapter does not pass, and the lines of the adapter."""
-    autograd = [name for name in module.classes if module.is_autograd_function(name)]
-    # Of each kind the last, which usually uses the others, comes first.
-    callees = [(name, module.parameters_of(name)) for name in reversed(module.host_functions())]
-    callees += [(f"{name}.apply", module.method(name)) for name in reversed(autograd)]
-    for name, parameters in callees:
+    for name in reversed(module.host_functions()):  # the last, which usually uses the others, comes first
+        parameters = module.parameters_of(name)
         if parameters is None:
             continue
         if find_style(parameters, definition) is not None:
             yield name, "", f"{entry} = {name}"
         elif call := plan_call(parameters, definition):
             yield name, describe_unused(call.unused, name), _call_function(name, parameters, call, entry)
-    for name in reversed(module.classes):
-        if name not in autograd and (found := _call_module(module, name, entry, definition)):
-            yield name, *found
 
 
 def _call_function(callee: str, parameters: Parameters, call: AdaptedCall, entry: str) -> str:
@@ -123,50 +115,3 @@ def _call_function(callee: str, parameters: Parameters, call: AdaptedCall, entry
     returns = "" if call.is_destination_passing else "return "
     lines += [f"def {entry}({', '.join(call.names)}):", f"    {returns}{callee}({', '.join(arguments)})"]
     return "\n".join(lines)
-
-
-def _call_module(module: PythonModule, name: str, entry: str, definition: Definition) -> tuple[str, str] | None:
-    """Lines that call a torch.nn.Module with the Definition's tensors in place of its Parameters, and a note.
-
-    None if some tensor is neither a parameter of `forward` nor in the place of a Parameter.
-    """
-    parameters = module.method(name)
-    if parameters is None or parameters.keyword_only or parameters.required > len(definition.inputs):
-        return None
-    forward = parameters.positional[: parameters.required]
-    rest = [each for each in definition.inputs if each not in forward]
-    passed = [each if each in definition.inputs else rest.pop(0) for each in forward]
-    tensors = [each for each in rest if not is_number(definition, each)]
-    held, others = _attributes(module.classes[name])
-    spare = [attribute for attribute in held if attribute not in tensors]
-    weights = {each if each in held else spare.pop(0): each for each in tensors if each in held or spare}
-    if len(weights) < len(tensors):
-        return None
-    settings = {each: attribute for each in rest for attribute in others if each not in tensors and each in attribute}
-    unused = [each for each in rest if each not in tensors and each not in settings]
-    made, note = module.method(name, "__init__"), describe_unused(unused, name)
-    constants = [str(size) for size in definition.const_axes.values()]
-    if made is None or made.required == 0:
-        construct = f"{name}()"
-    elif made.required == len(constants) == 1:
-        construct = f"{name}({constants[0]})"
-    else:
-        construct, note = f"{name}(...)", f"{note}; write the arguments of {name} in place of the dots"
-    mapping = ", ".join(f'"{attribute}": {each}' for attribute, each in weights.items())
-    arguments = ", ".join(passed) + ("," if len(passed) == 1 else "")
-    lines = ["import torch", "", f"_module = {construct}", "", "", f"def {entry}({', '.join(definition.inputs)}):"]
-    lines += [f"    _module.{attribute} = {each}" for each, attribute in settings.items()]
-    lines += [f"    return torch.func.functional_call(_module, {{{mapping}}}, ({arguments}))"]
-    return note, "\n".join(lines)
-
-
-def _attributes(node: ast.ClassDef) -> tuple[list[str], list[str]]:
-    """The attributes to which `__init__` assigns a Parameter, and the others."""
-    held: list[str] = []
-    others: list[str] = []
-    for each in ast.walk(node):
-        match each:
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
-                is_parameter = "Parameter(" in ast.unparse(value)
-                (held if is_parameter else others).append(name)
-    return held, others

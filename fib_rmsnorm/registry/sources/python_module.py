@@ -63,10 +63,6 @@ class PythonModule:
         nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
         return next((_drop_first(_read(node.args)) for node in nodes if node.name == name), None)
 
-    def is_autograd_function(self, class_name: str) -> bool:
-        """Whether a class derives from torch.autograd.Function."""
-        return any(_tail(base) == "Function" for base in self.classes[class_name].bases)
-
     def _of_value(self, value: ast.expr, seen: frozenset[str]) -> Parameters | None:
         match value:
             case ast.Name(id=name):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from statistics import geometric_mean
 
 from rich.text import Text
 
-from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup
-from fib_rmsnorm.analysis.estimate import RunLatency
+from fib_rmsnorm.analysis.comparing.difference import find_speedup
+from fib_rmsnorm.analysis.comparing.fastest import find_fastest, performance_of
+from fib_rmsnorm.analysis.trace_record import RunLatency
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
+from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.document import WordTable, plain_table
-from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.units import (
     count,
     format_apart,
@@ -99,12 +99,6 @@ def first_line(log: str, most: int | None = None) -> str:
     return reason if most is None or len(reason) <= most else f"{reason[: most - 1]}…"
 
 
-def performance_of(trace: Trace) -> Performance | None:
-    """What was timed; None for what failed, and where an interpreter ran the kernel."""
-    performance = trace.evaluation.performance if trace.evaluation else None
-    return None if performance is None or performance.interpreted else performance
-
-
 def marks(trace: Trace) -> list[str]:
     """Why a Trace's latency is noisy."""
     performance = performance_of(trace)
@@ -170,42 +164,17 @@ def _cell(trace: Trace) -> tuple[str, str, str]:
 
 
 def fastest_line(traces: Sequence[Trace]) -> str:
-    """The Solution that is the fastest over the Workloads, and its factors over the reference; empty without a time.
-
-    Of those that were timed on the most Workloads, it has the least geometric mean of the latencies. Those whose
-    interval does not tell them from it tie. Workloads on which a latency has no bound are left out.
-    """
-    timed: dict[str, dict[str, Performance]] = {}
-    unknown: set[str] = set()
-    for trace in traces:
-        performance = performance_of(trace)
-        latency = RunLatency.of(performance) if performance else None
-        if performance and latency:
-            timed.setdefault(trace.solution or "", {})[trace.workload.uuid] = performance
-            if latency.interval_ms and not latency.interval_ms.is_bounded:
-                unknown.add(trace.workload.uuid)
-    timed = {name: {uuid: mine[uuid] for uuid in mine.keys() - unknown} for name, mine in timed.items()}
-    most = max(map(len, timed.values()), default=0)
-    runs = {
-        name: [latency for uuid in sorted(mine) if (latency := RunLatency.of(mine[uuid]))]
-        for name, mine in timed.items()
-        if len(mine) == most
-    }
-    if not most:
+    """The Solution that is the fastest over the Workloads, and its factors over the reference; empty without a time."""
+    found = find_fastest(traces)
+    if found is None:
         return ""
-    first = min(runs, key=lambda name: geometric_mean(run.ms for run in runs[name]))
-    same = [name for name in runs if timed[name].keys() == timed[first].keys()]
-    ratios = {name: find_difference(runs[first], runs[name]) for name in same if name != first}
-    ties = {name: ratio for name, ratio in ratios.items() if ratio.verdict == "tie"}
-    told = (
-        f"fastest{f' on {most} of {most + len(unknown)} workloads' if unknown else ''}: {' and '.join([first, *ties])}"
-    )
-    if ties:
-        told += f" (a tie: up to {format_apart(max(ratio.apart for ratio in ties.values()))} apart)"
-    factors = [each.value for name in (first, *ties) for each in map(find_speedup, timed[name].values()) if each]
-    if not factors:
+    where = f" on {found.workloads} of {found.workloads + found.unknown} workloads" if found.unknown else ""
+    told = f"fastest{where}: {' and '.join(found.names)}"
+    if found.apart is not None:
+        told += f" (a tie: up to {format_apart(found.apart)} apart)"
+    if not found.speedups:
         return told
-    low, high = format_ratio(min(factors)), format_ratio(max(factors))
+    low, high = format_ratio(min(found.speedups)), format_ratio(max(found.speedups))
     return f"{told}, {low if low == high else f'{low} to {high}'} as fast as the reference"
 
 

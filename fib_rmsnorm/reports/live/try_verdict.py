@@ -7,9 +7,10 @@ from itertools import groupby
 
 from rich.text import Text
 
-from fib_rmsnorm.analysis.comparing.difference import find_difference
-from fib_rmsnorm.analysis.estimate import Estimate, RunLatency
-from fib_rmsnorm.reports.live.evaluations import describe_load, first_line, marks, performance_of
+from fib_rmsnorm.analysis.comparing.difference import relate
+from fib_rmsnorm.analysis.comparing.fastest import latency_of, performance_of
+from fib_rmsnorm.analysis.estimate import Estimate
+from fib_rmsnorm.reports.live.evaluations import describe_load, first_line, marks
 from fib_rmsnorm.reports.text.control_characters import marked
 from fib_rmsnorm.reports.text.units import count, format_apart, format_percent, format_ratio
 from fib_rmsnorm.schema import REFERENCE, Check, EvaluationStatus, Trace
@@ -75,7 +76,7 @@ def _ratios(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Iterator[float]
     theirs = {trace.workload.uuid: trace for trace in rivals}
     for trace in drafts:
         rival = theirs.get(trace.workload.uuid)
-        if rival and (ratio := _find_speed(trace, rival)):
+        if rival and (ratio := relate(latency_of(trace), latency_of(rival))):
             yield ratio.value
 
 
@@ -132,19 +133,12 @@ def _speed(drafts: Sequence[Trace], rivals: Sequence[Trace], titles: Mapping[str
     timed = [(trace, found) for trace in drafts if (found := performance_of(trace))]
     trace, mine = max(timed, key=lambda each: each[1].bytes_moved or 0)
     beside = [rival for rival in rivals if rival.workload.uuid == trace.workload.uuid]
-    compared = ((rival.solution, _find_speed(trace, rival)) for rival in beside)
+    compared = ((rival.solution, relate(latency_of(trace), latency_of(rival))) for rival in beside)
     parts = [f"{_describe_speed(ratio)} the speed of {who}" for who, ratio in compared if ratio]
     if mine.percent_of_copy is not None:
         parts.append(f"{format_percent(mine.percent_of_copy)} of the copy's speed")
     load = describe_load([trace])
     return f"; at {titles[trace.workload.uuid]}: {', '.join(parts)}{f'; {load}' if load else ''}"
-
-
-def _find_speed(draft: Trace, rival: Trace) -> Estimate | None:
-    """The rival's latency over the draft's, with its interval; None if either was not timed."""
-    timed = map(performance_of, (draft, rival))
-    own, other = (RunLatency.of(each) if each else None for each in timed)
-    return find_difference([own], [other]) if own and other else None
 
 
 def _describe_speed(ratio: Estimate) -> str:

@@ -1,4 +1,4 @@
-"""The versions of a kernel in a session: a line for each, or one table of all."""
+"""The versions of a kernel in a session: a line for each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from rich.text import Text
 from fib_rmsnorm.analysis.estimate import recorded
 from fib_rmsnorm.reports.live.evaluations import first_line
 from fib_rmsnorm.reports.text.control_characters import marked
-from fib_rmsnorm.reports.text.document import WordTable, plain_table
 from fib_rmsnorm.reports.text.units import count, format_either_side, format_latency, format_percent, format_ratio
 from fib_rmsnorm.sessions.version import Rival, Version, VersionTiming
 
@@ -33,32 +32,6 @@ def version_line(version: Version) -> Text:
     if version.note:
         line.append(f"  ({version.note})")
     return line
-
-
-def versions_table(versions: Sequence[Version]) -> WordTable:
-    """A row for each version, in this order."""
-    workloads = list(dict.fromkeys(title for version in versions for title in version.titles))
-    rivals = list(dict.fromkeys(name for version in versions for name in _comparisons(version)))
-    rows = []
-    for version in versions:
-        latencies = {timing.title: _latency(timing) for timing in version.timings}
-        failures = {verdict.title: "wrong" for verdict in version.failures}
-        compared = _comparisons(version)
-        seconds = f"{version.verdict_s:.1f} s" if version.verdict_s is not None else ""
-        cells = [latencies.get(title, failures.get(title, "")) for title in workloads]
-        rows.append(
-            (f"#{version.number}", version.status, seconds, *cells, *(compared.get(name, "") for name in rivals))
-        )
-    return plain_table(("version", "verdict", ">after", *(f">{name}" for name in (*workloads, *rivals))), rows)
-
-
-def describe_version(version: Version) -> Text:
-    """What the table has no room for: why a version fails, or what no interval tells of its times."""
-    lines = [Text(_reason(version), style="red")] if _reason(version) else []
-    lines += version_details(version)
-    if version.note:
-        lines.append(Text(version.note))
-    return Text("\n").join(lines)
 
 
 def version_details(version: Version) -> list[Text]:

@@ -6,23 +6,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.findings import SectionFindings
 from fib_rmsnorm.analysis.ranking import Ranking, rank
 from fib_rmsnorm.analysis.results import SectionResults
-from fib_rmsnorm.analysis.side_by_side import find_side_by_side
-from fib_rmsnorm.analysis.solution_sources import SolutionFacts, SourceText
+from fib_rmsnorm.analysis.roofline import SectionFindings
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.charts import Chart, number_series
 from fib_rmsnorm.reports.findings import describe_section
 from fib_rmsnorm.reports.ranking import describe_left_out, summarize_ranking, winners_grid
 from fib_rmsnorm.reports.results import Column, result_columns, section_title
-from fib_rmsnorm.reports.side_by_side import describe_side_by_side
 from fib_rmsnorm.reports.text.units import count, format_share
 
-_LIGHT, _DARK = "default", "github-dark"
-_ALIASES = {".cuh": ".cu", ".h": ".cpp", ".inc": ".cpp"}
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Solution
 
 
 @dataclass(frozen=True)
@@ -53,21 +51,20 @@ class PageSection:
         return rank(self.results)
 
 
-def make_page(sections: Sequence[PageSection], solutions: dict[str, SolutionFacts], superseded: int) -> str:
+def make_page(sections: Sequence[PageSection], solutions: dict[str, Solution], superseded: int) -> str:
     """Fill in the template. It escapes every value but those marked `safe`, which no Trace can write."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     written = (describe_conditions, describe_left_out, describe_section, summarize_ranking, title_of, winners_grid)
-    environment.globals |= {"highlight": _highlight, **{each.__name__: each for each in written}}
+    environment.globals |= {each.__name__: each for each in written}
     shown = {result.record.solution for each in sections for result in each.results.results}
     return environment.from_string(_read_asset("page.html")).render(
-        style=_read_asset("page.css") + _highlighting_css(),
+        style=_read_asset("page.css"),
         script=_read_asset("page.js"),
         summary=_summary(sections, superseded),
         sections=sections,
-        devices=[list(describe_side_by_side(each)) for each in find_side_by_side(each.results for each in sections)],
         solutions=[solutions[name] for name in sorted(shown) if name in solutions],
         charts={
             "numbers": number_series(chart for each in sections for chart in each.charts),
@@ -111,28 +108,3 @@ def describe_conditions(record: TraceRecord) -> str:
         record.place,
     ]
     return " · ".join(filter(None, told))
-
-
-def _highlighting_css() -> str:
-    """The colours of code, for light and for dark."""
-    from pygments.formatters import HtmlFormatter
-
-    light = HtmlFormatter(style=_LIGHT).get_style_defs(".code")
-    dark = HtmlFormatter(style=_DARK).get_style_defs(".code")
-    return f"\n{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
-
-
-def _highlight(source: SourceText) -> str:
-    """A source file as HTML."""
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
-    from pygments.lexers import TextLexer, get_lexer_for_filename
-    from pygments.util import ClassNotFound
-
-    stem, dot, suffix = source.path.rpartition(".")
-    name = stem + _ALIASES.get(f".{suffix}", f".{suffix}") if dot else source.path
-    try:
-        lexer = get_lexer_for_filename(name)
-    except ClassNotFound:
-        lexer = TextLexer()
-    return str(highlight(source.content, lexer, HtmlFormatter(nowrap=True)))

@@ -1,19 +1,18 @@
-"""A Performance for a skeptical reader: marks, the number, what bounds it, and how it was measured."""
+"""A Performance for a skeptical reader: marks first, then every number that was recorded, by its name in the schema."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from fib_rmsnorm.analysis.comparing.difference import find_speedup
-from fib_rmsnorm.analysis.estimate import Estimate, RunLatency, recorded
-from fib_rmsnorm.reports.records.record import fields, joined, told
+from fib_rmsnorm.reports.records.record import fields
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.units import (
-    count,
     format_bandwidth,
     format_bytes,
     format_latency,
@@ -21,9 +20,26 @@ from fib_rmsnorm.reports.text.units import (
     format_ratio,
     format_share,
 )
-from fib_rmsnorm.schema import Ceiling, Chain, Clocks, KernelLaunch, Performance
+from fib_rmsnorm.schema import Performance
 
-_L2 = {True: "evicted before each call", False: "warm", None: ""}
+_FORMS: dict[str, Callable[[float], str]] = {
+    "_ms": format_latency,
+    "_us": lambda us: format_latency(us / 1e3),
+    "_s": lambda seconds: f"{seconds:.2f} s",
+    "_gb_per_s": format_bandwidth,
+    "_mhz": lambda mhz: f"{mhz:.0f} MHz",
+    "_temperature_c": lambda heat: f"{heat:.0f} °C",
+    "_bytes": format_bytes,
+    "bytes_moved": format_bytes,
+    "percent_of_copy": format_percent,
+    "_difference": format_share,
+    "_scatter": format_share,
+    "_share": format_share,
+}
+"""What makes text of a number, by the end of its name, the longest that fits."""
+_UNIT = re.compile("_(ms|us|s|gb_per_s|mhz|c)$")
+"""What a number's text tells, and its name need not."""
+_PARTS = ("ceiling", "chain", "clocks")
 
 
 def describe_performance(performance: Performance) -> Iterator[RenderableType]:
@@ -35,169 +51,48 @@ def describe_performance(performance: Performance) -> Iterator[RenderableType]:
         yield Text.assemble(("noisy", "bold yellow"), (f": {harmless(reason)}", "yellow"))
     if performance.noisy:
         yield ""
-    ceiling, clocks = performance.ceiling, performance.clocks
-    yield from fields(
-        {
-            **_latency_fields(performance),
-            **(_chain_fields(performance.chain) if performance.chain else {}),
-            **_launch_fields(performance.launches or []),
-            **_speed_fields(performance),
-            **(_ceiling_fields(ceiling, is_cpu=performance.timer == "cpu_clock") if ceiling else {}),
-            "Host overhead": joined(
-                told(performance.host_overhead_us, lambda us: f"{format_latency(us / 1e3)} to issue a call"),
-                told(
-                    ceiling.empty_host_us if ceiling else None,
-                    lambda us: f"{format_latency(us / 1e3)} for an empty kernel",
-                ),
-            ),
-            "First call": told(performance.first_call_ms, format_latency),
-            "Build": told(performance.build_s, lambda build_s: f"{build_s:.2f} s"),
-            "Peak memory": told(performance.peak_memory_bytes, lambda size: f"{format_bytes(size)} beyond its outputs"),
-            "Timer": performance.timer or "not recorded",
-            "L2": _L2[performance.cold_l2],
-            **(_clock_fields(clocks, performance.disturbed_calls) if clocks else {}),
-        }
-    )
-
-
-def _latency_fields(performance: Performance) -> dict[str, str]:
-    samples, trials, latency = performance.samples, performance.trials, RunLatency.of(performance)
-    p5_ms, p95_ms = performance.latency_p5_ms, performance.latency_p95_ms
-    interval = latency.interval_ms if latency else None
-    median = f"{format_latency(performance.latency_ms)}{' (median)' if samples else ''}"
-    busy_ms, pieces = performance.busy_ms, performance.pieces or 0
-    return {
-        "Latency": f"{median}; {_interval(interval)}, ±{format_share(interval.half_width)}" if interval else median,
-        "Spread": f"5% to 95%: {_span(p5_ms, p95_ms)}" if p5_ms is not None and p95_ms is not None else "",
-        "Samples": count(samples, "call") + (f" in {count(trials, 'trial')}" if trials else "") if samples else "",
-        "A/A": told(performance.a_a_difference, _describe_drift),
-        "Busy": f"{format_latency(busy_ms)} in {pieces} pieces" if busy_ms is not None and pieces > 1 else "",
-        "On an idle GPU": told(performance.as_called_ms, format_latency),
-        "With L2 hot": told(performance.hot_latency_ms, format_latency),
-    }
-
-
-def _describe_drift(difference: float) -> str:
-    return f"earlier and later trials differ by {format_share(difference)}"
-
-
-def _chain_fields(chain: Chain) -> dict[str, str]:
-    """What a call costs in a CUDA graph, and the clock during its replays."""
-    if chain.chain_refused:
-        return {"In a graph": f"not captured: {harmless(chain.chain_refused)}"}
-    return {
-        "In a graph": joined(
-            _cost(chain.chained_latency_ms, chain.chained_low_ms, chain.chained_high_ms),
-            count(chain.chained_replays, "replay") if chain.chained_replays else "",
-            told(chain.chained_a_a_difference, _describe_drift),
-            told(
-                chain.chained_bare_link_ms,
-                lambda bare_ms: f"{chain.links} links, of {format_latency(bare_ms)} without the call",
-            ),
-            told(chain.clocks.during_mhz if chain.clocks else None, lambda mhz: f"{mhz:.0f} MHz"),
-            *(f"noisy: {harmless(reason)}" for reason in chain.chain_noisy),
-        ),
-        "Dependent": joined(
-            _cost(chain.dependent_latency_ms, chain.dependent_low_ms, chain.dependent_high_ms),
-            count(chain.dependent_replays, "replay") if chain.dependent_replays else "",
-            told(chain.dependent_a_a_difference, _describe_drift),
-            told(chain.dependent_latency_ms, lambda _: "by programmatic dependent launch"),
-        ),
-    }
-
-
-def _cost(latency_ms: float | None, low_ms: float | None, high_ms: float | None) -> str:
-    if latency_ms is None or low_ms is None or high_ms is None:
-        return ""
-    interval = recorded(latency_ms, low_ms, high_ms) if latency_ms > 0 else None
-    either_side = f", ±{format_share(interval.half_width)}" if interval else ""
-    return f"{format_latency(latency_ms)} a call{either_side}"
-
-
-def _launch_fields(launches: list[KernelLaunch]) -> dict[str, str]:
-    """A line for each kernel of a call."""
-    lines = {}
-    for number, launch in enumerate(launches, 1):
-        grid, block = (" x ".join(map(str, size)) for size in (launch.grid, launch.block))
-        static, dynamic = launch.static_shared_bytes, launch.dynamic_shared_bytes
-        lines[f"Kernel {number}" if len(launches) > 1 else "Kernel"] = joined(
-            f"{launch.name}: grid {grid}",
-            f"block {block}",
-            f"{count(launch.registers, 'register')} a thread",
-            f"{format_bytes(static)} shared" if static else "",
-            f"{format_bytes(dynamic)} dynamic shared" if dynamic else "",
+    values = performance.model_dump(exclude={"noisy", "interpreted", "speedup_factor"})
+    parts = {name: values.pop(name) for name in _PARTS}
+    if speedup := find_speedup(performance):
+        values["speedup"] = (
+            f"{format_ratio(speedup.value)} ({format_ratio(speedup.low)} to {format_ratio(speedup.high)})"
         )
-    return lines
+    yield from fields(_tell(values))
+    for name, part in parts.items():
+        if part:
+            yield ""
+            yield from fields({f"{name}, {fact}": text for fact, text in _tell(part).items()})
 
 
-def _speed_fields(performance: Performance) -> dict[str, str]:
-    bandwidth, ceiling = performance.bandwidth_gb_per_s, performance.ceiling
-    peak = ceiling.peak_bandwidth_gb_per_s if ceiling else None
-    reference, speedup = RunLatency.of_reference(performance), find_speedup(performance)
-    interval = reference.interval_ms if reference else None
-    reference_text = format_latency(performance.reference_latency_ms)
-    speedup_text = f"; {_speedup_text(performance, speedup)}" if speedup else ""
-    of_peak = ""
-    if bandwidth is not None and peak:
-        of_peak = f"{format_percent(100 * bandwidth / peak)} of the datasheet's {format_bandwidth(peak)}"
-    return {
-        "Reference": f"{joined(reference_text, told(interval, _interval))}{speedup_text}",
-        "Bandwidth": joined(
-            told(bandwidth, format_bandwidth),
-            told(performance.percent_of_copy, lambda percent: f"{format_percent(percent)} of copy"),
-            of_peak,
-        ),
-        "Bytes moved": told(
-            performance.bytes_moved, lambda moved: f"{format_bytes(moved)} (inputs and outputs, each once)"
-        ),
-    }
+def _tell(values: Mapping[str, Any]) -> dict[str, str]:
+    """The facts of a part in words; the bounds of an interval are one."""
+    told = {}
+    for name, value in values.items():
+        if "_high_" in name or value in (None, [], {}):
+            continue
+        if "_low_" in name:
+            high = values.get(name.replace("_low_", "_high_"))
+            told[name.partition("_low_")[0] + ", 95% interval"] = f"{_text(name, value)} to {_text(name, high)}"
+        elif name == "launches":
+            told |= {f"kernel {number}": _launch_text(each) for number, each in enumerate(value, start=1)}
+        else:
+            told[name] = _text(name, value)
+    return {_UNIT.sub("", name).replace("_", " "): text for name, text in told.items()}
 
 
-def _speedup_text(performance: Performance, speedup: Estimate) -> str:
-    """The speedup, with its interval where both latencies have one."""
-    latencies = RunLatency.of(performance), RunLatency.of_reference(performance)
-    is_sure = all(latency and latency.interval_ms for latency in latencies)
-    ends = f" ({format_ratio(speedup.low)} to {format_ratio(speedup.high)})" if is_sure else ""
-    return f"speedup {format_ratio(speedup.value)}{ends}"
+def _launch_text(launch: Mapping[str, Any]) -> str:
+    grid, block = (" x ".join(map(str, launch[size])) for size in ("grid", "block"))
+    rest = ", ".join(f"{launch[name]} {name.replace('_', ' ')}" for name in list(launch)[3:])
+    return f"{launch['name']}: grid {grid}, block {block}, {rest}"
 
 
-def _ceiling_fields(ceiling: Ceiling, *, is_cpu: bool) -> dict[str, str]:
-    return {
-        "Copy": joined(
-            f"{format_latency(ceiling.copy_ms)} for as many bytes",
-            f"95% interval {_span(ceiling.copy_low_ms, ceiling.copy_high_ms)}",
-            f"by {ceiling.copy_method}",
-            f"pinned to {count(len(ceiling.threads), 'core')}" if ceiling.threads else "",
-            ceiling.note or "",
-        ),
-        "Empty call" if is_cpu else "Empty kernel": format_latency(ceiling.empty_ms),
-    }
-
-
-def _clock_fields(clocks: Clocks, disturbed_calls: int | None) -> dict[str, str]:
-    """The device around and during the trials."""
-    throttled, others = clocks.throttle_reasons, clocks.other_processes
-    return {
-        "Clock": joined(
-            told(clocks.before_mhz, lambda mhz: f"{mhz:.0f} MHz before"),
-            told(clocks.during_mhz, lambda mhz: f"{mhz:.0f} during"),
-            told(clocks.after_mhz, lambda mhz: f"{mhz:.0f} after"),
-        ),
-        "Conditions": joined(
-            f"throttled: {', '.join(throttled)}" if throttled else "not throttled" if throttled == [] else "",
-            told(clocks.max_temperature_c, lambda heat: f"at most {heat:.0f} °C"),
-            told(clocks.other_share, lambda share: f"other processes took {share:.0%} of the cores"),
-            told(disturbed_calls, lambda calls: f"{calls} timed calls had to wait for a core"),
-            f"{others or 'no'} other process{'es' * (others > 1)} on the device" if others is not None else "",
-        ),
-    }
-
-
-def _interval(interval_ms: Estimate) -> str:
-    if not math.isfinite(interval_ms.high):
-        return "a single call, which has no interval"
-    return f"95% interval {_span(interval_ms.low, interval_ms.high)}"
-
-
-def _span(low_ms: float, high_ms: float) -> str:
-    return f"{format_latency(low_ms)} to {format_latency(high_ms)}"
+def _text(name: str, value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, dict):
+        return ", ".join(_tell(value).values())
+    if isinstance(value, list | tuple):
+        return ", ".join(_text(name, each) for each in value)
+    ends = [end for end in _FORMS if name.endswith(end)]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return _FORMS[max(ends, key=len)](value) if ends and is_number else str(value)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from rich.console import Console, RenderableType
-from rich.style import Style
+from rich.console import RenderableType
 from rich.text import Text
 
 from fib_rmsnorm.languages import title_of
@@ -24,9 +23,9 @@ from fib_rmsnorm.reports.records.listing import (
     trace_rows,
     with_earlier,
 )
+from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.document import plain_table
-from fib_rmsnorm.reports.text.folding import Folded
 from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
 from fib_rmsnorm.schema import AxisConst, Definition, RandomInput, SafetensorsInput, Solution, TensorSpec, Trace
 
@@ -61,7 +60,7 @@ def _describe_tensors(definition: Definition, specs: dict[str, TensorSpec]) -> s
     return ", ".join(described)
 
 
-def describe_definition(definition: Definition, catalogue: Catalogue, console: Console) -> Iterator[RenderableType]:
+def describe_definition(definition: Definition, catalogue: Catalogue) -> Iterator[RenderableType]:
     """The summary, every axis and tensor with its description, and the reference."""
     yield summarize_definition(definition)
     if definition.description:
@@ -97,7 +96,7 @@ def describe_definition(definition: Definition, catalogue: Catalogue, console: C
     ]
     yield plain_table(("name", "is", "value", "description"), rows)
     yield heading("Reference")
-    yield _source_text("reference.py", definition.reference, console)
+    yield Text(definition.reference.rstrip("\n"))
 
 
 def _judge_text(definition: Definition) -> str:
@@ -110,9 +109,7 @@ def _judge_text(definition: Definition) -> str:
     return "the reference alone, without hard inputs: no known operator has such tensors"
 
 
-def describe_solution(
-    solution: Solution, catalogue: Catalogue, here: Readiness, console: Console
-) -> Iterator[RenderableType]:
+def describe_solution(solution: Solution, catalogue: Catalogue, here: Readiness) -> Iterator[RenderableType]:
     """What it is made for, how it is called, its Traces and its sources."""
     spec = solution.spec
     yield f"Solution: {solution.name}"
@@ -144,7 +141,7 @@ def describe_solution(
         yield f"\nOne of them: fib-rmsnorm show {show_name(solution.name, titles[traces[-1].workload.uuid])}"
     for source in solution.sources:
         yield heading(source.path)
-        yield _source_text(source.path, source.content, console)
+        yield Text(source.content.rstrip("\n"))  # as it is, to be copied
 
 
 def describe_workload(record: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
@@ -174,38 +171,6 @@ def describe_workload(record: Trace, catalogue: Catalogue) -> Iterator[Renderabl
 def _describe(description: str) -> Iterator[RenderableType]:
     yield ""
     yield from map(Folded, harmless(description).splitlines())
-
-
-def _source_text(path: str, content: str, console: Console) -> Text:
-    """A source file, to be printed as it is: no line is cut, padded or numbered, so it can be copied."""
-    content = harmless(content.rstrip("\n")) if console.is_terminal else content.rstrip("\n")
-    if not console.is_terminal or console.no_color or console.color_system is None:
-        return Text(content)
-    from rich.syntax import ANSISyntaxTheme, Syntax
-
-    lexer, theme = Syntax.guess_lexer(path, content), ANSISyntaxTheme(_make_styles())
-    highlighted = Syntax(content, lexer, theme=theme, background_color="default").highlight(content)
-    highlighted.rstrip()
-    return highlighted
-
-
-def _make_styles() -> dict[tuple[str, ...], Style]:
-    """Colours that a terminal's own palette makes readable on light and on dark: none is bright, and none is blue."""
-    from pygments.token import Comment, Keyword, Name, Number, Operator, String
-
-    return {
-        Comment: Style(dim=True),
-        Comment.Preproc: Style(color="magenta"),
-        Keyword: Style(color="magenta"),
-        Keyword.Type: Style(color="cyan"),
-        Operator.Word: Style(color="magenta"),
-        Name.Builtin: Style(color="cyan"),
-        Name.Class: Style(bold=True),
-        Name.Decorator: Style(color="cyan"),
-        Name.Function: Style(bold=True),
-        Number: Style(color="cyan"),
-        String: Style(color="green"),
-    }
 
 
 def inputs_text(record: Trace) -> str:

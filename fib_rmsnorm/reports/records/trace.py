@@ -15,7 +15,6 @@ from fib_rmsnorm.analysis.comparing.outputs import add_up, add_up_ulps
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.differences import difference_cells, difference_columns, largest_text, list_buckets
-from fib_rmsnorm.reports.records.listing import each_trace_rows, table_of, timestamp_of
 from fib_rmsnorm.reports.records.performance_record import describe_performance
 from fib_rmsnorm.reports.records.record import Told, fields, heading, inputs_text, told
 from fib_rmsnorm.reports.text.control_characters import marked
@@ -72,15 +71,6 @@ def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableTyp
     if evaluation.log.strip():
         yield heading("Log")
         yield marked(evaluation.log)
-    # The same name may mean others.
-    others = [
-        other
-        for other in catalogue.traces
-        if (other.solution, other.workload.uuid) == (trace.solution, trace.workload.uuid) and other != trace
-    ]
-    if others:
-        yield heading("Other Traces of this Solution on this Workload")
-        yield table_of("each trace", each_trace_rows(sorted(others, key=timestamp_of)))
 
 
 def _title(trace: Trace, evaluation: Evaluation) -> Text:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fib_rmsnorm.analysis.comparing.difference import estimate_drift, find_difference, imbalance, share_confidence
-from fib_rmsnorm.analysis.estimate import RunLatency
+from fib_rmsnorm.analysis.trace_record import RunLatency
 from support.trace_json import record
 
 

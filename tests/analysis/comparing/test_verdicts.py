@@ -13,8 +13,8 @@ import pytest
 
 from fib_rmsnorm.analysis.comparing.comparison import compare
 from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift
-from fib_rmsnorm.analysis.estimate import RunLatency
 from fib_rmsnorm.analysis.loading import load
+from fib_rmsnorm.analysis.trace_record import RunLatency
 from fib_rmsnorm.evaluation.interleaved_trials import INTERVAL_GOAL
 from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, latency_interval
 from fib_rmsnorm.student_t import t_quantile

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.store import append_line, read_text, write_atomic
+from fib_rmsnorm.registry.store import append_line
 from support.full_registry import (
     CUDA_TRACES,
     DEFINITION,
@@ -190,15 +190,6 @@ def test_a_kernel_that_is_a_fifo_is_not_waited_for(fib, registry, tmp_path):
     os.mkfifo(kernel)
     outcome = fib("try", kernel, "--root", registry.root, "--definition", "rmsnorm_d128", "--device", "cpu")
     assert (outcome.code, outcome.err) == (2, f"fib-rmsnorm: {kernel}: not a regular file or a folder\n")
-
-
-def test_the_store_itself_refuses(tmp_path):
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    for attempt in (lambda: read_text(fifo), lambda: write_atomic(fifo, "x"), lambda: append_line(fifo, "{}")):
-        with pytest.raises(InputError, match="fifo: is not a regular file"):
-            attempt()
-    assert fifo.is_fifo()
 
 
 def test_an_append_to_an_endless_last_line_ends(tmp_path):

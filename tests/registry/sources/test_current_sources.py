@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
 from fib_rmsnorm.evaluation.try_kernel import choose_rivals
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
+from support.command_line import QUICK_OPTIONS, printed
 from support.full_registry import CUDA, DEFINITION, PYTHON, PYTHON_FILE, PYTHON_FOLDER, PYTHON_SOURCE
-from support.registries import RIGHT, WRONG
+from support.registries import RIGHT, WRONG, add_kernel
 
 MARK = "# saved a second ago\n"
 
@@ -36,22 +38,17 @@ def faulty(full_registry) -> Registry:
         ("show", PYTHON, "--json"),
         ("report", "--format", "html"),
         ("export", "exported"),
-        ("merge", ".", ".", "--into", "exported"),
     ],
     ids=" ".join,
 )
 def test_sources_win_over_what_was_packed_and_nothing_is_written(fib, edited, tmp_path, monkeypatch, command):
     before = {path: path.read_bytes() for path in edited.root.rglob("*") if path.is_file()}
     monkeypatch.chdir(tmp_path)
-    outcome = fib(*(edited.root if word == "." else word for word in command), *root_option(command, edited))
+    outcome = fib(*command, "--root", edited.root)
     assert outcome.code == 0, outcome.err
     written = tmp_path / "exported" / PYTHON_FILE
     assert MARK.strip() in (written.read_text() if written.exists() else outcome.out)
     assert {path: path.read_bytes() for path in edited.root.rglob("*") if path.is_file()} == before
-
-
-def root_option(command, registry) -> tuple:
-    return () if command[0] == "merge" else ("--root", registry.root)
 
 
 def test_sources_that_were_never_packed_are_a_solution(fib, full_registry):
@@ -94,7 +91,7 @@ def test_deploy_packs_what_models_will_read(fib, edited):
         ("compare", "--measure", PYTHON, CUDA),
         ("explain", PYTHON),
         ("export", "exported"),
-        ("merge", ".", ".", "--into", "exported"),
+        ("merge", ".", "."),
         ("list", "solutions", "--solutions", PYTHON),
     ],
     ids=" ".join,
@@ -110,3 +107,44 @@ def test_what_cannot_be_packed_is_left_out_of_a_list(fib, faulty):
     assert outcome.code == 0 and PYTHON not in outcome.out and CUDA in outcome.out
     assert outcome.err.startswith(f"Left out {PYTHON}: ")
     assert fib("show", CUDA).err == ""
+
+
+@pytest.fixture
+def bench(fib, registry):
+    return partial(fib, "bench", "--root", registry.root)
+
+
+@pytest.fixture
+def broken_manifest(registry):
+    """That of one of two Solutions, which was packed before."""
+    add_kernel(registry, "other_v1")
+    add_kernel(registry, "right_v1")
+    manifest = registry.layout.solutions / "tester/norm/rmsnorm_d128/other_v1/solution.toml"
+    manifest.write_text(manifest.read_text() + "[[[")
+    return manifest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_meant"),
+    [
+        (["--solutions", "right_v1"], False),
+        (["--solutions", "*_v1"], True),
+        (["--definitions", "rmsnorm_d128"], True),
+        (["--authors", "tester"], True),
+        (["--languages", "python"], True),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_sources_that_cannot_be_packed_stop_no_others(broken_manifest, bench, arguments, is_meant):
+    found = bench(*QUICK_OPTIONS, "--batch-sizes", "1", *arguments)
+    assert printed(found.out) == [("right_v1", 1)]
+    assert found.code == is_meant
+    assert (f"Failed other_v1: {broken_manifest}: " in " ".join(found.err.split())) is is_meant
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--solutions", "right_v1,other_v1"], ["--solutions", "other*"], ["--against", "other_v1"]]
+)
+def test_sources_that_cannot_be_packed_are_an_error_where_they_are_needed(broken_manifest, bench, arguments):
+    found = bench(*QUICK_OPTIONS, *arguments)
+    assert found.code == 2 and found.err.startswith(f"fib-rmsnorm: {broken_manifest}: ")

@@ -223,13 +223,6 @@ def test_two_folders_that_pack_the_same_name(fib, full_registry):
     assert errors == [f"{PYTHON_FOLDER}_copy/solution.toml: error: {said}"]
 
 
-def test_sources_are_never_json(fib, full_registry):
-    Path(CUDA_FOLDER, "tuning.json").write_text('{"no": "solution"}')
-    assert errors_of(fib("validate")) == [
-        f"{CUDA_FOLDER}/tuning.json: error: sources cannot be JSON: flashinfer-bench would read the file as a Solution"
-    ]
-
-
 def test_sources_that_serve_no_definition(fib, full_registry):
     manifest = Path(CUDA_FOLDER, "solution.toml")
     manifest.write_text('definitions = ["rmsnorm_d99*"]\n' + manifest.read_text())

@@ -1,0 +1,197 @@
+"""`fib-rmsnorm explain`, `profile` and `try --sanitize`: what compiled code says, and what NVIDIA's tools find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fib_rmsnorm.cli.options import (
+    BatchSizes,
+    Entry,
+    Json,
+    KernelDefinition,
+    Root,
+    SolutionOrKernel,
+    TimeLimit,
+    check_output,
+    split_sizes,
+)
+from fib_rmsnorm.cli.printing import note, print_json, say
+from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.profiling.sanitizer import SanitizerLog
+    from fib_rmsnorm.sessions.session_protocol import KernelFile
+
+_BUILD_LIMIT_S = 300.0
+"""The time limit of the build."""
+
+
+def explain(
+    solution: SolutionOrKernel,
+    definition: KernelDefinition = None,
+    entry: Entry = None,
+    arch: Annotated[
+        str | None, typer.Option(metavar="sm_90", help="GPU architecture; default: this machine's, else sm_90.")
+    ] = None,
+    batch_sizes: BatchSizes = None,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Explain a Solution from its compiled code. Shows registers, memory accesses, occupancy, waves; needs no GPU."""
+    from fib_rmsnorm.cli.progress import ProgressBar
+    from fib_rmsnorm.inspection import COMPILER
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
+
+    sizes = split_sizes(batch_sizes)
+    with (
+        ForkServer((COMPILER,)) as fork_server,
+        ProgressBar() as bar,
+    ):  # started before our own imports: it imports torch in parallel
+        from fib_rmsnorm.evaluation.run_config import RunConfig
+        from fib_rmsnorm.inspection.explanation import explain as explain_code
+        from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
+        from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, check_arch
+        from fib_rmsnorm.registry import Registry, choose_workloads
+        from fib_rmsnorm.registry.sources.draft import find_solution
+        from fib_rmsnorm.reports.explanation import describe_explanation
+        from fib_rmsnorm.reports.text.console import Folded, echo
+        from fib_rmsnorm.schema import Settings
+
+        target = check_arch(arch) if arch else None
+        registry = Registry.find_or_shipped(root)
+        wanted, found = find_solution(registry, solution, definition, entry)
+        workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes)
+        here = choose_devices()[0]
+        target = target or gpu_arch(here) or DEFAULT_ARCH
+        device = here if gpu_arch(here) == target else None
+        bar.tell(f"compiling for {target}")
+        config = RunConfig(Settings(), _BUILD_LIMIT_S)
+        explanation = explain_code(fork_server, wanted, found, workloads, target, config, device)
+    if json:
+        echo(explanation.model_dump_json(indent=2))
+        return
+    for part in describe_explanation(explanation):
+        say(Folded(part) if isinstance(part, str) else part)
+
+
+_SUFFIX = ".ncu-rep"
+_DEFAULT_BATCH_SIZES = (4096,)
+
+
+def profile(
+    solution: SolutionOrKernel,
+    batch_sizes: BatchSizes = None,
+    definition: KernelDefinition = None,
+    entry: Entry = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            callback=check_output,
+            help="Report file for ncu-ui, several sizes: NAME.batchN.ncu-rep each; default: SOLUTION.batchN.ncu-rep.",
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="cuda or cuda:N.")] = "auto",
+    timeout: TimeLimit = 300.0,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Profile one call of a Solution at each batch size (default: 4096) with NVIDIA's ncu: bandwidth, hits, stalls."""
+    sizes = split_sizes(batch_sizes)
+    if output is not None and output.suffix != _SUFFIX:
+        raise InputError(f"--output {output}: the name must end in {_SUFFIX}")
+    from fib_rmsnorm.machine.devices import choose_devices
+    from fib_rmsnorm.profiling.ncu import profile as run_ncu
+    from fib_rmsnorm.registry import Registry, choose_workloads
+    from fib_rmsnorm.registry.selection import row_axis
+    from fib_rmsnorm.registry.sources.draft import find_solution
+    from fib_rmsnorm.reports.counters import describe_profile
+    from fib_rmsnorm.reports.text.units import assignments
+
+    registry = Registry.find_or_shipped(root)
+    wanted, found = find_solution(registry, solution, definition, entry)
+    place = choose_devices(device)[0]
+    if place.kind == "cpu":
+        raise InputError("profile needs a GPU; without one, see: fib-rmsnorm explain")
+    records = []
+    workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes, _DEFAULT_BATCH_SIZES)
+    for workload in workloads:
+        report = _report_file(output, found.name, workload.axes, alone=len(workloads) == 1)
+        kernels = run_ncu(wanted, found, workload, place, report, timeout, registry.root)
+        if json:
+            measured = [{**vars(each), "bandwidth_gb_per_s": each.bandwidth_gb_per_s} for each in kernels]
+            known = {"solution": found.name, "definition": wanted.name, "axes": workload.axes}
+            records.append({**known, "hardware": place.hardware, "report": str(report), "kernels": measured})
+            continue
+        say(f"{found.name} for {wanted.name} at {assignments(workload.axes)} on {place.hardware}")
+        say(*describe_profile(kernels, workload.axes.get(row_axis(wanted) or "", 1)))
+        note(f"\nWrote {report}; open it with: ncu-ui")
+    if json:
+        print_json(records)
+
+
+def _report_file(output: Path | None, solution: str, axes: Mapping[str, int], *, alone: bool) -> Path:
+    sizes = "".join(f".{axis}{size}" for axis, size in axes.items())
+    if output is None:
+        return Path(f"{solution}{sizes}{_SUFFIX}").absolute()
+    return (output if alone else output.with_suffix(f"{sizes}{_SUFFIX}")).absolute()
+
+
+_ROWS = (31,)  # prime: a kernel that forgets the rows behind its last full tile reads or writes beyond them
+_SLOWER = 10
+"""How much longer everything takes under the tool, about."""
+
+
+def sanitize_kernel(
+    kernel: KernelFile,
+    sanitizer: str,
+    sizes: Sequence[int],
+    device: str,
+    timeout_s: float,
+    root: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Print what the tool finds at each size, and return the exit code: 1 if it finds anything."""
+    from fib_rmsnorm.machine.devices import choose_devices
+    from fib_rmsnorm.profiling.sanitizer import sanitize
+    from fib_rmsnorm.registry import Registry, choose_workloads
+    from fib_rmsnorm.registry.sources.definition_choice import choose_definition
+    from fib_rmsnorm.registry.sources.draft import draft_solution
+    from fib_rmsnorm.reports.text.units import assignments
+
+    registry = Registry.find_or_shipped(root)
+    wanted = choose_definition(registry, kernel.file, kernel.definition)
+    draft = draft_solution(registry, kernel.file, wanted, kernel.entry, flags=kernel.flags)
+    place, limit = choose_devices(device)[0], _SLOWER * timeout_s
+    records = []
+    for workload in choose_workloads(wanted, registry.workloads(wanted.name), sizes, _ROWS):
+        log = sanitize(wanted, draft, workload, place, sanitizer, timeout_s=limit, dataset=registry.root)
+        findings = [vars(each) for each in log.findings]
+        known = {"solution": draft.name, "definition": wanted.name, "axes": workload.axes}
+        found = {"sanitizer": sanitizer, "errors": log.errors, "findings": findings}
+        records.append({**known, "hardware": place.hardware, **found})
+        if not as_json:
+            where = f"{draft.name} for {wanted.name} at {assignments(workload.axes)} on {place.hardware}"
+            say(*_describe_findings(log, f"{where}: {sanitizer} found"))
+    if as_json:
+        print_json(records)
+    return 1 if any(record["findings"] for record in records) else 0
+
+
+def _describe_findings(log: SanitizerLog, what: str) -> Iterator[str]:
+    from fib_rmsnorm.reports.text.units import count
+
+    if not log.findings:
+        yield f"{what} nothing"
+        return
+    yield f"{what} {count(len(log.findings) if log.errors is None else log.errors, 'error')}"
+    for each in log.findings:
+        yield from ["", each.what, *(f"    {detail}" for detail in each.details)]
+        if each.reports > 1:
+            yield f"    and {count(each.reports - 1, 'more report')} of this place, of other threads or addresses"

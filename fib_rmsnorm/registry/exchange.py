@@ -1,0 +1,252 @@
+"""Exchange records: write them as a dataset in flashinfer-bench's layout, or merge registries and files of Traces."""
+
+from __future__ import annotations
+
+import filecmp
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.catalogue import Catalogue
+from fib_rmsnorm.registry.files.regular_files import MOST_ARRAY
+from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
+from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.shipped import copy_new, staged_registry
+from fib_rmsnorm.registry.store import append_lines, copy_file, describe, read_jsonl, read_text
+from fib_rmsnorm.registry.workload_titles import axes_name
+from fib_rmsnorm.schema import SafetensorsInput, Solution, Trace, trace_id
+
+_NO_AUTHOR = "unknown"
+"""The author of Traces whose Solution is missing."""
+
+
+def export(catalogue: Catalogue, blobs: dict[str, Path], target: Path) -> None:
+    """Write a dataset to `target`, an empty or new folder: all of it or nothing.
+
+    Names and paths in the records never lead outside `target`. Raises InputError if it cannot be written, or if a
+    record's Definition is missing.
+    """
+    with staged_registry(target) as staging:
+        write_records(Registry(staging), catalogue, catalogue)
+        for path, source in blobs.items():
+            (staging / path).parent.mkdir(parents=True, exist_ok=True)
+            copy_new(source, staging / path)
+
+
+def write_records(registry: Registry, new: Catalogue, known: Catalogue) -> None:
+    """Add new records to a registry; `known` holds the Definitions and Solutions that they name.
+
+    Raises InputError, before it writes any, for a record that names another Definition.
+    """
+    check_references(known, new)
+    op_types = {name: definition.op_type for name, definition in known.definitions.items()}
+    authors = {solution.name: solution.author for solution in known.solutions.values()}
+    for definition in new.definitions.values():
+        registry.write_definition(definition)
+    for solution in new.solutions.values():
+        registry.write_solution(solution, op_types[solution.definition])
+    lines: dict[Path, list[str]] = defaultdict(list)
+    for record in new.workloads:
+        path = registry.layout.workload_file(op_types[record.definition], record.definition)
+        lines[path].append(record.model_dump_json())
+    for trace in new.traces:
+        author = authors.get(trace.solution or "", _NO_AUTHOR)
+        path = registry.layout.trace_file(author, op_types[trace.definition], trace.definition)
+        lines[path].append(trace.model_dump_json())
+    for path, records in lines.items():
+        append_lines(path, records, registry.root)
+
+
+def check_references(known: Catalogue, new: Catalogue) -> None:
+    """Raise InputError for a record whose Definition is unknown: its place in the dataset would be unknown too."""
+    records: list[Solution | Trace] = [*new.solutions.values(), *new.workloads, *new.traces]
+    for record in records:
+        if record.definition not in known.definitions:
+            of = f" of {record.solution}" if isinstance(record, Trace) and record.solution else ""
+            raise InputError(
+                f"a {type(record).__name__}{of} belongs to the unknown Definition {record.definition!r}; for details,"
+                " run: fib-rmsnorm validate"
+            )
+
+
+def find_blobs(registry: Registry, workloads: Iterable[Trace]) -> dict[str, Path]:
+    """Return the safetensors files that Workloads read, by their paths in the dataset.
+
+    Raises InputError for a path that leads outside the dataset or does not name a safetensors file.
+    """
+    root = registry.root.resolve()
+    found = {}
+    for record in workloads:
+        for given in record.workload.inputs.values():
+            if not isinstance(given, SafetensorsInput):
+                continue
+            path = find_tensor_file(given, root)
+            if path is None:
+                raise InputError(f"Workload {record.workload.uuid}: {given.path!r} leads outside {root}")
+            if not path.is_file():
+                raise InputError(f"Workload {record.workload.uuid}: no such file: {path}")
+            if path.suffix != ".safetensors":  # among the records, another suffix could be read as a record
+                raise InputError(f"Workload {record.workload.uuid}: {given.path!r} is not a .safetensors file")
+            found[path.relative_to(root).as_posix()] = path
+    return found
+
+
+Kind = Literal["definition", "solution", "workload", "trace", "file"]
+Keyed = dict[Kind, dict[Any, Any]]
+"""By kind and by key: records, and the paths of files of tensors."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two records, or two tensor files, with the same name and different content."""
+
+    kind: Kind
+    name: str
+    ours: Path
+    theirs: Path
+    """The root of the registry, or the file, that holds the other record."""
+    differs: tuple[str, ...]
+    """The fields that differ."""
+
+
+class Merger:
+    """Merges others into a first registry, record by record; changes nothing on disk until `write`."""
+
+    def __init__(self, ours: Registry) -> None:
+        self.ours = ours
+        self.conflicts: list[Conflict] = []
+        self.added: Counter[str] = Counter()
+        self.same: Counter[str] = Counter()
+        """The number of records of each kind that the first registry already has."""
+        self._all = _read(ours)
+        self._new: Keyed = {kind: {} for kind in self._all}
+
+    def add(self, theirs: Registry) -> None:
+        """Compare another registry with the records so far. Raises InputError for a record that cannot be read."""
+        self._add(theirs.root, _read(theirs))
+
+    def add_file(self, path: Path) -> None:
+        """Compare the Traces of a file with the records so far.
+
+        Raises InputError for what is not a Trace, and for Traces that name what no registry has.
+        """
+        traces = _read_trace_file(path)
+        for trace in traces:
+            self._require_known(path, trace)
+        self._add(path, {"trace": _keyed_traces(traces)})
+
+    def _add(self, place: Path, records: Keyed) -> None:
+        for kind, items in records.items():
+            for key, item in items.items():
+                mine = self._all[kind].get(key)
+                if mine is None and kind == "file" and (self.ours.root / key).exists():
+                    mine = self.ours.root / key
+                if mine is None:
+                    self._all[kind][key] = self._new[kind][key] = item
+                    self.added[kind] += 1
+                elif differs := _differences(mine, item):
+                    self.conflicts.append(Conflict(kind, str(key), self.ours.root, place, differs))
+                else:
+                    self.same[kind] += 1
+
+    def _require_known(self, path: Path, trace: Trace) -> None:
+        """Raise InputError for a Trace of a file that names what the registries lack, or have otherwise."""
+        solution = self._all["solution"].get(trace.solution)
+        workload = self._all["workload"].get((trace.definition, trace.workload.uuid))
+        if trace.definition not in self._all["definition"]:
+            what = f"Definition {trace.definition}"
+        elif solution is None or solution.definition != trace.definition:
+            what = f"Solution {trace.solution}"
+        elif workload is None or workload.workload != trace.workload:
+            what = f"Workload {trace.workload.uuid[:8]} of {trace.definition} ({axes_name(trace)})"
+        else:
+            return
+        raise InputError(
+            f"{path}: a Trace names {what}, which the registries lack; merge the registry that has it; nothing was"
+            " written"
+        )
+
+    def write(self) -> None:
+        """Add the new records to the first registry.
+
+        Its files are complete at any time, and merging again after a crash adds the missing records.
+        """
+        root = self.ours.root
+        try:
+            for path, source in self._new["file"].items():
+                copy_file(source, root / path, root)
+            write_records(self.ours, *map(_make_catalogue, (self._new, self._all)))
+        except InputError as error:
+            raise InputError(f"{error}; what was written before stays: to add the rest, merge again") from None
+
+
+def _read(registry: Registry) -> Keyed:
+    """Read a registry whole. Raises InputError for sources that cannot be packed, and for an unknown Definition."""
+    found = Catalogue.read(registry)
+    for sources in found.faulty:
+        raise sources.error
+    check_references(found, found)
+    return {
+        "definition": found.definitions,
+        "solution": found.solutions,
+        "workload": {(each.definition, each.workload.uuid): each for each in found.workloads},
+        "trace": _keyed_traces(found.traces),
+        "file": find_blobs(registry, found.workloads),
+    }
+
+
+def _keyed_traces(traces: Iterable[Trace]) -> dict[str, Trace]:
+    """By the id of the evaluation, or by the whole record without one."""
+    return {trace_id(trace) if trace.evaluation else trace.model_dump_json(): trace for trace in traces}
+
+
+def _make_catalogue(records: Keyed) -> Catalogue:
+    workloads, traces = ([*records[kind].values()] for kind in ("workload", "trace"))
+    return Catalogue(records["definition"], records["solution"], workloads, traces)
+
+
+def _read_trace_file(path: Path) -> list[Trace]:
+    """Read a .json array or a .jsonl file. Raises InputError for what is not a Trace, and for a file without any."""
+    if path.suffix == ".jsonl":
+        traces = read_jsonl(path, Trace)
+    elif path.suffix == ".json":
+        try:
+            text = read_text(path, most=MOST_ARRAY)
+            traces = TypeAdapter(list[Trace]).validate_json(text) if text.strip() else []
+        except ValidationError as error:
+            raise InputError(f"{path}: {describe(error)}") from None
+    else:
+        raise InputError(f"{path} is neither a registry nor a .json or .jsonl file of Traces")
+    if not traces:
+        raise InputError(f"no Traces in {path}")
+    workloads = sum(trace.evaluation is None or trace.solution is None for trace in traces)
+    if workloads:
+        raise InputError(
+            f"{path}: {workloads} of {len(traces)} records are not Traces: they lack a solution or an evaluation;"
+            " to merge Workloads, name the registry that holds them"
+        )
+    return traces
+
+
+def _differences(mine: BaseModel | Path, theirs: BaseModel | Path) -> tuple[str, ...]:
+    """The fields that differ. Descriptions are ignored."""
+    if isinstance(mine, Path) or isinstance(theirs, Path):
+        return () if filecmp.cmp(str(mine), str(theirs), shallow=False) else ("content",)
+    ours, others = (_flatten("", one.model_dump(mode="json", exclude={"description"})) for one in (mine, theirs))
+    # repr: NaN is not equal to itself
+    return tuple(key for key in {**ours, **others} if repr(ours.get(key)) != repr(others.get(key)))
+
+
+def _flatten(where: str, value: object) -> dict[str, object]:
+    """The values of nested fields, by their names with dots."""
+    if not isinstance(value, dict) or not value:
+        return {where: value}
+    found: dict[str, object] = {}
+    for key, each in value.items():
+        found |= _flatten(f"{where}.{key}" if where else str(key), each)
+    return found
