@@ -97,6 +97,18 @@ def test_a_thread_may_end_and_a_system_tell_nothing(system):
     assert not system.measure(lambda: None)
 
 
+class WorksWhenDropped:
+    """What a call may return."""
+
+    def __del__(self) -> None:
+        time.sleep(0.002)
+
+
+def test_a_call_ends_when_what_it_returned_is_gone():
+    samples = CpuClock().measure(lambda _: WorksWhenDropped, 3, cold=True, budget_s=60)
+    assert [sample.span_ms >= 2 for sample in samples] == [True] * 3
+
+
 @pytest.fixture
 def one_core():
     """A core that this thread and its children use."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -58,3 +60,34 @@ def test_events_enclose_the_call_alone_and_are_read_when_it_has_ended(monkeypatc
     before = [*(["evict"] if cold else []), *(["hold"] if queued else [])]
     assert steps == [*before, "start", "call", "end", "release", "wait", *(["check"] if queued else []), "read"]
     assert sample.span_ms == 2.5
+
+
+@pytest.mark.parametrize(
+    ("cold", "queued", "expected"),
+    [
+        (True, False, ["evict", "wait"]),
+        (False, False, ["wait", "fill", "wait"]),
+        (True, True, ["evict", "hold", "follow"]),
+        (False, True, ["wait", "fill", "hold", "follow"]),
+    ],
+)
+def test_cuptis_marker_has_ended_or_holds_the_call_when_it_begins(monkeypatch, cold, queued, expected):
+    steps: list[str] = []
+    kinds = SimpleNamespace(CONCURRENT_KERNEL=1, MEMCPY=2, MEMSET=3)
+    monkeypatch.setitem(sys.modules, "cupti", SimpleNamespace(cupti=SimpleNamespace(ActivityKind=kinds)))
+    monkeypatch.delitem(sys.modules, "fib_rmsnorm.evaluation.timing.cupti", raising=False)
+    from fib_rmsnorm.evaluation.timing.cupti import Cupti
+
+    monkeypatch.delitem(sys.modules, "fib_rmsnorm.evaluation.timing.cupti")  # others get the real package, if any
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+    current = SimpleNamespace(wait_stream=lambda _: steps.append("follow"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: current)
+    timer = SimpleNamespace(
+        _stream=None,
+        _evict=lambda: steps.append("evict"),
+        _synchronize=lambda: steps.append("wait"),
+        _marker=SimpleNamespace(zero_=lambda: steps.append("fill")),
+        _blocking_kernel=SimpleNamespace(hold=lambda _: steps.append("hold")),
+    )
+    Cupti._mark_start(timer, cold=cold, queued=queued)
+    assert steps == expected
