@@ -18,12 +18,17 @@ void Launch(void* given) {
     cudaStream_t stream;
     cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     RmsNorm<<<job.batch, 256, 0, stream>>>(job.x, job.weight, job.eps, job.hidden, job.out);
-  }).detach();
+  })
+      .detach();
 }
 
 void Run(TensorView x, TensorView weight, double eps, TensorView out) {
-  auto* job = new Job{static_cast<const half*>(x.data_ptr()), static_cast<const half*>(weight.data_ptr()),
-                      static_cast<float>(eps), x.size(0), x.size(1), static_cast<half*>(out.data_ptr())};
+  auto* job = new Job{static_cast<const half*>(x.data_ptr()),
+                      static_cast<const half*>(weight.data_ptr()),
+                      static_cast<float>(eps),
+                      x.size(0),
+                      x.size(1),
+                      static_cast<half*>(out.data_ptr())};
   cudaLaunchHostFunc(CurrentStream(x), Launch, job);
 }
 
