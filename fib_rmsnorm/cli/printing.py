@@ -72,7 +72,6 @@ class Format(str, Enum):
 
     TABLE = "table"
     MARKDOWN = "markdown"
-    CSV = "csv"
     JSON = "json"
     HTML = "html"
 
@@ -81,7 +80,6 @@ _FORMAT_OF_SUFFIX = {
     "": Format.TABLE,
     ".txt": Format.TABLE,
     ".md": Format.MARKDOWN,
-    ".csv": Format.CSV,
     ".json": Format.JSON,
     ".html": Format.HTML,
 }
@@ -113,17 +111,15 @@ def write_report(
     rows: Callable[[], list[dict[str, Any]]],
     **more: object,
 ) -> None:
-    """Write a report, but for HTML, to a file, or print it: as parts, or as rows of CSV or JSON.
+    """Write a report, but for HTML, to a file, or print it: as parts, or as rows of JSON.
 
     A table has the terminal's width. With `more`, JSON is an object that also has the rows, as `results`.
     """
     from fib_rmsnorm.reports.text.console import stdout
-    from fib_rmsnorm.reports.text.data import csv_text, json_text
+    from fib_rmsnorm.reports.text.data import json_text
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
-    if chosen is Format.CSV:
-        write_or_print(csv_text(rows()), output)
-    elif chosen is Format.JSON:
+    if chosen is Format.JSON:
         write_or_print(json_text({**more, "results": rows()} if more else rows()), output)
     elif chosen is Format.TABLE and output is None:
         print_parts(parts(), stdout())

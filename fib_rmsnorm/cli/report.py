@@ -127,7 +127,7 @@ def _report_differences(found: TraceSet, against: str, chosen: Format, output: P
         lambda: [*describe_differences(differences, definitions), *failed],
         partial(difference_records, differences, definitions),
     )
-    if chosen in (Format.CSV, Format.JSON):
+    if chosen is Format.JSON:
         for line in failed:
             note(line)
 

@@ -178,7 +178,7 @@ def _doubts(record: TraceRecord, name: str) -> Iterator[Doubt]:
 
 
 def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
-    """A row for each result, with numbers as they are, for JSON and CSV."""
+    """A row for each result, with numbers as they are, for JSON."""
     return [
         _row(section, workload, result)
         for section in sections

@@ -28,7 +28,6 @@ OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202
 ANALYSES = (
     ("report",),
     ("report", "--format", "markdown"),
-    ("report", "--format", "csv"),
     ("report", "--format", "html"),
     ("best",),
     ("analyze",),

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 
@@ -225,16 +223,10 @@ def test_traces_of_upstream_get_their_bytes_from_the_definition(fib, full_regist
 
 def test_formats(fib, file, tmp_path):
     path = file(trace("a"), trace("b", latency_ms=None))
-    rows = list(csv.DictReader(io.StringIO(fib("report", path, "--format", "csv").out)))
-    assert [(row["solution"], row["status"], row["latency_ms"]) for row in rows] == [
-        ("a", "PASSED", "0.002"),
-        ("b", "RUNTIME_ERROR", ""),
-    ]
-    assert (rows[0]["axes"], rows[0]["scalars"]) == ("batch=8", "eps=1e-06")
     first = json.loads(fib("report", path, "--json").out)["results"][0]
     assert (first["solution"], first["axes"], first["scalars"]) == ("a", {"batch": 8}, {"eps": 1e-6})
     assert "| solution | latency |" in fib("report", path, "--format", "markdown").out
-    for suffix, start in ((".md", "## rms"), (".csv", "definition,"), (".json", "{"), (".txt", "rmsnorm_d4096 on")):
+    for suffix, start in ((".md", "## rms"), (".json", "{"), (".txt", "rmsnorm_d4096 on")):
         target = tmp_path / f"out{suffix}"
         assert fib("report", path, "--output", target).code == 0
         assert target.read_text().startswith(start)
@@ -254,8 +246,8 @@ def test_what_cannot_be_read_is_one_line_and_no_traceback(fib, file):
         (["missing.json"], "no such file or folder: missing.json"),
         (["--root", "."], "no Traces in"),
         (["--definitions", "zz", "FILE"], "no Definition with Traces matches 'zz'"),
-        (["--format", "csv", "--json", "FILE"], "--json conflicts with --format csv"),
-        (["--output", "out.csv", "--json", "FILE"], "--json conflicts with the suffix of --output out.csv"),
+        (["--format", "html", "--json", "FILE"], "--json conflicts with --format html"),
+        (["--output", "out.md", "--json", "FILE"], "--json conflicts with the suffix of --output out.md"),
         (
             ["--output", "out.json", "--format", "html", "FILE"],
             "--format html conflicts with the suffix of --output out.json",
@@ -274,7 +266,7 @@ def test_bad_input_is_one_line(fib, file, tmp_path, monkeypatch, arguments, said
     assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("format_", ["csv", "json", "markdown", "html"])
+@pytest.mark.parametrize("format_", ["json", "markdown", "html"])
 def test_a_report_names_no_folder_of_the_machine(fib, full_registry, tmp_path, format_):
     """It is passed on. Within a registry a path from its root finds the Trace, elsewhere the file's name must do."""
     elsewhere = tmp_path / "mine" / "out.jsonl"

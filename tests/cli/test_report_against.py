@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 
 import pytest
@@ -101,18 +99,17 @@ def test_the_table_has_a_line_for_each_output_and_kind_of_inputs(fib, traces):
     assert "x (float16), residual (float16), weight (float16), eps (float32)" in outcome.out
     (row,) = [
         row
-        for row in csv.DictReader(io.StringIO(fib("report", traces, "--against", "plain_v1", "--format", "csv").out))
+        for row in json.loads(fib("report", traces, "--against", "plain_v1", "--json").out)
         if (row["solution"], row["output"], row["judged_on"]) == ("rounds_v1", "out", "workload")
     ]
-    assert int(row["elements"]) == ELEMENTS and row["inputs"].startswith("x=float16, residual=")
+    assert row["elements"] == ELEMENTS and [*row["inputs"]][:2] == ["x", "residual"]
 
 
 def test_a_solution_that_failed_before_is_named(fib, traces):
     said = "Not compared, because of failures: fails_v1@batch=8 (RUNTIME_ERROR)."
     assert said in fib("report", traces, "--against", "plain_v1").lines
-    for form in ("csv", "json"):
-        outcome = fib("report", traces, "--against", "plain_v1", "--format", form)
-        assert outcome.code == 0 and "fails_v1" not in outcome.out and said in " ".join(outcome.err.split())
+    outcome = fib("report", traces, "--against", "plain_v1", "--json")
+    assert outcome.code == 0 and "fails_v1" not in outcome.out and said in " ".join(outcome.err.split())
 
 
 def test_one_trace_tells_it_too(fib, traces):

@@ -1,20 +1,13 @@
-"""Records as JSON, and as CSV that a spreadsheet may open, whoever wrote the names in them."""
+"""Records as JSON."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
-
-from fib_rmsnorm.reports.text.units import assignments
-
-# The wide forms begin a formula in Japanese and Chinese spreadsheets.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def pick(record: object, *names: str) -> dict[str, Any]:
@@ -27,16 +20,6 @@ def json_text(value: Any) -> str:
     return json.dumps(_plain(value), indent=2) + "\n"
 
 
-def csv_text(rows: Iterable[Mapping[str, Any]]) -> str:
-    """A line of names, and one for each row; a row without a column has an empty cell there."""
-    listed = [_plain(row) for row in rows]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, dict.fromkeys(name for row in listed for name in row), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in row.items()} for row in listed)
-    return text.getvalue()
-
-
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
@@ -47,9 +30,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return str(value) if isinstance(value, Path) else value
-
-
-def _cell(value: Any) -> Any:
-    """Named values as text, such as `batch=8`; text that a spreadsheet does not compute; numbers as they are."""
-    told = assignments(value) if isinstance(value, dict) else value
-    return f"'{told}" if isinstance(told, str) and told.startswith(_FORMULA) else told

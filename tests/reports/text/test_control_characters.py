@@ -1,9 +1,7 @@
-"""Whatever strangers wrote, no terminal obeys it, no spreadsheet computes it, and no Markdown viewer runs it."""
+"""Whatever strangers wrote, no terminal obeys it, and no Markdown viewer runs it."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import shutil
@@ -28,7 +26,7 @@ OBEYED_AND_UNSEEN = "\x1b]0;owned\x07\x1b[2J\x9b31m\x85\r\u202eabc\u2066\u200b\u
 EVIL = f"{OBEYED_AND_UNSEEN}<img src=x onerror=alert(1)>|`=1+1\nforged line"
 COMMANDS = [
     ("report",),
-    *(("report", "--format", each) for each in ("markdown", "csv", "json", "html")),
+    *(("report", "--format", each) for each in ("markdown", "json", "html")),
     ("best",),
     ("best", "--json"),
     ("analyze",),
@@ -77,7 +75,7 @@ def test_no_command_prints_what_a_terminal_obeys(fib, evil_registry, command):
     assert outcome.code in (0, 1, 2)
     assert not OBEYED.search(outcome.out + outcome.err)
     assert len(outcome.out + outcome.err) > 20
-    if command[0] != "show" and command[-1] not in ("csv", "html"):  # there, lines are quoted
+    if command[0] != "show" and command[-1] != "html":  # there, lines are quoted
         assert not [line for line in outcome.lines if line.startswith("forged line")]
     if "--json" in command or "json" in command:
         assert json.loads(outcome.out)
@@ -101,7 +99,7 @@ def test_no_error_message_prints_it(fib, full_registry, name):
 
 
 def test_a_file_gets_none_either(fib, evil_registry, tmp_path):
-    for suffix in ("txt", "md", "csv", "json", "html"):
+    for suffix in ("txt", "md", "json", "html"):
         path = tmp_path / f"report.{suffix}"
         assert fib("report", "-o", path).code == 0
         assert not OBEYED.search(path.read_text())
@@ -109,22 +107,6 @@ def test_a_file_gets_none_either(fib, evil_registry, tmp_path):
 
 def test_json_means_the_same(fib, evil_registry):
     assert json.loads(fib("show", PYTHON, "--json").out)["description"] == EVIL
-
-
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff20"])
-def test_no_cell_of_a_csv_begins_a_formula(fib, full_registry, start):
-    formula = f'{start}HYPERLINK("http://example.com")'
-    for path in (CUDA_TRACES, PYTHON_TRACES):
-        for line in (1, 2):
-            edit(path, "evaluation", "environment", "hardware", formula, line=line)
-    edit(PYTHON_TRACES, "evaluation", "performance", "host_overhead_us", -0.5, line=1)
-    rows = list(csv.DictReader(io.StringIO(fib("report", "--format", "csv").out)))
-    assert rows
-    assert all(row["hardware"].startswith("'") for row in rows)
-    for row in rows:
-        for value in row.values():
-            assert not value.startswith(("=", "@", "+", "\t")), value
-            assert not value.startswith("-") or float(value)
 
 
 def test_markdown_shows_what_it_would_run(fib, evil_registry):
