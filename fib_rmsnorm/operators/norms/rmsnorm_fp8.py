@@ -138,7 +138,7 @@ class RmsNormFp8(_Quantised):
         """The quantisation."""
         from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_quantisations
 
-        return self.finish, wrong_quantisations(dtype, self.dtypes["out"], self.largest)
+        return self.finish, wrong_quantisations(dtype, self.largest)
 
 
 class RmsNormFp8E5m2(RmsNormFp8):

@@ -38,7 +38,6 @@ MISTAKES = [
         ("torch.relu(x_fp32 * rstd * weight.float())", "(torch.relu(x_fp32 * rstd) * weight.float())"),
         f"{R} with the ReLU before the weight",
     ),
-    ("rmsnorm_relu", ("torch.relu(", "torch.nn.functional.gelu("), f"{R} with gelu instead of ReLU"),
     ("rmsnorm_silu_gate", NO_EPS, f"{R} without eps"),
     ("rmsnorm_silu_gate", (" * gated", ""), f"{R} without the gate"),
     ("rmsnorm_silu_gate", ("* gated", "* gate"), f"{R} with the gate itself instead of silu(gate)"),
@@ -61,7 +60,6 @@ MISTAKES = [
     (STATIC, NO_EPS, f"{R} without eps"),
     (STATIC, ("/ out_scale", "* out_scale"), f"{R} multiplied by the scale instead of divided by it"),
     (STATIC, (" / out_scale", ""), f"{R} without the scale"),
-    (STATIC, ("clamp(-448.0, 448.0)", "clamp(-240, 240)"), f"{R} limited to 240"),
     (
         STATIC,
         ("x_fp32 * rstd * weight.float()", "((x_fp32 * rstd).to(x.dtype) * weight.to(x.dtype)).float()"),

@@ -108,59 +108,53 @@ def test_sums_over_many_rows_need_their_bound(operator):
     assert beyond[0] and beyond[1] and within == [0, 0, 0]
 
 
-WRONG = {
-    "dx of a constant rstd, w * rstd alone": ("s * r", DWEIGHT),
-    "dx with the sum of w * n instead of its mean": ("(s - n * (s * n).sum(-1, keepdim=True)) * r", DWEIGHT),
-    "dx without the weight": ("(dy - n * mean(dy * n)) * r", DWEIGHT),
-    "dx with dy instead of dy * weight in the mean": ("(s - n * mean(dy * n)) * r", DWEIGHT),
-    "dx with x instead of the normalized x in the mean": ("(s - n * mean(s * x)) * r", DWEIGHT),
-    "dx without the last factor rstd": ("s - n * mean(s * n)", DWEIGHT),
-    "dx with w and the normalized x rounded to float16": (
-        "(s.half().float() - n.half().float() * mean(s.half().float() * n.half().float())) * r",
-        DWEIGHT,
-    ),
-    "dweight with x instead of the normalized x": (DX["rmsnorm_backward"], "(dy * x).sum(0)"),
-    "dweight of dy * weight": (DX["rmsnorm_backward"], "(s * n).sum(0)"),
-    "dweight with the mean over rows": (DX["rmsnorm_backward"], "(dy * n).mean(0)"),
-    "dweight of the first 16 rows alone": (DX["rmsnorm_backward"], "(dy * n)[:16].sum(0)"),
-    "dweight with the rows added in float16": (
-        DX["rmsnorm_backward"],
-        "__import__('functools').reduce(lambda total, row: total + row.half(), dy * n, 0)",
-    ),
-}
-WRONG_LAYERNORM = {
-    "dx without mean(w) subtracted, as RMSNorm's": (DX["rmsnorm_backward"], DWEIGHT),
-    "dweight of an x whose mean was not subtracted": (DX["layernorm_backward"], "(dy * x * r).sum(0)"),
-    "dbias of dy * weight": (DX["layernorm_backward"], DWEIGHT, "s.sum(0)"),
-    "dbias with the mean over rows": (DX["layernorm_backward"], DWEIGHT, "dy.mean(0)"),
-}
-
 OF_NORM = DX["rmsnorm_backward"]
-WRONG_FUSED_ADD = {
-    "dx without dnew_residual": (OF_NORM, DWEIGHT),
-    "dx with dnew_residual subtracted": (f"{OF_NORM} - d", DWEIGHT),
-    "dx with dnew_residual times rstd": ("(s - n * mean(s * n) + d) * r", DWEIGHT),
-    "dx with dnew_residual added to dy, before the norm's backward pass": (
-        "((dy + d) * w - n * mean((dy + d) * w * n)) * r",
-        DWEIGHT,
-    ),
-    "dx with the norm's part rounded to float16 before dnew_residual is added": (f"({OF_NORM}).half() + d", DWEIGHT),
-    "dx of a constant rstd, w * rstd alone": ("s * r + d", DWEIGHT),
-    "dweight of the first 16 rows alone": (DX["fused_add_rmsnorm_backward"], "(dy * n)[:16].sum(0)"),
+NAMED = {
+    "rmsnorm_backward": {
+        "of a constant rstd, w * rstd alone": "s * r",
+        "with the sum of w * n instead of its mean": "(s - n * (s * n).sum(-1, keepdim=True)) * r",
+        "without the weight": "(dy - n * mean(dy * n)) * r",
+        "with dy instead of dy * weight in the mean": "(s - n * mean(dy * n)) * r",
+        "with x instead of the normalized x in the mean": "(s - n * mean(s * x)) * r",
+        "without the last factor rstd": "s - n * mean(s * n)",
+    },
+    "layernorm_backward": {"without mean(w) subtracted, as RMSNorm's": OF_NORM},
+    "fused_add_rmsnorm_backward": {
+        "without dnew_residual": OF_NORM,
+        "with dnew_residual added to dy, before the norm's backward pass": (
+            "((dy + d) * w - n * mean((dy + d) * w * n)) * r"
+        ),
+        "of a constant rstd, w * rstd alone": "s * r + d",
+    },
 }
 
 
-@pytest.mark.parametrize(
-    ("operator", "mistake"),
-    [("rmsnorm_backward", each) for each in WRONG]
-    + [("layernorm_backward", each) for each in WRONG_LAYERNORM]
-    + [("fused_add_rmsnorm_backward", each) for each in WRONG_FUSED_ADD],
-)
-def test_mistakes_are_named(tmp_path, operator, mistake):
-    definition = define(operator, 384)
-    kernel = in_float32(*(WRONG_FUSED_ADD if operator.startswith("fused") else {**WRONG, **WRONG_LAYERNORM})[mistake])
-    named = name(kernel, definition, tmp_path, batch=26)
-    assert any(each.startswith(f"{mistake.split()[0]}: the output equals {mistake}: ") for each in named)
+@pytest.mark.parametrize(("operator", "mistake"), [(name, each) for name in NAMED for each in NAMED[name]])
+def test_mistakes_in_dx_are_named(tmp_path, operator, mistake):
+    kernel = in_float32(NAMED[operator][mistake], DWEIGHT)
+    named = name(kernel, define(operator, 384), tmp_path, batch=26)
+    assert any(each.startswith(f"dx: the output equals dx {mistake}: ") for each in named)
+
+
+WRONG = {
+    "dx": ["(s.half().float() - n.half().float() * mean(s.half().float() * n.half().float())) * r"],
+    "dweight": [
+        "(dy * x).sum(0)",
+        "(s * n).sum(0)",
+        "(dy * n).mean(0)",
+        "(dy * n)[:16].sum(0)",
+        "__import__('functools').reduce(lambda total, row: total + row.half(), dy * n, 0)",
+    ],
+    "dbias": ["s.sum(0)", "dy.mean(0)"],
+}
+
+
+@pytest.mark.parametrize(("output", "wrong"), [(name, each) for name in WRONG for each in WRONG[name]])
+def test_a_wrong_gradient_fails_in_its_output_alone(tmp_path, output, wrong):
+    right = {"dx": DX["layernorm_backward"], "dweight": DWEIGHT, "dbias": "dy.sum(0)"}
+    operator = "layernorm_backward" if output == "dbias" else "rmsnorm_backward"
+    kernel = in_float32(**{**right, "dx": DX[operator], output: wrong})
+    assert {*judge(kernel, define(operator, 384), tmp_path, batch=26)} == {output}
 
 
 def foreign(order: tuple[str, ...]) -> Definition:

@@ -111,11 +111,6 @@ class Rows:
         """The weight in other columns, around the ends."""
         return self.weight[columns % len(self.weight)].to(torch.float64)
 
-    def beside(self, part: str, by: int) -> torch.Tensor:
-        """An input of one axis in the columns `by` further, around the ends."""
-        value: torch.Tensor = self.inputs[part]
-        return value[(self.columns + by) % len(value)].to(torch.float64)
-
     def further(self, by: int) -> torch.Tensor:
         """The x in all columns of the rows `by` rows further, around the ends of the call."""
         return self.x[(self.rows + by) % len(self.x)].to(torch.float64)

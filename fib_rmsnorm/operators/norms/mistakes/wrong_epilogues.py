@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.functional import silu
 
-from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mean, mended_by, round_to
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mean, round_to
 
 
 def scaled_rows(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
@@ -20,19 +20,10 @@ def wrong_biases(dtype: torch.dtype) -> Iterator[Wrong]:
     """Yield the mistakes with a bias, for x of this dtype."""
     yield Wrong("without the bias", "add the bias after the weight", scaled_rows)
     yield Wrong("with the bias subtracted", "add the bias", lambda r, rstd: scaled_rows(r, rstd) - r.parts["bias"])
-    yield from mended_by(
+    yield Wrong(
+        "with the bias added before the weight",
         "compute x * rstd * weight + bias",
-        {
-            "with the bias added before the weight": lambda r, rstd: (r.part * rstd + r.parts["bias"]) * r.part_weight,
-            "with weight and bias swapped": lambda r, rstd: r.part * rstd * r.parts["bias"] + r.part_weight,
-        },
-    )
-    yield from mended_by(
-        "add bias[c] to column c",
-        {
-            "with the bias of the previous column": lambda r, rstd: scaled_rows(r, rstd) + r.beside("bias", -1),
-            "with the bias of the next column": lambda r, rstd: scaled_rows(r, rstd) + r.beside("bias", 1),
-        },
+        lambda r, rstd: (r.part * rstd + r.parts["bias"]) * r.part_weight,
     )
     if dtype is not torch.float32:
         yield Wrong(
@@ -45,13 +36,7 @@ def wrong_biases(dtype: torch.dtype) -> Iterator[Wrong]:
 def wrong_relus() -> Iterator[Wrong]:
     """Yield the mistakes with ReLU."""
     fix = "compute max(x * rstd * weight, 0)"
-    others: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-        "silu": silu,
-        "gelu": torch.nn.functional.gelu,
-    }
     yield Wrong("without the ReLU", fix, scaled_rows)
-    for what, function in others.items():
-        yield Wrong(f"with {what} instead of ReLU", fix, lambda r, rstd, of=function: of(scaled_rows(r, rstd)))
     yield Wrong(
         "with the ReLU before the weight",
         "apply the ReLU after the weight, which may be negative",
@@ -72,8 +57,6 @@ def wrong_gates(dtype: torch.dtype) -> Iterator[Wrong]:
     gates: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "the gate itself": lambda gate: gate,
         "sigmoid(gate)": torch.sigmoid,
-        "gelu(gate)": torch.nn.functional.gelu,
-        "relu(gate)": torch.relu,
     }
     yield Wrong("without the gate", fix, scaled_rows)
     for what, function in gates.items():
@@ -86,14 +69,9 @@ def wrong_gates(dtype: torch.dtype) -> Iterator[Wrong]:
         lambda r, _: _gate_first(r),
     )
     if dtype is not torch.float32:
-        narrow, weighted = round_to(dtype), "multiply by the weight and silu(gate) in float32 and round once"
+        weighted = "multiply by the weight and silu(gate) in float32 and round once"
         yield from _roundings(
             dtype, "gate", "multiply by silu(gate) in float32 and round once", "Hugging Face's Qwen3-Next", weighted
-        )
-        yield Wrong(
-            f"with silu(gate) rounded to {dtype_name(dtype)}",
-            "keep silu(gate) in float32",
-            lambda r, rstd: scaled_rows(r, rstd) * narrow(silu(r.parts["gate"])),
         )
 
 
@@ -110,11 +88,9 @@ def _gate_first(rows: Rows) -> torch.Tensor:
 
 
 _BEFORE_FLOAT8 = "compute in float32 until the conversion to float8"
-_FNUZ_LARGEST = 240.0
-"""The largest number of AMD's float8_e4m3fnuz."""
 
 
-def wrong_quantisations(dtype: torch.dtype, form: str, largest: float) -> Iterator[Wrong]:
+def wrong_quantisations(dtype: torch.dtype, largest: float) -> Iterator[Wrong]:
     """Yield the mistakes with a scale that is an input, for x of this dtype."""
     fix = "divide by out_scale"
 
@@ -126,16 +102,6 @@ def wrong_quantisations(dtype: torch.dtype, form: str, largest: float) -> Iterat
         "multiplied by the scale instead of divided by it",
         fix,
         lambda r, rstd: limit(scaled_rows(r, rstd) * r.parts["out_scale"]),
-    )
-    yield Wrong(
-        f"limited to {_FNUZ_LARGEST:g}",
-        f"limit to {largest:g}, the largest number of {form}",
-        lambda r, rstd: r.finish(scaled_rows(r, rstd)).clamp(-_FNUZ_LARGEST, _FNUZ_LARGEST),
-    )
-    yield Wrong(
-        "without a limit",
-        f"limit to {largest:g} before the conversion",
-        lambda r, rstd: _overflow(scaled_rows(r, rstd) / r.parts["out_scale"], form, largest),
     )
     yield from _roundings(dtype, "scale", _BEFORE_FLOAT8, "vLLM", _BEFORE_FLOAT8)
 
@@ -156,14 +122,9 @@ def wrong_row_scales(
         return scales if is_scale else (scaled / scales).clamp(-largest, largest)
 
     limit = f"let it be at least 1 / ({largest:g} * 512)"
-    divide = f"divide max|y| by {largest:g}"
     scales: dict[tuple[str, str], Callable[[torch.Tensor], torch.Tensor]] = {
         ("with max(y) instead of max|y|", "take the magnitude"): lambda y: right(y.clamp(min=0), {}),
         ("with a scale that has no lower limit", limit): lambda y: largest_of(y) / largest,
-        (f"with a scale for {_FNUZ_LARGEST:g} as the largest number", divide): lambda y: (
-            right(y, {}) * (largest / _FNUZ_LARGEST)
-        ),
-        ("with a scale of max|y| itself", divide): largest_of,
         ("with the reciprocal of the scale", "return max|y| over the largest number, not its reciprocal"): lambda y: (
             1 / right(y, {})
         ),
@@ -193,11 +154,3 @@ def _roundings(dtype: torch.dtype, before: str, fix: str, library: str, fix_of_l
         fix_of_library,
         lambda r, rstd: r.finish(narrow(narrow(r.part * rstd) * r.part_weight)),
     )
-
-
-def _overflow(values: torch.Tensor, form: str, largest: float) -> torch.Tensor:
-    """What a conversion makes of numbers that are too large: NaN in e4m3fn, which has no infinity."""
-    half_a_step = largest / 28  # of 448 + 16, and of 57344 + 4096 (1/14)
-    above = largest + (half_a_step if form == "float8_e4m3fn" else 2 * half_a_step)
-    beyond = torch.full_like(values, torch.nan) if form == "float8_e4m3fn" else values * torch.inf
-    return torch.where(values.abs() > above, beyond, values.clamp(-largest, largest))
