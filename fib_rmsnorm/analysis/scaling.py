@@ -23,19 +23,15 @@ class Fit:
     """The latency with no bytes to move: the launch and the latency of a row."""
     bandwidth_gb_per_s: Estimate
     """The bandwidth that it approaches as the work grows."""
-    crossover_bytes: Estimate
-    """Where moving the bytes takes as long as the floor: below it the floor rules, above it the bandwidth."""
-    crossover: Estimate | None
-    """The same on the axis that varies, if only one does."""
-    axis: str | None
     worst: TraceRecord
     """The point farthest from the line, and how far: relative to the line, above it if positive."""
     worst_miss: float
     points: int
 
-    def latency_ms(self, bytes_moved: float) -> float:
-        """What the line says."""
-        return self.floor_ms.value + bytes_moved / self.bandwidth_gb_per_s.value / 1e6
+    @property
+    def crossover_bytes(self) -> float:
+        """Where moving the bytes takes as long as the floor: below it the floor rules, above it the bandwidth."""
+        return self.floor_ms.value * self.bandwidth_gb_per_s.value * 1e6
 
 
 def fit(records: Sequence[TraceRecord]) -> Fit | None:
@@ -58,19 +54,14 @@ def fit(records: Sequence[TraceRecord]) -> Fit | None:
         return None
     t = t_quantile(_CONFIDENCE, len(points) - 2)
     slope = _around(line.slope, t * line.slope_error)
-    crossover = _crossover(line, t)
     misses = [(latency / (line.intercept + line.slope * moved) - 1, record) for moved, latency, record in points]
     worst_miss, worst = max(misses, key=lambda miss: abs(miss[0]))
-    axis = _only_axis([record for _, _, record in points])
     return Fit(
         solution=points[0][2].solution,
         floor_ms=_around(line.intercept, t * line.intercept_error),
         bandwidth_gb_per_s=Estimate(
             1e-6 / slope.value, 1e-6 / slope.high, 1e-6 / slope.low if slope.low > 0 else math.inf
         ),
-        crossover_bytes=crossover,
-        crossover=_on_axis(crossover, axis, [record for _, _, record in points]) if axis else None,
-        axis=axis,
         worst=worst,
         worst_miss=worst_miss,
         points=len(points),
@@ -83,11 +74,10 @@ class _Line:
     slope: float
     intercept_error: float
     slope_error: float
-    covariance: float
 
 
 def _fit_line(points: Sequence[tuple[float, float]]) -> _Line:
-    """y = intercept + slope * x by relative residuals, with standard errors and covariance from their scatter."""
+    """y = intercept + slope * x by relative residuals, with standard errors from their scatter."""
     weights = [1 / y**2 for _, y in points]
     total = sum(weights)
     mean_x = sum(w * x for w, (x, _) in zip(weights, points, strict=True)) / total
@@ -102,41 +92,8 @@ def _fit_line(points: Sequence[tuple[float, float]]) -> _Line:
         slope,
         math.sqrt(variance * (1 / total + mean_x**2 / spread)),
         math.sqrt(variance / spread),
-        -variance * mean_x / spread,
     )
 
 
 def _around(value: float, either_side: float) -> Estimate:
     return Estimate(value, value - either_side, value + either_side)
-
-
-def _crossover(line: _Line, t: float) -> Estimate:
-    """intercept / slope, whose logarithm is the more nearly normal (delta method)."""
-    value = line.intercept / line.slope
-    variance = (
-        (line.intercept_error / line.intercept) ** 2
-        + (line.slope_error / line.slope) ** 2
-        - 2 * line.covariance / (line.intercept * line.slope)
-    )
-    factor = math.exp(min(t * math.sqrt(max(0.0, variance)), 50.0))
-    return Estimate(value, value / factor, value * factor)
-
-
-def _only_axis(records: Sequence[TraceRecord]) -> str | None:
-    """The axis in which the Workloads differ, if there is just one."""
-    names = {name for record in records for name in record.axes}
-    varying = [name for name in names if len({record.axes.get(name) for record in records}) > 1]
-    return varying[0] if len(varying) == 1 else None
-
-
-def _on_axis(moved: Estimate, axis: str, records: Sequence[TraceRecord]) -> Estimate:
-    """The size of the axis at which so many bytes move: bytes grow linearly with one axis."""
-    ordered = sorted(records, key=lambda record: record.axes[axis])
-    first, last = ordered[0], ordered[-1]
-    first_bytes, last_bytes = first.bytes_moved or 0, last.bytes_moved or 0
-    slope = (last_bytes - first_bytes) / (last.axes[axis] - first.axes[axis])
-
-    def size(number: float) -> float:
-        return max(0.0, first.axes[axis] + (number - first_bytes) / slope)
-
-    return Estimate(size(moved.value), size(moved.low), size(moved.high))

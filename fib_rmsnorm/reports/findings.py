@@ -177,7 +177,7 @@ def _describe_scaling(section: SectionFindings) -> Iterator[Part]:
         " little, above it the time grows in proportion."
     )
     yield Grid(
-        ("solution", ">floor", ">95%", ">bandwidth", ">95%", ">crossover", ">95%", ">worst miss", "at"),
+        ("solution", ">floor", ">95%", ">bandwidth", ">95%", ">crossover", ">worst miss", "at"),
         [
             (
                 fit.solution,
@@ -185,8 +185,7 @@ def _describe_scaling(section: SectionFindings) -> Iterator[Part]:
                 _span(fit.floor_ms, 1e3, " us"),
                 format_bandwidth(fit.bandwidth_gb_per_s.value),
                 _span(fit.bandwidth_gb_per_s, 1, " GB/s"),
-                f"{fit.axis or 'bytes'}={(fit.crossover or fit.crossover_bytes).value:.0f}",
-                _span(fit.crossover or fit.crossover_bytes, 1, ""),
+                format_bytes(fit.crossover_bytes),
                 f"{fit.worst_miss:+.0%}",
                 fit.worst.axes_text,
             )
@@ -246,6 +245,6 @@ def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
 
 def _fit_record(fit: Fit) -> dict[str, Any]:
     return {
-        **pick(fit, "solution", "floor_ms", "bandwidth_gb_per_s", "crossover_bytes", "crossover", "axis", "worst_miss"),
+        **pick(fit, "solution", "floor_ms", "bandwidth_gb_per_s", "crossover_bytes", "worst_miss"),
         "worst_miss_at": fit.worst.axes,
     }

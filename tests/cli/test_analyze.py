@@ -35,8 +35,8 @@ def test_json_has_the_numbers(fib):
     (section,) = json.loads(fib("analyze", PUBLISHED, "--json").out)
     assert section["ridge_flops_per_byte"] > 10
     assert section["workloads"][0]["bound_by"] == "launch"
-    crossover = section["scaling"][0]["crossover"]
-    assert crossover["low"] < crossover["value"] < crossover["high"]
+    floor = section["scaling"][0]["floor_ms"]
+    assert floor["low"] < floor["value"] < floor["high"]
 
 
 def test_what_is_not_known_is_said(fib, tmp_path, monkeypatch):
