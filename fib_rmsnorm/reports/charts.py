@@ -57,7 +57,7 @@ def make_charts(findings: SectionFindings) -> list[Chart]:
     """All charts of a section that have something to show."""
     charts = []
     if (axis := _find_axis(findings)) is not None:
-        charts = [_copy_chart(findings, *axis), _latency_chart(findings, *axis), _bandwidth_chart(findings, *axis)]
+        charts = [_copy_chart(findings, *axis), _latency_chart(findings, *axis)]
     charts.append(_roofline_chart(findings))
     return [chart for chart in charts if any(not each.is_limit for each in chart.series)]
 
@@ -155,20 +155,6 @@ def _latency_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]
     }
     series = (*_lines(findings, xs, measure, scale=1e3), *_limits(limits))
     return Chart("latency", f"Latency by {axis}", axis, "median latency (us)", series)
-
-
-def _bandwidth_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]) -> Chart:
-    """Bandwidth, beside the copy's and the peak."""
-    along = [(xs[each.workload], each) for each in findings.results.workloads if each.workload in xs]
-    peak = findings.roofline.peak
-    limits = {
-        "a copy of the same bytes": [
-            (x, _bytes_of(each) / each.copy.ms / 1e6) for x, each in along if each.copy and _bytes_of(each)
-        ],
-        "the device's peak": [(x, peak.gb_per_s) for x, _ in (along[0], along[-1])] if peak else [],
-    }
-    series = (*_lines(findings, xs, lambda result: (result.bandwidth_gb_per_s, None, None)), *_limits(limits))
-    return Chart("bandwidth", f"Bandwidth by {axis}", axis, "bandwidth (GB/s)", series)
 
 
 def _roofline_chart(findings: SectionFindings) -> Chart:

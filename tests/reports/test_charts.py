@@ -33,7 +33,7 @@ def series(chart, name):
 
 
 def test_the_published_traces_give_every_chart(published):
-    assert set(published) == {"copy", "latency", "bandwidth", "roofline"}
+    assert set(published) == {"copy", "latency", "roofline"}
 
 
 def test_latency_stands_beside_the_copy_and_the_peak(published):
@@ -88,7 +88,7 @@ def test_a_noisy_point_says_so(tmp_path):
 def test_a_trace_of_upstream_gives_what_it_can(tmp_path):
     path = tmp_path / "t.jsonl"
     path.write_text(lines(upstream_trace(batch=8), upstream_trace(batch=64)))
-    assert {"latency"} <= set(charts(path)) <= {"latency", "bandwidth", "roofline"}
+    assert {"latency"} <= set(charts(path)) <= {"latency", "roofline"}
 
 
 def test_failures_alone_have_no_charts(tmp_path):
