@@ -114,22 +114,18 @@ def _report_summary(results: list[SectionResults], chosen: Format, output: Path 
 
 
 def _report_differences(found: TraceSet, against: str, chosen: Format, output: Path | None) -> None:
-    from fib_rmsnorm.analysis.comparing.outputs import find_failures, find_output_differences
+    from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
     from fib_rmsnorm.analysis.traffic import read_definitions
-    from fib_rmsnorm.reports.differences import describe_differences, describe_failures, difference_records
+    from fib_rmsnorm.reports.differences import describe_differences, difference_records
 
     differences = find_output_differences(found.records, against)
-    failed = describe_failures(find_failures(found.records, differences))
     definitions = read_definitions({each.record.definition for each in differences}, found.roots)
     write_report(
         chosen,
         output,
-        lambda: [*describe_differences(differences, definitions), *failed],
+        partial(describe_differences, differences, definitions),
         partial(difference_records, differences, definitions),
     )
-    if chosen is Format.JSON:
-        for line in failed:
-            note(line)
 
 
 def _chart(found: TraceSet, results: list[SectionResults]) -> list[PageSection]:

@@ -7,12 +7,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.analysis.comparing.outputs import OutputDifference
-from fib_rmsnorm.registry.workload_titles import show_name, title_by_definition
 from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Grid, Heading, Part
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.trace_record import TraceRecord
     from fib_rmsnorm.schema import Definition, Difference
 
 _KINDS = {"workload": "its own", "hard": "hard", "awkward": "awkward size", "timed": "timed call"}
@@ -36,19 +34,10 @@ def describe_differences(found: Sequence[OutputDifference], definitions: Mapping
     )
 
 
-def describe_failures(failed: Sequence[TraceRecord]) -> list[str]:
-    """A line that names the Solutions without a row, by the Workloads on which they failed; none if there are none."""
-    if not failed:
-        return []
-    titles = title_by_definition((each.definition, each.named_workload) for each in failed)
-    told = [f"{show_name(each.solution, titles[each.definition][each.workload])} ({each.status})" for each in failed]
-    return [f"Not compared, because of failures: {', '.join(told)}."]
-
-
 def _grid(found: Sequence[OutputDifference], definition: Definition | None) -> Grid:
     consts = definition.const_axes if definition else {}
     axes = list(dict.fromkeys(name for each in found for name in each.record.axes))
-    buckets = list_buckets([each.difference for each in found])
+    buckets = _list_buckets([each.difference for each in found])
     sizes = [f">{name}" for name in (*axes, *consts)]
     rows = [
         (
@@ -58,11 +47,11 @@ def _grid(found: Sequence[OutputDifference], definition: Definition | None) -> G
             each.output,
             _dtype(each, definition) or "",
             _KINDS[each.kind],
-            *difference_cells(each.difference, buckets),
+            *_difference_cells(each.difference, buckets),
         )
         for each in found
     ]
-    return Grid(("solution", *sizes, "output", "dtype", "inputs", *difference_columns(buckets)), rows)
+    return Grid(("solution", *sizes, "output", "dtype", "inputs", *_difference_columns(buckets)), rows)
 
 
 def _dtype(each: OutputDifference, definition: Definition | None) -> str | None:
@@ -70,7 +59,7 @@ def _dtype(each: OutputDifference, definition: Definition | None) -> str | None:
     return outputs[each.output].dtype.value if each.output in outputs else None
 
 
-def list_buckets(differences: Iterable[Difference]) -> list[str]:
+def _list_buckets(differences: Iterable[Difference]) -> list[str]:
     """The buckets of distances beyond 0, up to the last that any has."""
     counted = [each.ulp.histogram for each in differences if each.ulp]
     names = list(dict.fromkeys(bucket for histogram in counted for bucket in histogram))
@@ -79,12 +68,12 @@ def list_buckets(differences: Iterable[Difference]) -> list[str]:
     return names[1:]
 
 
-def difference_columns(buckets: Sequence[str]) -> tuple[str, ...]:
-    """The names of the columns that `difference_cells` fills."""
+def _difference_columns(buckets: Sequence[str]) -> tuple[str, ...]:
+    """The names of the columns that `_difference_cells` fills."""
     return (">largest", ">relative", ">equal", *(f">{bucket} ULP" for bucket in buckets), ">largest ULP")
 
 
-def difference_cells(difference: Difference, buckets: Sequence[str]) -> tuple[str, ...]:
+def _difference_cells(difference: Difference, buckets: Sequence[str]) -> tuple[str, ...]:
     """The cells of one difference; a share of equal elements is never rounded to 100%."""
     ulp, equal = difference.ulp, difference.equal
     return (

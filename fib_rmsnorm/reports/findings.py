@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fib_rmsnorm.analysis.estimate import Estimate
-from fib_rmsnorm.analysis.roofline import Roofline, SectionFindings, WorkloadRoof
-from fib_rmsnorm.analysis.scaling import Fit
+from fib_rmsnorm.analysis.roofline import Fit, Roofline, SectionFindings, WorkloadRoof
 from fib_rmsnorm.machine.gpu_models import GpuModel
 from fib_rmsnorm.reports.ranking import contest_record, describe_left_out
 from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_copy

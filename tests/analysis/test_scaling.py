@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fib_rmsnorm.analysis.scaling import fit
+from fib_rmsnorm.analysis.roofline import fit
 from fib_rmsnorm.student_t import t_central_probability, t_quantile
 from support.trace_json import record
 

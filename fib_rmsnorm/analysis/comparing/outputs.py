@@ -53,18 +53,6 @@ def find_output_differences(records: Sequence[TraceRecord], glob: str) -> list[O
     return [each for key in ordered for each in found[key]]
 
 
-def find_failures(records: Iterable[TraceRecord], found: Sequence[OutputDifference]) -> list[TraceRecord]:
-    """The newest Traces, of the Definitions and devices in `found`, that failed before their outputs were compared."""
-    tables = {(each.record.hardware, each.record.definition) for each in found}
-    compared = {(each.record.path, each.record.line) for each in found}
-    newest: dict[tuple[str, ...], TraceRecord] = {}
-    for record in sorted(records, key=lambda each: each.timestamp):
-        if (record.hardware, record.definition) in tables:
-            newest[record.hardware, record.definition, record.solution, record.workload] = record
-    failed = (newest[key] for key in sorted(newest) if not newest[key].passed)
-    return [each for each in failed if (each.path, each.line) not in compared]
-
-
 def _read(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, Peer, list[JudgedCase]]]:
     """The Traces that were compared with a peer; missing files, and what other tools write there, are skipped."""
     with suppress(InputError, msgspec.DecodeError, UnicodeDecodeError):

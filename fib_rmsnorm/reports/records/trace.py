@@ -11,10 +11,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fib_rmsnorm.analysis.comparing.outputs import add_up, add_up_ulps
+from fib_rmsnorm.analysis.comparing.outputs import add_up_ulps
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.workload_titles import axes_name
-from fib_rmsnorm.reports.differences import difference_cells, difference_columns, largest_text, list_buckets
+from fib_rmsnorm.reports.differences import largest_text
 from fib_rmsnorm.reports.records.performance_record import describe_performance
 from fib_rmsnorm.reports.records.record import Told, fields, heading, inputs_text, told
 from fib_rmsnorm.reports.text.control_characters import marked
@@ -24,11 +24,9 @@ from fib_rmsnorm.schema import (
     AGAINST,
     REFERENCE,
     Correctness,
-    Difference,
     Evaluation,
     EvaluationStatus,
     JudgedCase,
-    Peer,
     Tolerance,
     Trace,
     UlpStatistics,
@@ -37,7 +35,6 @@ from fib_rmsnorm.schema import (
 
 _CASES = TypeAdapter(list[JudgedCase])
 _TOLERANCES = TypeAdapter(dict[str, Tolerance])
-_PEER = TypeAdapter(Peer)
 
 
 def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
@@ -100,7 +97,8 @@ def _describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterato
     extra: dict[str, Any] = dict(correctness.extra or {})
     tolerances = (_take(extra, "tolerance", _TOLERANCES) if is_ours else None) or {}
     cases = (_take(extra, "cases", _CASES) if is_ours else None) or []
-    peer = _take(extra, AGAINST, _PEER) if is_ours else None
+    if is_ours:
+        extra.pop(AGAINST, None)  # which `report --against` tells
     yield from fields(
         {
             "Largest errors": (
@@ -117,8 +115,6 @@ def _describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterato
     tables = [_cases_table(groups)] if cases else []
     measured = dict.fromkeys(name for case in cases for name, ulp in case.ulp.items() if ulp)
     tables += [_ulp_table(groups, output) for output in measured]
-    if peer is not None and any(case.against for case in cases):
-        tables.append(_peer_table(groups, peer))
     for table in tables:
         yield ""
         yield table
@@ -173,19 +169,4 @@ def _ulp_table(groups: dict[str, list[JudgedCase]], output: str) -> Table:
             (name, str(ulp.maximum), f"{ulp.mean:.3g}", *(str(ulp.histogram.get(bucket, 0)) for bucket in buckets))
             for name, ulp in totals.items()
         ),
-    )
-
-
-def _peer_table(groups: dict[str, list[JudgedCase]], peer: Peer) -> Table:
-    """How the outputs differ from a peer's; those of cases of the same name are one row."""
-    rows: dict[tuple[str, str], list[Difference]] = {}
-    for name, cases in groups.items():
-        for case in cases:
-            for output, difference in case.against.items():
-                rows.setdefault((name, output), []).append(difference)
-    found = {key: add_up(differences) for key, differences in rows.items()}
-    buckets = list_buckets(found.values())
-    return plain_table(
-        (f"against {peer.solution}", "output", *difference_columns(buckets)),
-        ((*key, *difference_cells(difference, buckets)) for key, difference in found.items()),
     )
