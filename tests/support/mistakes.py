@@ -56,9 +56,8 @@ def assert_named(log: str, mistake: str | None, definition: Definition) -> None:
         assert f"{mistake_of(mistake, definition)}: " in first, log
 
 
-def load(source: str) -> Callable[..., Any]:
-    """The `run` of a kernel's or reference's source."""
-    space: dict[str, Any] = {}
+def load(source: str, **space: Any) -> Callable[..., Any]:
+    """The `run` of a kernel's or reference's source, which may use the names of `space`."""
     exec(source, space)
     run: Callable[..., Any] = space["run"]
     return run
