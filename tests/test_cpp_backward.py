@@ -7,13 +7,15 @@ import shutil
 import pytest
 import torch
 
-from support.backward_calls import (
+from support.kernel_calls import (
     DTYPES,
+    SETS,
     assert_right_gradients,
     call_backward,
+    load_cpp,
     make_backward_inputs,
+    run_script,
 )
-from support.cpp_solutions import SETS, load_cpp, run_script
 
 pytestmark = [pytest.mark.compile, pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")]
 SHAPES = [(0, 128), (1, 7), (5, 129), (9, 64), (70, 1000)]  # of the last, blocks go to several threads

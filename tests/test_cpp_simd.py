@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 import torch
 
-from support.cpp_solutions import SETS, load_cpp, run_script
+from fib_rmsnorm.operators import find_operator
+from support.kernel_calls import SETS, load_cpp, place, run_script
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 SHAPES = [
@@ -25,43 +24,19 @@ FEW_SHAPES = [(0, 128), (5, 129), (40, 1000), (70, 4096), (5, 8192), (1100, 4096
 EPS = 1e-6
 FLOAT32_EPS = 2.0**-23
 
-Tensors = dict[str, torch.Tensor]
-
-
-def rms(x: torch.Tensor) -> torch.Tensor:
-    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + EPS)
-
-
-def layer(x: torch.Tensor) -> torch.Tensor:
-    return rms(x - x.mean(-1, keepdim=True))
-
-
-def scaled(t: Tensors) -> torch.Tensor:
-    return rms(t["x"]) * t["weight"]
-
-
-@dataclass(frozen=True)
-class Form:
-    """What a Solution computes: its inputs in order beside x and eps, and its first output in float64."""
-
-    inputs: tuple[str, ...]
-    exact: Callable[[Tensors], torch.Tensor]
-    ulps: int = 3  # in float32: the results are rounded a few times, and rstd once before
-
-
-FORMS = {
-    "rmsnorm": Form(("weight",), scaled),
-    "rmsnorm_gemma": Form(("weight",), lambda t: rms(t["x"]) * (1 + t["weight"]), ulps=4),
-    "rmsnorm_no_weight": Form((), lambda t: rms(t["x"])),
-    "rmsnorm_bias": Form(("weight", "bias"), lambda t: scaled(t) + t["bias"]),
-    "rmsnorm_relu": Form(("weight",), lambda t: scaled(t).relu()),
-    "rmsnorm_silu_gate": Form(
-        ("gate", "weight"), lambda t: scaled(t) * t["gate"] / (1 + torch.exp(-t["gate"])), ulps=8
-    ),
-    "fused_add_rmsnorm": Form(("residual", "weight"), lambda t: rms(t["x"] + t["residual"]) * t["weight"]),
-    "layernorm": Form(("weight",), lambda t: layer(t["x"]) * t["weight"]),
-    "layernorm_bias": Form(("weight", "bias"), lambda t: layer(t["x"]) * t["weight"] + t["bias"]),
-}
+FORMS = (
+    "rmsnorm",
+    "rmsnorm_gemma",
+    "rmsnorm_no_weight",
+    "rmsnorm_bias",
+    "rmsnorm_relu",
+    "rmsnorm_silu_gate",
+    "fused_add_rmsnorm",
+    "layernorm",
+    "layernorm_bias",
+)
+ULPS = {"rmsnorm_gemma": 4, "rmsnorm_silu_gate": 8}
+"""In float32. Of the others 3: the results are rounded a few times, and rstd once before."""
 BY_ROW = ("x", "gate", "residual")
 
 
@@ -75,59 +50,53 @@ def ordinals(values: torch.Tensor) -> torch.Tensor:
     return torch.where(bits < 0, torch.iinfo(torch.int64).min // 2 ** (64 - 8 * values.element_size()) - bits, bits)
 
 
-def make(shape, dtype, scale, offset):
-    """Random values that start `offset` elements into their memory."""
-    count = torch.Size(shape).numel()
-    return (torch.randn(count + offset) * scale).to(dtype)[offset:].view(shape)
-
-
-def call(run, form: Form, tensors: Tensors, outputs: list[torch.Tensor]) -> None:
-    run(tensors["x"], *(tensors[name] for name in form.inputs), EPS, *outputs)
-
-
-def bound_error(form: Form, wide: Tensors) -> torch.Tensor:
+def bound_error(name: str, wide: dict[str, torch.Tensor], exact: torch.Tensor) -> torch.Tensor:
     """What float32 may lose where terms cancel: of the mean, and of the bias."""
     bound = torch.zeros_like(wide["x"])
     if "bias" in wide:
-        bound += 4 * FLOAT32_EPS * ((form.exact(wide) - wide["bias"]).abs() + wide["bias"].abs())
-    if form.exact in (FORMS["layernorm"].exact, FORMS["layernorm_bias"].exact):
+        bound += 4 * FLOAT32_EPS * ((exact - wide["bias"]).abs() + wide["bias"].abs())
+    if name.startswith("layernorm"):
         rstd = torch.rsqrt((wide["x"] - wide["x"].mean(-1, keepdim=True)).square().mean(-1, keepdim=True) + EPS)
         lost = wide["x"].abs() + wide["x"].abs().mean(-1, keepdim=True)
         bound += 8 * FLOAT32_EPS * lost * rstd * wide["weight"].abs()
     return bound
 
 
-def check(run, shape, dtype, scale, offset, form=FORMS["rmsnorm"], weight_dtype=None):
+def check(run, shape, dtype, scale, offset, name="rmsnorm", weight_dtype=None):
     batch, hidden = shape
-    tensors = {"x": make(shape, dtype, scale, offset)}
-    for name in form.inputs:
-        by_row = name in BY_ROW
-        size, of = (shape, dtype) if by_row else ((hidden,), weight_dtype or dtype)
-        tensors[name] = make(size, of, {"residual": scale, "gate": 4}.get(name, 1), offset)
+    operator = find_operator(name)
+    tensors = {}
+    for part in operator.arguments[:-1]:  # the last is eps
+        size, of = (shape, dtype) if part in BY_ROW else ((hidden,), weight_dtype or dtype)
+        factor = {"x": scale, "residual": scale, "gate": 4}.get(part, 1)
+        tensors[part] = place((torch.randn(size) * factor).to(of), offset)[1]
     x = tensors["x"]
     x[1:2] = 0
     x[2:3, :1] = 60000
     x[3:4] += 1000 * min(scale, 1)  # a mean far above the deviations
-    count = 1 + ("residual" in tensors)
-    memory = [torch.full((offset + batch * hidden + 64,), 7, dtype=dtype) for _ in range(count)]
-    outputs = [each[offset:-64].view(shape) for each in memory]
-    call(run, form, tensors, outputs)
-    wide = {name: tensor.double() for name, tensor in tensors.items()}
-    exact = form.exact(wide)
-    apart = (ordinals(outputs[0]) - ordinals(exact.to(dtype))).abs()
-    off = (outputs[0].double() - exact).abs()
-    wrong = (apart > (form.ulps if dtype == torch.float32 else 1)) & ~(off <= bound_error(form, wide))
-    assert not wrong.any(), (shape, dtype, scale, offset, apart.max())
+    placed = [place(torch.zeros(shape, dtype=dtype), offset) for _ in operator.outputs]
+    outputs = [view for _, view in placed]
+    run(*tensors.values(), EPS, *outputs)
+    if batch:
+        wide = {part: tensor.double() for part, tensor in tensors.items()}
+        dtypes = dict.fromkeys(operator.outputs, torch.float64)
+        exact = operator.compute_exact({**wide, "eps": EPS}, dtypes)["out"].values
+        apart = (ordinals(outputs[0]) - ordinals(exact.to(dtype))).abs()
+        off = (outputs[0].double() - exact).abs()
+        wrong = (apart > (ULPS.get(name, 3) if dtype == torch.float32 else 1)) & ~(
+            off <= bound_error(name, wide, exact)
+        )
+        assert not wrong.any(), (shape, dtype, scale, offset, apart.max())
     if "residual" in tensors:
         assert torch.equal(outputs[1], x + tensors["residual"])
         own = {**tensors, "residual": tensors["residual"].clone()}
         in_place = [torch.empty_like(x), own["residual"]]
-        call(run, form, own, in_place)
+        run(*own.values(), EPS, *in_place)
         assert torch.equal(in_place[0], outputs[0])
         assert torch.equal(in_place[1], outputs[1])
-    assert all((each[:offset] == 7).all() and (each[-64:] == 7).all() for each in memory)
+    assert all((memory[:offset] == 7).all() and (memory[-64:] == 7).all() for memory, _ in placed)
     again = [torch.empty_like(each) for each in outputs]
-    call(run, form, tensors, again)
+    run(*tensors.values(), EPS, *again)
     assert all(
         torch.equal(a.view(torch.uint8), b.reshape_as(a).view(torch.uint8)) for a, b in zip(again, outputs, strict=True)
     )
@@ -146,15 +115,15 @@ def check_all():
 
 def check_form(name, baseline=True):
     torch.manual_seed(0)
-    form, run = FORMS[name], load(name, baseline)
+    run = load(name, baseline)
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
         for shape in FEW_SHAPES:
             if shape[0] > 1000 and dtype != torch.float16:
                 continue  # what lies past the caches is written in another way, whatever the dtype
             for offset in (0,) if shape[0] > 1000 else (0, 1):
-                check(run, shape, dtype, 1, offset, form)
+                check(run, shape, dtype, 1, offset, name)
                 if takes_float_weight(name) and shape[0] < 1000:
-                    check(run, shape, dtype, 1, offset, form, torch.float32)
+                    check(run, shape, dtype, 1, offset, name, torch.float32)
 
 
 def takes_float_weight(name: str) -> bool:
@@ -173,7 +142,8 @@ def check_llama(_name, baseline=True):
             assert torch.equal(out, weight * (x / 2))
             x = torch.randn(5, hidden).to(dtype)
             run(x, weight, EPS, out)
-            rounded = rms(x.double()).to(dtype)
+            exact = find_operator("rmsnorm_no_weight").compute_exact({"x": x.double(), "eps": EPS}, {"out": dtype})
+            rounded = exact["out"].values
             apart = (ordinals(out) - ordinals(weight * rounded)).abs()
             assert (apart > 0).float().mean() < 0.01
             assert apart.max() <= 2

@@ -10,26 +10,22 @@ import torch
 from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import build_native, find_cuda_home
-from fib_rmsnorm.registry import Registry, pack
-from support.backward_calls import (
+from support.kernel_calls import (
     DTYPES,
     OPERATORS,
     assert_right_gradients,
     call_backward,
     make_backward_inputs,
     make_backward_outputs,
+    shipped_solutions,
 )
 from support.paths import REPOSITORY
 
+SOLUTION = "{}_cuda_vec16_v1"
 MANY = 4099
 """Rows for which blocks stay, so that their sums are added by a second kernel."""
 FAR_AHEAD = 48
 """Rows for each multiprocessor from which LayerNorm's are requested far ahead."""
-
-
-def find_solution(operator):
-    (solution,) = [each for each in pack(Registry(REPOSITORY)) if each.name == f"{operator}_cuda_vec16_v1"]
-    return solution
 
 
 @pytest.fixture(params=OPERATORS)
@@ -39,7 +35,7 @@ def operator(request):
 
 @pytest.fixture
 def entry(operator):
-    return build_entry(find_solution(operator), "cuda:0", cache_folder())
+    return build_entry(shipped_solutions()[SOLUTION.format(operator)], "cuda:0", cache_folder())
 
 
 def make_inputs(*arguments, **options):
@@ -132,7 +128,7 @@ def test_what_does_not_fit_is_named(entry, operator):
 @pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 def test_few_rows_take_one_launch_and_many_two(fib, operator):
-    name = find_solution(operator).name
+    name = SOLUTION.format(operator)
     explained = fib("explain", name, "--root", REPOSITORY, "--arch", "sm_90", "--batch-sizes", "8,4096", "--json")
     record = json.loads(explained.out)
     assert [launch["kernel"].partition("<")[0] for launch in record["launches"]] == [
@@ -148,7 +144,7 @@ def test_few_rows_take_one_launch_and_many_two(fib, operator):
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 def test_rows_are_requested_far_ahead_where_that_pays(fib):
     def find_rows_kernels(operator, *options):
-        arguments = ("explain", find_solution(operator).name, "--root", REPOSITORY, *options, "--json")
+        arguments = ("explain", SOLUTION.format(operator), "--root", REPOSITORY, *options, "--json")
         launches = json.loads(fib(*arguments).out)["launches"]
         return {
             launch["axes"]["batch"]: launch["kernel"].partition("<")[2].partition("<")[0]
@@ -171,4 +167,4 @@ def test_rows_are_requested_far_ahead_where_that_pays(fib):
 @pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 def test_it_compiles_for_older_gpus(tmp_path):
-    assert build_native(find_solution(OPERATORS[0]), tmp_path, "8.0").exists()
+    assert build_native(shipped_solutions()[SOLUTION.format(OPERATORS[0])], tmp_path, "8.0").exists()

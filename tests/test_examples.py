@@ -1,19 +1,46 @@
-"""The examples of the documentation run as they stand."""
+"""The examples of the documentation and the tools of experiments/ run, as far as they do without a GPU."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import json
 
+import pytest
+from flashinfer_bench.data import TraceSet
+
+from support.command_line import run_python
 from support.paths import PUBLISHED, REPOSITORY
+
+EXPERIMENTS = REPOSITORY / "experiments"
 
 
 def test_best_by_batch_names_a_winner_for_each_batch():
     example = REPOSITORY / "docs" / "examples" / "best_by_batch.py"
-    result = subprocess.run(
-        [sys.executable, example, PUBLISHED], check=True, capture_output=True, text=True, cwd=REPOSITORY
-    )
-    lines = [
-        line for line in result.stdout.splitlines() if line.startswith("NVIDIA H100 80GB HBM3 (cupti)  rmsnorm_d4096")
-    ]
+    printed = run_python(example, PUBLISHED, cwd=REPOSITORY)
+    lines = [line for line in printed.splitlines() if line.startswith("NVIDIA H100 80GB HBM3 (cupti)  rmsnorm_d4096")]
     assert len(lines) == 8 and lines[0].endswith(" us")
+
+
+def test_upstream_loads_the_dataset_of_the_comparison_with_its_evaluator(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    from compare_with_upstream import DEFINITION, make_dataset
+
+    chosen = make_dataset(tmp_path / "dataset", 32, ["weight_only", "own_stream", "cpp_throws"])
+    assert chosen.keys() == {"wrong/weight_only", "honest/own_stream"}
+    loaded = TraceSet.from_path(str(tmp_path / "dataset"))
+    assert {solution.name for solution in loaded.solutions[DEFINITION]} == set(chosen.values())
+    assert [trace.workload.axes for trace in loaded.workloads[DEFINITION]] == [{"batch": 32}]
+
+
+@pytest.mark.process  # a process that imports torch, and trains
+def test_a_llama_learns_the_same_with_our_norms(tmp_path):
+    output = tmp_path / "llama.json"
+    options = ["--sizes", "small", "--dtypes", "float32", "--modes", "eager", "--steps", "30", "--tokens", "4"]
+    printed = run_python(EXPERIMENTS / "train_llama.py", *options, "--output", output)
+    (run,) = json.loads(output.read_text())["runs"]
+    assert run["norms"] == 5
+    assert run["losses"]["ours"][-1] < run["losses"]["ours"][0] - 0.5
+    differences = run["largest_loss_difference"]
+    assert differences["ours"] < 1e-4 < differences["other batches"]
+    assert run["step_peak_bytes"]["torch"] > 0
+    assert run["same_tokens"] == 1
+    assert "| 2 x 128, 0.468 M | float32, eager |" in printed

@@ -12,20 +12,21 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.try_kernel import BASELINE_AUTHOR
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import choose_devices
-from fib_rmsnorm.registry import Registry, generate_workloads, pack
+from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Trace
 from fib_rmsnorm.tuning.choosing import collect_timings, make_table
 from fib_rmsnorm.tuning.sweep import read_kept
 from fib_rmsnorm.tuning.tunable import find_tunables
+from support.kernel_calls import shipped_solutions
 from support.paths import REPOSITORY
 from support.registries import QUICK
 
 REGISTRY = Registry(REPOSITORY)
 BATCH_SIZES = (1, 128)
 """Few rows, and as many as make CPU kernels take several threads."""
-PACKED = {solution.name: solution for solution in pack(REGISTRY)}
+PACKED = shipped_solutions()
 RUNNABLE = [name for name, solution in PACKED.items() if reason_to_skip(solution, choose_devices("cpu")[0]) is None]
 COMPILED = [f"{operator}_python_torch_compile_v1" for operator in ("fused_add_rmsnorm", "layernorm_backward")]
 """Some of those that torch compiles, for 10 s of a core and each shape; they share what makes them compile."""

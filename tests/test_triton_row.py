@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from support.judged_kernels import SHIPPED, define, find_wrong, find_wrong_interpreted, load_shipped
+from support.kernel_calls import make_backward_inputs
 from support.mistakes import make_outputs
-from support.shipped_triton import define, find_wrong, find_wrong_interpreted, load_shipped
 
 FORMS = (
     "rmsnorm",
@@ -30,47 +31,29 @@ TO_FLOAT8 = ("rmsnorm_fp8", "rmsnorm_fp8_per_row", "fused_add_rmsnorm_fp8", "fus
 WITH_WIDE_WEIGHT = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate", *TO_FLOAT8[:2])
 
 
-@pytest.mark.compile
-def test_what_forms_add_is_right_where_a_row_fills_its_block_and_where_not():
-    names = [
-        "rmsnorm_bias_d384_bf16_weight_fp32",
-        "rmsnorm_no_weight_d128",
-        "rmsnorm_relu_d384",
-        "rmsnorm_silu_gate_d128",
-        "fused_add_rmsnorm_gemma_d128",
-        "fused_add_rmsnorm_llama_d384",
-        "layernorm_bias_d384",
-        "layernorm_backward_d384",
-        "fused_add_rmsnorm_backward_d128",
-    ]
-    assert find_wrong_interpreted(names) == []
+INTERPRETED = {
+    "each form": [f"{form}_d384" for form in FORMS + GRADIENTS],
+    "a row that fills its block": [
+        f"{form}_d128"
+        for form in ("rmsnorm_no_weight", "rmsnorm_silu_gate", "fused_add_rmsnorm_gemma", "fused_add_rmsnorm_backward")
+    ],
+    "a weight in float32": ["rmsnorm_bias_d384_bf16_weight_fp32"],
+    "rows too long for a program": [*(f"{form}_d33024" for form in KINDS), "layernorm_backward_d16640"],
+    "float32 and several vectors a thread": [f"{form}_d2560_fp32" for form in KINDS + GRADIENTS],
+}
 
 
 @pytest.mark.compile
-def test_each_form_is_right():
-    assert find_wrong_interpreted([f"{form}_d384" for form in FORMS + GRADIENTS]) == []
-
-
-@pytest.mark.compile
-def test_each_kind_is_right_in_rows_too_long_for_a_program():
-    assert find_wrong_interpreted([*(f"{form}_d33024" for form in KINDS), "layernorm_backward_d16640"]) == []
-
-
-@pytest.mark.compile
-def test_each_kind_is_right_in_float32_and_in_several_vectors_a_thread():
-    assert find_wrong_interpreted([f"{form}_d2560_fp32" for form in KINDS + GRADIENTS]) == []
+@pytest.mark.parametrize("names", INTERPRETED.values(), ids=INTERPRETED.keys())
+def test_right_in_the_interpreter(names):
+    assert find_wrong_interpreted(SHIPPED, map(define, names)) == []
 
 
 @pytest.mark.parametrize("name", ["rmsnorm_backward_d128", "layernorm_backward_d128"])
 def test_gradients_of_no_rows_are_zero(tmp_path, name):
-    definition = define(name)
-    sizes = {**definition.const_axes, "batch": 0}
-    inputs = [
-        torch.zeros([sizes[axis] for axis in spec.shape or ()], dtype=getattr(torch, spec.dtype.value))
-        for spec in definition.inputs.values()
-    ]
-    dx, *sums = make_outputs(definition, 0, "cpu")
-    load_shipped(name, tmp_path)(*inputs, dx, *sums)
+    inputs = make_backward_inputs(name.removesuffix("_d128"), 0, 128)
+    dx, *sums = make_outputs(define(name), 0, "cpu")
+    load_shipped(name, tmp_path)(*inputs.values(), dx, *sums)
     assert all(torch.count_nonzero(each) == 0 for each in sums)
 
 
@@ -87,19 +70,14 @@ def list_gpu_names():
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", list(list_gpu_names()))
 def test_right_on_a_gpu(tmp_path, name):
-    assert find_wrong([name], tmp_path, "cuda") == []
+    assert find_wrong(SHIPPED, [define(name)], tmp_path, "cuda") == []
 
 
 def make_gradient_call(name, batch):
-    definition, sizes = define(name), {"batch": batch, "hidden": 4096}
-    generator = torch.Generator("cuda").manual_seed(batch)
-    inputs = [
-        torch.randn([sizes[a] for a in spec.shape], generator=generator, device="cuda").to(
-            getattr(torch, spec.dtype.value)
-        )
-        for spec in definition.inputs.values()
-    ]
-    return inputs, make_outputs(definition, batch, "cuda")
+    operator = name.removesuffix("_d4096")
+    torch.manual_seed(batch)
+    inputs = make_backward_inputs(operator, batch, 4096, device="cuda")
+    return [*inputs.values()], make_outputs(define(name), batch, "cuda")
 
 
 @pytest.mark.gpu

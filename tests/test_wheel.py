@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from support.command_line import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,26 +28,14 @@ def site(tmp_path_factory) -> Path:
     return site
 
 
-def run(site: Path, folder: Path, *arguments: str) -> str:
+def run(site: Path, folder: Path, *arguments: str, python: tuple[str, str] = ("-m", "fib_rmsnorm")) -> str:
     """The command line of the installed wheel, in a folder outside any registry."""
-    environment = {**os.environ, "PYTHONPATH": str(site)}
-    command = [sys.executable, "-m", "fib_rmsnorm", *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_python(*python, *arguments, cwd=folder, PYTHONPATH=str(site))
 
 
 def test_init_and_bench_from_the_wheel(site, tmp_path):
     where = "import fib_rmsnorm; print(fib_rmsnorm.__file__)"
-    found = subprocess.run(
-        [sys.executable, "-c", where],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert found.stdout.startswith(str(site))
+    assert run(site, tmp_path, python=("-c", where)).startswith(str(site))
     run(site, tmp_path, "init", "demo")
     run(
         site,

@@ -28,6 +28,13 @@ def test_nvcc_compiles_wherever_the_cache_lies(tmp_path):
     assert build_native(solution, tmp_path / ODD, "9.0").is_relative_to(tmp_path / ODD)
 
 
+def assert_passes(command, folder, environment):
+    command = [*command, "--batch-sizes", "1", "--device", "cpu", "--timeout", "200"]
+    options = {"cwd": folder, "env": environment, "capture_output": True, "text": True, "timeout": 600}
+    ended = subprocess.run(command, **options, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 @pytest.mark.compile
 @pytest.mark.parametrize(
     ("kernel", "variable"),
@@ -42,17 +49,8 @@ def test_an_honest_kernel_passes_wherever_the_cache_lies(tmp_path, kernel, varia
     folder = tmp_path / ODD
     folder.mkdir()
     environment = {**cli_environment(), "XDG_CACHE_HOME": "", "FIB_RMSNORM_CACHE": "", variable: str(folder)}
-    command = cli_command("try", HONEST / kernel, "--check", "--batch-sizes", "1", "--device", "cpu")
-    ended = subprocess.run(
-        [*command, "--timeout", "200"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    command = cli_command("try", HONEST / kernel, "--check")
+    assert_passes(command, folder, environment)
     assert list(folder.rglob("solutions/*/*"))
 
 
@@ -73,13 +71,4 @@ def test_an_honest_kernel_passes_wherever_python_and_the_package_lie(tmp_path, k
     environment |= {"FIB_RMSNORM_CACHE": str(folder / "cache"), "PYTHONPATH": str(folder / "package")}
     program = [folder / "bin" / "python", "-c", "from fib_rmsnorm.cli import main; main()"]
     command = [*program, "try", HONEST / kernel, "--check"]
-    ended = subprocess.run(
-        [*command, "--batch-sizes", "1", "--device", "cpu", "--timeout", "200"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert_passes(command, folder, environment)

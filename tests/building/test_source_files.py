@@ -1,13 +1,14 @@
-"""Sources are written as they are in the Solution, whatever lies there already."""
+"""Sources are written as they are in the Solution, whatever lies there already, and in a place of its own."""
 
 from __future__ import annotations
 
 import pytest
 
 from fib_rmsnorm.building.build_errors import BuildError
-from fib_rmsnorm.building.source_files import write_sources
+from fib_rmsnorm.building.cache import cache_variables, solution_cache
+from fib_rmsnorm.building.source_files import load_python, write_sources
 from fib_rmsnorm.schema import SourceFile
-from support.registries import add_kernel
+from support.registries import RIGHT, WRONG, add_kernel, add_sources, pack_all
 
 
 def make_solution(registry):
@@ -58,3 +59,35 @@ def test_sources_that_no_folder_can_hold_do_not_compile(registry, tmp_path, name
         write_sources(unwritable, tmp_path / "made" / "sources")
     assert repr(name) in str(raised.value) and str(tmp_path) not in str(raised.value)
     assert list((tmp_path / "made").iterdir()) == []
+
+
+BROKEN = "import torch\n\n\ndef run(x, weight, eps:\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "place"),
+    [({"kernel.py": BROKEN}, "kernel.py:4"), ({"kernel.py": "from .row import run\n", "row.py": BROKEN}, "row.py:4")],
+    ids=["entry", "imported"],
+)
+def test_a_syntax_error_is_told_with_its_place(registry, tmp_path, files, place):
+    add_sources(registry, "broken_v1", files)
+    (solution,) = pack_all(registry)
+    with pytest.raises(BuildError) as failure:
+        load_python(solution, tmp_path / "cache")
+    summary, *below = str(failure.value).splitlines()
+    assert summary == f"SyntaxError: '(' was never closed ({place})"
+    assert "    def run(x, weight, eps:" in below
+
+
+def test_equal_sources_share_a_folder_and_no_others_do(registry):
+    first, equal, other = (
+        add_kernel(registry, name, source) for name, source in (("a_v1", RIGHT), ("b_v1", RIGHT), ("c_v1", WRONG))
+    )
+    assert solution_cache(first) == solution_cache(equal) != solution_cache(other)
+    assert solution_cache(first).is_dir()
+
+
+def test_every_compiler_keeps_its_files_there(tmp_path):
+    found = {name: value for name, value in cache_variables(tmp_path).items() if not value.isdigit()}
+    assert len(set(found.values())) == len(found) >= 10
+    assert all(value.startswith(f"{tmp_path}/") for value in found.values())

@@ -17,13 +17,14 @@ from fib_rmsnorm.exercises.exercise import STARTERS
 from support.exercise_page import (
     correct_files,
     earn_with_corrections,
+    fill_in,
+    fill_in_passes,
     grade,
     list_commands,
     page_of,
     run_command,
     walk_page,
 )
-from support.exercise_starters import fill_in, fill_in_passes
 from support.paths import REPOSITORY
 
 pytestmark = pytest.mark.timeout(900)

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from support.served_calls import served
+from support.known_calls import served
 
 __all__ = ["served"]

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
 from fib_rmsnorm.functional import rms_norm_fp8, rms_norm_relu, rms_norm_silu_gate
-from fib_rmsnorm.operators.operator import find_operator
+from support import known_calls
+from support.known_calls import run_reference
 
 pytestmark = pytest.mark.usefixtures("served")
 
 HIDDEN = 64
-
-
-def draw(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).half()
-
-
-def run_reference(operator: str, *arguments: object) -> object:
-    space: dict[str, object] = {}
-    exec(find_operator(operator).reference, space)
-    return space["run"](*arguments)
+draw = partial(known_calls.draw, dtype=torch.float16)
 
 
 @pytest.mark.parametrize("needs_gradient", [True, pytest.param(False, marks=pytest.mark.compile)])  # builds

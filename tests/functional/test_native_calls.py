@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 import torch
 from torch.nn import functional as torch_functional
@@ -122,32 +120,6 @@ def test_the_operators_gradients_are_torchs(native, dtype, given):
         torch.testing.assert_close(found, right.to(dtype), rtol=1e-4, atol=1e-4)
     with pytest.raises(RuntimeError, match="the gradient of a norm cannot be differentiated again"):
         found.sum().backward()
-
-
-def test_without_a_compiler_torch_serves_and_says_so_once(monkeypatch):
-    def fail() -> None:
-        raise RuntimeError("no working compiler\nand more")
-
-    kernels._try_build_native_calls.cache_clear()
-    try:
-        monkeypatch.setattr(kernels, "_build_native_calls", fail)
-        monkeypatch.setattr(custom_ops, "_native", None)
-        monkeypatch.setattr(custom_ops, "quick_norm", custom_ops._know_nothing)
-        x, weight = known(grad=False)
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            for rows in (x, x[0], x[:, 0].contiguous()):
-                for _ in range(2):
-                    torch.testing.assert_close(
-                        rms_norm(rows, weight), torch_functional.rms_norm(rows, (64,), weight, 1e-6)
-                    )
-        assert [str(each.message) for each in warned] == [
-            "quick_norms.cpp cannot be built here, so torch serves: no working compiler"
-        ]
-        assert custom_ops.quick_norm is custom_ops._know_nothing
-    finally:
-        kernels._try_build_native_calls.cache_clear()
-        use_registry(None)
 
 
 EPS = 1e-6

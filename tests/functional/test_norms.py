@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch.nn import functional as torch_functional
@@ -9,18 +11,15 @@ from torch.nn import functional as torch_functional
 from fib_rmsnorm.deployment import kernels
 from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
 from fib_rmsnorm.functional.kernel_calls import find_for
-from fib_rmsnorm.operators.operator import find_operator
+from support import known_calls
+from support.known_calls import run_reference
 
 served = pytest.mark.usefixtures("served")
 
 HIDDEN = 96
+draw = partial(known_calls.draw, dtype=torch.float16)
 CONVENTIONS = ("torch", "llama", "gemma")
 ULP = {torch.float16: 2**-10, torch.bfloat16: 2**-7, torch.float32: 2**-22, torch.float64: 2**-50}
-
-
-def draw(*shape: int, dtype: torch.dtype = torch.float16, seed: int = 0, grad: bool = False) -> torch.Tensor:
-    made = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
-    return made.requires_grad_(grad)
 
 
 def assert_close(found: torch.Tensor, expected: torch.Tensor, ulps: int = 1) -> None:
@@ -28,12 +27,6 @@ def assert_close(found: torch.Tensor, expected: torch.Tensor, ulps: int = 1) -> 
     assert found.shape == expected.shape
     tolerance = ulps * ULP[found.dtype]
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
-
-
-def run_reference(operator: str, *arguments: torch.Tensor | float) -> torch.Tensor | tuple[torch.Tensor, ...]:
-    space: dict[str, object] = {}
-    exec(find_operator(operator).reference, space)
-    return space["run"](*arguments)
 
 
 @served
@@ -71,6 +64,15 @@ def test_each_convention_rounds_as_its_operators_reference(convention):
     check_convention(convention)
 
 
+def check_convention(convention: str) -> None:
+    suffix = "" if convention == "torch" else f"_{convention}"
+    x, residual, weight = draw(7, HIDDEN), draw(7, HIDDEN, seed=1), draw(HIDDEN, seed=2)
+    out, new_residual = rms_norm(x, weight, 1e-5, residual=residual, convention=convention)
+    expected, total = run_reference(f"fused_add_rmsnorm{suffix}", x, residual, weight, 1e-5)
+    assert_close(out, expected)
+    assert torch.equal(new_residual, total)
+
+
 @pytest.fixture
 def no_compiler(monkeypatch, tmp_path):
     """The process has built nothing, and finds no compiler."""
@@ -94,15 +96,6 @@ def test_without_a_compiler_torch_serves_and_says_so_once(no_compiler):
             x, weight = draw(7, HIDDEN, grad=True), draw(HIDDEN, grad=True)
             rms_norm(x, weight, residual=x)[0].sum().backward()
     assert len(warned) == 1  # for all kernels, which lack the same
-
-
-def check_convention(convention: str) -> None:
-    suffix = "" if convention == "torch" else f"_{convention}"
-    x, residual, weight = draw(7, HIDDEN), draw(7, HIDDEN, seed=1), draw(HIDDEN, seed=2)
-    out, new_residual = rms_norm(x, weight, 1e-5, residual=residual, convention=convention)
-    expected, total = run_reference(f"fused_add_rmsnorm{suffix}", x, residual, weight, 1e-5)
-    assert_close(out, expected)
-    assert torch.equal(new_residual, total)
 
 
 @served

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -13,8 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from fib_rmsnorm import nn
 from fib_rmsnorm.functional import custom_ops, rms_norm, use_registry
-from support.known_calls import HIDDEN, draw, known
-from support.served_calls import serve_in_python
+from support.known_calls import HIDDEN, draw, known, serve_in_python
 
 waits_for_a_compiler = pytest.mark.compile  # compiling against torch takes most of a minute
 
@@ -131,19 +130,13 @@ def test_checkpointing_gives_the_same_gradients(run, reentrant):
 def test_threads_run_it_at_once(run):
     x, weight = known(grad=False)
     dy = draw(2, 3, HIDDEN, seed=9)
-    expected, found = torch.autograd.grad(run(x, weight), weight, dy)[0], []
 
-    def work() -> None:
-        for _ in range(50):
-            (gradient,) = torch.autograd.grad(run(x, weight), weight, dy)
-            found.append(torch.equal(gradient, expected))
+    def work(_number: int) -> list[torch.Tensor]:
+        return [torch.autograd.grad(run(x, weight), weight, dy)[0] for _ in range(50)]
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert found == [True] * 200
+    (expected, *_) = work(0)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(torch.equal(each, expected) for found in pool.map(work, range(4)) for each in found)
 
 
 class _Functions(TorchFunctionMode):

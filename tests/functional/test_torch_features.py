@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 import torch
@@ -11,15 +13,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fib_rmsnorm import nn
 from fib_rmsnorm.functional import layer_norm, rms_norm
+from support import known_calls
 
 pytestmark = pytest.mark.usefixtures("served")
 
 HIDDEN = 64
-
-
-def draw(*shape: int, seed: int = 0, grad: bool = False, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    made = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
-    return made.requires_grad_(grad)
+draw = partial(known_calls.draw, dtype=torch.float64)
 
 
 def block(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -134,18 +133,14 @@ def test_under_autocast_on_a_cpu_the_dtype_is_that_of_x_as_torchs():
 
 def test_threads_that_start_together_share_one_kernel():
     x, weight = draw(2, HIDDEN, dtype=torch.float32), torch.ones(HIDDEN)
-    start, found = threading.Barrier(4), []
+    start = threading.Barrier(4)
 
-    def run() -> None:
+    def run(_number: int) -> torch.Tensor:
         start.wait()
-        found.append(rms_norm(x, weight))
+        return rms_norm(x, weight)
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert len(found) == 4
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(run, range(4))]
     assert all(torch.equal(each, found[0]) for each in found)
 
 

@@ -10,26 +10,25 @@ from fib_rmsnorm import nn
 pytestmark = pytest.mark.usefixtures("served")
 
 
-@pytest.mark.parametrize("arguments", [(32,), ((2, 32), 1e-3), (32, None, False, None, torch.float64)])
-def test_rms_norm_has_torchs_state_and_results(arguments):
-    ours, torchs = nn.RMSNorm(*arguments), torch.nn.RMSNorm(*arguments)
+@pytest.mark.parametrize(
+    ("norm", "options"),
+    [
+        ("RMSNorm", {"normalized_shape": 32}),
+        ("RMSNorm", {"normalized_shape": (2, 32), "eps": 1e-3}),
+        ("RMSNorm", {"normalized_shape": 32, "elementwise_affine": False, "dtype": torch.float64}),
+        ("LayerNorm", {"normalized_shape": 32, "dtype": torch.float64}),
+        ("LayerNorm", {"normalized_shape": 32, "bias": False, "dtype": torch.float64}),
+        ("LayerNorm", {"normalized_shape": 32, "elementwise_affine": False, "dtype": torch.float64}),
+        ("LayerNorm", {"normalized_shape": (2, 32), "dtype": torch.float64}),
+    ],
+)
+def test_a_norm_has_torchs_state_and_results(norm, options):
+    ours, torchs = getattr(nn, norm)(**options), getattr(torch.nn, norm)(**options)
     for parameter in torchs.parameters():
         torch.nn.init.normal_(parameter)
     assert repr(ours) == repr(torchs)
     assert ours.load_state_dict(torchs.state_dict()) == torchs.load_state_dict(ours.state_dict())
-    x = torch.randn(3, 2, 32, dtype=arguments[-1] if len(arguments) > 4 else None)
-    torch.testing.assert_close(ours(x), torchs(x))
-
-
-@pytest.mark.parametrize("options", [{}, {"bias": False}, {"elementwise_affine": False}, {"normalized_shape": (2, 32)}])
-def test_layer_norm_has_torchs_state_and_results(options):
-    options = {"normalized_shape": 32, "dtype": torch.float64, **options}
-    ours, torchs = nn.LayerNorm(**options), torch.nn.LayerNorm(**options)
-    for parameter in torchs.parameters():
-        torch.nn.init.normal_(parameter)
-    assert repr(ours) == repr(torchs)
-    ours.load_state_dict(torchs.state_dict())
-    x = torch.randn(3, 2, 32, dtype=torch.float64)
+    x = torch.randn(3, 2, 32, dtype=options.get("dtype"))
     torch.testing.assert_close(ours(x), torchs(x))
 
 

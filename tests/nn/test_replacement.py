@@ -18,11 +18,7 @@ pytestmark = pytest.mark.usefixtures("served")
 
 @pytest.fixture
 def decoder():
-    return make_decoder_of(published.RoundedFirst)
-
-
-def make_decoder_of(norm, dtype=torch.bfloat16):
-    return published.make_decoder(norm, dtype)
+    return published.make_decoder(published.RoundedFirst, torch.bfloat16)
 
 
 def test_replacing_lists_what_it_did(decoder):
@@ -47,7 +43,7 @@ def test_replacing_lists_what_it_did(decoder):
     ],
 )
 def test_parameters_stay_the_same_objects(dtype):
-    model, ids = make_decoder_of(published.RoundedFirst, dtype)
+    model, ids = published.make_decoder(published.RoundedFirst, dtype)
     model.norm.weight.requires_grad_(False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     before, keys = dict(model.named_parameters()), [*model.state_dict()]
@@ -93,7 +89,7 @@ def test_calls_that_round_otherwise_are_the_originals(decoder):
 
 @pytest.mark.compile  # it builds a kernel
 def test_a_model_converted_after_replacing_keeps_the_convention():
-    model, ids = make_decoder_of(published.RoundedFirst, torch.float32)
+    model, ids = published.make_decoder(published.RoundedFirst, torch.float32)
     expected = copy.deepcopy(model).bfloat16()(ids)
     replace(model)
     torch.testing.assert_close(model.bfloat16()(ids), expected, rtol=2**-7, atol=2**-7)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
-from support.command_line import cli_environment
+from support.command_line import run_python
 from support.paths import REPOSITORY, TESTS
 
 ADDED = "fib_rmsnorm/operators/tail_shift.py"
@@ -34,12 +32,7 @@ def run(tmp_path):
     (root / ADDED).write_text(source.replace("scaled_shift", "tail_shift"))
 
     def run_there(*command: str) -> str:
-        environment = {**cli_environment(), "PYTHONPATH": str(root)}
-        done = subprocess.run(
-            [sys.executable, *command], cwd=root, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return run_python(*command, cwd=root, PYTHONPATH=str(root))
 
     run_there.root = root
     return run_there

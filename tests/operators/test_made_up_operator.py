@@ -100,7 +100,7 @@ def test_new_writes_its_kernel_and_the_reference_in_another_language(fib):
 
 
 @pytest.mark.process
-def test_its_kernels_are_judged_by_it(traces):
+def test_its_kernels_are_judged_by_it_and_reports_know_it(fib, traces):
     assert {each["judged_by"] for each in traces.values()} == {"scaled_shift"}
     assert {name: each["status"] for name, each in traces.items()} == {
         "right": "PASSED",
@@ -109,31 +109,15 @@ def test_its_kernels_are_judged_by_it(traces):
         "own_total": "INCORRECT_NUMERICAL",
         "no_shift": "INCORRECT_NUMERICAL",
     }
-
-
-@pytest.mark.process
-def test_the_failing_rows_of_each_output_are_named(traces):
-    lines = {name: traces[name]["log"].splitlines() for name in ("overflows", "own_total")}
+    # The failing rows and the mistake of each output are named.
+    lines = {name: each["log"].splitlines() for name, each in traces.items()}
     assert any("hard rows: y: " in line and ROW_KINDS[0] in line and "inf" in line for line in lines["overflows"])
     assert any("hard rows: total: " in line and ROW_KINDS[0] in line for line in lines["own_total"])
-
-
-@pytest.mark.process
-def test_a_mistake_is_named_in_an_output_of_another_shape(traces):
-    first = {name: traces[name]["log"].partition("\n")[0] for name in ("own_total", "no_shift")}
-    assert first["own_total"] == "total: the output equals the sum of products in float16: multiply in float32"
-    assert first["no_shift"] == "y: the output equals one with a shift of 1: use the shift of each call"
-
-
-@pytest.mark.process
-def test_a_total_that_cancels_may_have_the_rounding_of_its_terms(traces):
-    """By its dtype's tolerance alone, each total of 0 would be wrong."""
+    assert lines["own_total"][0] == "total: the output equals the sum of products in float16: multiply in float32"
+    assert lines["no_shift"][0] == "y: the output equals one with a shift of 1: use the shift of each call"
+    # A total that cancels may have the rounding of its terms: by its dtype's tolerance alone, each 0 would be wrong.
     hard = next(each for each in traces["right"]["correctness"]["extra"]["cases"] if each["case"] == "hard rows")
     assert hard["ulp"]["total"]["maximum"] > 1000
-
-
-@pytest.mark.process
-def test_reports_know_it(fib, traces):
     told = fib("report", "--definitions", DEFINITION)
     assert told.returncode == 0 and "tokens=8" in told.stdout and "right" in told.stdout
     assert "4 operations an element" in fib("analyze", "--definitions", DEFINITION).stdout

@@ -6,7 +6,7 @@ import pytest
 
 from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.operators import find_operator
-from support.starting_kernels import draft_starting_kernel, find_wrong, find_wrong_triton
+from support.judged_kernels import draft_starting_kernel, find_wrong, find_wrong_interpreted
 
 DTYPES = ("float16", "bfloat16", "float32")
 MIXED = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
@@ -44,7 +44,7 @@ def test_in_cpp(operator, count, tmp_path):
 
 
 def test_in_triton():
-    assert find_wrong_triton(each for operator in TRITON for each in list_definitions(operator)) == []
+    assert find_wrong_interpreted("triton", (each for operator in TRITON for each in list_definitions(operator))) == []
 
 
 def test_in_python(tmp_path):

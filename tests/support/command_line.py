@@ -78,6 +78,21 @@ def run_cli(*arguments: str | Path, cwd: Path | None = None) -> subprocess.Compl
     )
 
 
+def run_python(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> str:
+    """What a Python process of its own prints; it must end with 0. By default it imports this repository's package."""
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env={**cli_environment(), **variables},
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def run_on_terminal(
     *arguments: str | Path,
     cwd: Path,

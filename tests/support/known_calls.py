@@ -1,8 +1,13 @@
-"""Tensors for calls of norms whose kernel is known."""
+"""Calls of norms: their tensors, what is right, and what serves those whose kernel is known."""
 
 from __future__ import annotations
 
+import pytest
 import torch
+
+from fib_rmsnorm.functional import custom_ops
+from fib_rmsnorm.operators import find_operator
+from support.mistakes import load
 
 HIDDEN = 64
 
@@ -15,3 +20,24 @@ def draw(*shape: int, seed: int = 0, grad: bool = False, dtype: torch.dtype = to
 def known(seed: int = 2, grad: bool = True) -> tuple[torch.Tensor, torch.nn.Parameter]:
     """Tensors of the shape whose kernel is known."""
     return draw(2, 3, HIDDEN, seed=seed, grad=grad), torch.nn.Parameter(draw(HIDDEN, seed=seed + 1))
+
+
+def run_reference(operator: str, *arguments: torch.Tensor | float) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    return load(find_operator(operator).reference)(*arguments)
+
+
+def serve_in_python(patch: pytest.MonkeyPatch) -> None:
+    """Have torch's formulas serve calls whose kernel is known, as where C++ does not compile."""
+    custom_ops.forget_quick_calls()
+    patch.setattr(custom_ops, "_native", None)
+    patch.setattr(custom_ops, "quick_norm", custom_ops._know_nothing)
+    patch.setattr(custom_ops, "load_native_calls", lambda: "not wanted")
+
+
+@pytest.fixture(params=["Python", pytest.param("C++", marks=pytest.mark.compile)])
+def served(request, monkeypatch):
+    """Quick tests have torch serve them, since C++ takes most of a minute to compile; `make thorough` has C++."""
+    if request.param == "Python":
+        if request.node.get_closest_marker("compile"):
+            pytest.skip("waits for compilers, and so is served by C++")
+        serve_in_python(monkeypatch)

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
 from fib_rmsnorm.schema import Definition, Settings, Workload
+from support.command_line import run_python
 from support.paths import REPOSITORY, TESTS
 
 ANY = "any"
@@ -56,9 +55,8 @@ def assert_named(log: str, mistake: str | None, definition: Definition) -> None:
         assert f"{mistake_of(mistake, definition)}: " in first, log
 
 
-def load(source: str) -> Callable[..., Any]:
-    """The `run` of a kernel's or reference's source."""
-    space: dict[str, Any] = {}
+def load(source: str, **space: Any) -> Callable[..., Any]:
+    """The `run` of a kernel's or reference's source, which may use the names of `space`."""
     exec(source, space)
     run: Callable[..., Any] = space["run"]
     return run
@@ -143,8 +141,5 @@ def is_entry_wrong(
 
 def run_interpreted(module: str, *arguments: str) -> list[str]:
     """The words that a module of `support` prints where Triton is interpreted, in a process of its own."""
-    command = [sys.executable, "-m", module, *arguments]
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(TESTS)])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    path = os.pathsep.join([str(REPOSITORY), str(TESTS)])
+    return run_python("-m", module, *arguments, TRITON_INTERPRET="1", PYTHONPATH=path).split()

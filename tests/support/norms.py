@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedLanguages, Workload
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
+from fib_rmsnorm.evaluation.scheduler import Evaluated
+from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
+from fib_rmsnorm.evaluation.tensors.inputs import make_case
+from fib_rmsnorm.operators import recognise_source
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.schema import BuildSpec, Definition, Evaluation, Solution, SourceFile, SupportedLanguages, Workload
+from support.registries import QUICK, make_registry
 
 HIDDEN = 128
 
@@ -101,3 +116,30 @@ def kernel_for(definition: Definition, name: str, source: str) -> Solution:
         ),
         sources=[SourceFile(path="kernel.py", content=source)],
     )
+
+
+def count_mismatches(run: Callable[..., Any], definition: Definition, batch: int) -> tuple[list[int], list[int]]:
+    """How many elements of each output of a right kernel are wrong without the operator's bound, and with it."""
+    recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [batch])
+    beyond, within = [0] * len(definition.outputs), [0] * len(definition.outputs)
+    for case in range(count_cases(definition, recognition, workload)):
+        inputs = make_case(definition, recognition, workload, case, "cpu").inputs
+        exacts, outs = recognition.compute_exact(inputs), run(**inputs)
+        outs = [outs] if isinstance(outs, torch.Tensor) else outs
+        for index, (exact, out) in enumerate(zip(exacts, outs, strict=True)):
+            beyond[index] += compare(OutputPair(out, exact.values)).mismatched
+            within[index] += compare(OutputPair(out, exact.values, exact.bound)).mismatched
+    return beyond, within
+
+
+def bench_references(root: Path, definitions: Iterable[Definition]) -> list[Evaluation]:
+    """Evaluate the reference of each Definition as a kernel for it."""
+    registry = make_registry(root, 384, (1,))
+    for definition in definitions:
+        registry.write_definition(definition)
+        registry.write_workloads(definition, [workload_of(definition, 4)])
+        file = root / f"{definition.name}.py"
+        file.write_text(definition.reference)
+        registry.write_solution(draft_solution(registry, file, definition), definition.op_type)
+    events = bench(registry, BenchOptions(settings=QUICK, device="cpu"))
+    return [each.trace.evaluation for each in events if isinstance(each, Evaluated)]

@@ -5,19 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.bench import BenchOptions, bench
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
-from fib_rmsnorm.evaluation.scheduler import Evaluated
-from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
-from fib_rmsnorm.evaluation.tensors.inputs import make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import same_bits
-from fib_rmsnorm.operators import define_by_name, find_operator, list_candidates, recognise_source
-from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.operators import define_by_name, find_operator, list_candidates
 from fib_rmsnorm.schema import Definition, EvaluationStatus
 from support.mistakes import judge
-from support.norms import workload_of
-from support.registries import QUICK, make_registry
+from support.norms import bench_references, count_mismatches
 
 DTYPES = ("float16", "bfloat16", "float32")
 
@@ -73,14 +65,7 @@ def test_right_float32_kernels_pass(tmp_path, dtype, bias, hidden):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_cancels_needs_its_bound(dtype):
     """By the tolerance of the dtype alone, right kernels would fail."""
-    definition = define(4096, dtype)
-    recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [10])
-    beyond = within = 0
-    for case in range(count_cases(definition, recognition, workload)):
-        inputs = make_case(definition, recognition, workload, case, "cpu").inputs
-        (exact,), out = recognition.compute_exact(inputs), library(**inputs)
-        beyond += compare(OutputPair(out, exact.values)).mismatched
-        within += compare(OutputPair(out, exact.values, exact.bound)).mismatched
+    (beyond,), (within,) = count_mismatches(library, define(4096, dtype), 10)
     assert beyond > 0 and within == 0
 
 
@@ -161,14 +146,6 @@ def test_shapes_of_other_norms_are_not_its_own():
 
 @pytest.mark.process
 def test_references_of_others_are_recognised_and_right(tmp_path):
-    registry = make_registry(tmp_path, 384, (1,))
-    for definition in FOREIGN:
-        registry.write_definition(definition)
-        registry.write_workloads(definition, [workload_of(definition, 4)])
-        file = tmp_path / f"{definition.name}.py"
-        file.write_text(definition.reference)
-        registry.write_solution(draft_solution(registry, file, definition), definition.op_type)
-    events = bench(registry, BenchOptions(settings=QUICK, device="cpu"))
-    found = [each.trace.evaluation for each in events if isinstance(each, Evaluated)]
+    found = bench_references(tmp_path, FOREIGN)
     assert [each.status for each in found] == [EvaluationStatus.PASSED] * len(FOREIGN)
     assert {each.judged_by for each in found} == {"layernorm", "layernorm_bias"}

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fib_rmsnorm.operators.operator import find_operator
-from fib_rmsnorm.registry import generate_workloads
-from support.mistakes import judge_in_process
+from support import mistakes
+from support.mistakes import load
 
 
 def without_nan(tensor):
@@ -64,15 +64,13 @@ REPLACED = [
 
 def judge(operator, options, change, rows, folder, change_output=lambda output: output):
     definition = find_operator(operator).define(256, **options)
-    namespace = {}
-    exec(definition.reference, namespace)
-    (workload,) = generate_workloads(definition, [rows])
+    reference = load(definition.reference)
 
     def run(**inputs):
-        outputs = namespace["run"](**change(inputs))
+        outputs = reference(**change(inputs))
         return [change_output(each) for each in ([outputs] if isinstance(outputs, torch.Tensor) else outputs)]
 
-    return judge_in_process(run, definition, workload, folder)
+    return mistakes.judge(run, definition, folder, rows)
 
 
 @few_and_many
@@ -97,10 +95,7 @@ def test_so_is_an_eps_that_is_a_lower_limit_in_bfloat16(tmp_path, operator, rows
     definition = find_operator(operator).define(256, "bf16")
     source = definition.reference.replace("mean_square + eps", "mean_square.clamp(min=eps)")
     assert "clamp" in source
-    namespace = {}
-    exec(source, namespace)
-    (workload,) = generate_workloads(definition, [rows])
-    assert "out" in judge_in_process(namespace["run"], definition, workload, tmp_path)
+    assert "out" in mistakes.judge(source, definition, tmp_path, rows)
 
 
 @few_and_many
@@ -110,10 +105,7 @@ def test_so_is_a_row_whose_scale_leaves_out_a_column(tmp_path, operator, rows):
         definition = find_operator(operator).define(256)
         source = definition.reference.replace("scaled.abs().amax", f"kept(scaled, {column}).abs().amax")
         assert "kept(" in source
-        namespace = {"kept": leave_out}
-        exec(source, namespace)
-        (workload,) = generate_workloads(definition, [rows])
-        assert "out_scale" in judge_in_process(namespace["run"], definition, workload, tmp_path)
+        assert "out_scale" in mistakes.judge(load(source, kept=leave_out), definition, tmp_path, rows)
 
 
 def leave_out(scaled, column):

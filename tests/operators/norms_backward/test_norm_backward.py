@@ -5,18 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.bench import BenchOptions, bench
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
-from fib_rmsnorm.evaluation.scheduler import Evaluated
-from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
-from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs, make_case
-from fib_rmsnorm.operators import find_operator, list_candidates, recognise_source
+from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
+from fib_rmsnorm.operators import find_operator, list_candidates
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.schema import Definition, EvaluationStatus
 from support.mistakes import judge, load, name
-from support.norms import workload_of
-from support.registries import QUICK, make_registry
+from support.norms import bench_references, count_mismatches
 
 OPERATORS = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
 DTYPES = ("float16", "bfloat16", "float32")
@@ -24,11 +18,6 @@ DTYPES = ("float16", "bfloat16", "float32")
 
 def define(operator, hidden, dtype="float16") -> Definition:
     return find_operator(operator).define(hidden, dtype)
-
-
-def workload(definition, batch):
-    (made,) = generate_workloads(definition, [batch])
-    return made
 
 
 def in_float32(dx, dweight, dbias=()):
@@ -71,7 +60,7 @@ AUTOGRAD = {
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_statistics_belong_to_x(operator):
     definition = define(operator, 128)
-    inputs = generate_inputs(definition, workload(definition, 4), "cpu")
+    inputs = generate_inputs(definition, *generate_workloads(definition, [4]), "cpu")
     x = inputs["x"].double()
     mean = x.mean(-1) if "mean" in inputs else torch.zeros(4)
     assert torch.allclose(inputs["rstd"], ((x - mean[:, None]).square().mean(-1) + 1e-6).rsqrt().float(), rtol=1e-6)
@@ -97,15 +86,8 @@ def test_right_float32_kernels_pass(tmp_path, operator, dtype, hidden, batch):
 def test_sums_over_many_rows_need_their_bound(operator):
     """By the tolerance of float32 alone, a right dweight of 512 rows is wrong in some elements."""
     definition = define(operator, 512, "float32")
-    recognition, made = recognise_source(definition), workload(definition, 512)
-    beyond, within = [0, 0, 0], [0, 0, 0]
-    for case in range(count_cases(definition, recognition, made)):
-        inputs = make_case(definition, recognition, made, case, "cpu").inputs
-        exacts, outs = recognition.compute_exact(inputs), load(definition.reference)(**inputs)
-        for index, (exact, out) in enumerate(zip(exacts, outs, strict=True)):
-            beyond[index] += compare(OutputPair(out, exact.values)).mismatched
-            within[index] += compare(OutputPair(out, exact.values, exact.bound)).mismatched
-    assert beyond[0] and beyond[1] and within == [0, 0, 0]
+    beyond, within = count_mismatches(load(definition.reference), definition, 512)
+    assert beyond[0] and beyond[1] and not any(within)
 
 
 OF_NORM = DX["rmsnorm_backward"]
@@ -199,12 +181,5 @@ def test_the_gradient_of_the_residual_is_told_from_the_others_by_its_name():
 
 @pytest.mark.process
 def test_a_reference_of_others_is_recognised_and_right(tmp_path):
-    registry, quack = make_registry(tmp_path, 384, (1,)), foreign(("x", "weight", "dout", "rstd"))
-    registry.write_definition(quack)
-    registry.write_workloads(quack, [workload_of(quack, 4)])
-    file = tmp_path / "quack.py"
-    file.write_text(quack.reference)
-    registry.write_solution(draft_solution(registry, file, quack), quack.op_type)
-    events = bench(registry, BenchOptions(settings=QUICK, device="cpu"))
-    (found,) = [each.trace.evaluation for each in events if isinstance(each, Evaluated)]
+    (found,) = bench_references(tmp_path, [foreign(("x", "weight", "dout", "rstd"))])
     assert (found.status, found.judged_by) == (EvaluationStatus.PASSED, "rmsnorm_backward")

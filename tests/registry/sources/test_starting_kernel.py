@@ -23,9 +23,9 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, Evaluation, EvaluationStatus, Workload
+from support.judged_kernels import find_wrong
 from support.paths import REPOSITORY
 from support.registries import QUICK, make_registry
-from support.starting_kernels import find_wrong
 
 SUFFIXES = {"triton": ".py", "cuda": ".cu", "cpp": ".cpp", "tilelang": ".py", "cutedsl": ".py", "python": ".py"}
 HAS_TILELANG = importlib.util.find_spec("tilelang") is not None

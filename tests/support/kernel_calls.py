@@ -1,18 +1,42 @@
-"""Inputs of backward passes, calls of their kernels, and the right gradients."""
+"""Shipped kernels outside an evaluation: their Solutions, calls of backward passes, and C++ in processes of its own."""
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import torch
 
+from fib_rmsnorm.building.cache import solution_cache
+from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.operators import find_operator
+from fib_rmsnorm.registry import Registry, pack
+from fib_rmsnorm.schema import Solution
+from support.paths import REPOSITORY, TESTS
 
 OPERATORS = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 Tensors = dict[str, torch.Tensor]
+
+
+@cache
+def shipped_solutions() -> dict[str, Solution]:
+    """By name, packed from their sources."""
+    return {solution.name: solution for solution in pack(Registry(REPOSITORY))}
+
+
+def place(values: torch.Tensor, offset: int, room: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
+    """Memory of sevens, and in it a view with the values, `offset` elements behind an aligned address."""
+    memory = torch.full((offset + values.numel() + room,), 7.0, device=values.device).to(values.dtype)
+    view = memory[offset : offset + values.numel()].view(values.shape)
+    view.copy_(values)
+    return memory, view
 
 
 def make_backward_inputs(
@@ -28,9 +52,7 @@ def make_backward_inputs(
     """Tensors by their parts, `offset` elements behind an aligned address."""
 
     def make(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
-        values = torch.randn(shape, device=device).to(dtype)
-        whole = torch.empty(values.numel() + offset, dtype=dtype, device=device)
-        return whole[offset:].view(shape).copy_(values)
+        return place(torch.randn(shape, device=device).to(dtype), offset)[1]
 
     parts = {"dy": make(rows, hidden), "dnew_residual": make(rows, hidden), "x": make(rows, hidden)}
     parts["weight"] = make(hidden, dtype=weight_dtype or dtype)
@@ -60,3 +82,26 @@ def assert_right_gradients(operator: str, inputs: Mapping[str, torch.Tensor], ou
         right, bound = exact[part].values, exact[part].bound.double()
         tolerance = torch.finfo(output.dtype).eps * right.abs() + torch.finfo(output.dtype).smallest_normal
         assert ((output.double() - right).abs() <= bound + tolerance).all(), (part, output.dtype, output.shape)
+
+
+SETS = ("avx512", "avx2", "neon", "portable")
+"""What $FIB_RMSNORM_ISA can name. A set that this machine lacks is refused by a list of those that it has."""
+
+
+def load_cpp(name: str, *, baseline: bool) -> Any:
+    """Build a Solution for any processor, so that the code of all instruction sets is there, or for this one."""
+    solution = shipped_solutions()[name]
+    if baseline and platform.machine() == "x86_64":
+        spec = solution.spec.model_copy(update={"flags": ["-O3", "-march=x86-64"]})
+        solution = solution.model_copy(update={"spec": spec})
+    return load_native(build_native(solution, solution_cache(solution)), "run")
+
+
+def run_script(script: str, **environment: str) -> str:
+    """What a process of its own prints: the instruction set is chosen once, and a child is forked."""
+    path = os.pathsep.join([str(TESTS), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path, **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=800, check=False
+    )
+    return (done.stdout + done.stderr).strip()

@@ -1,0 +1,89 @@
+"""Shipped Triton kernels and what `new` writes, judged in this process on all inputs of an evaluation, without a timer.
+
+`python -m support.judged_kernels KIND DEFINITION...` prints the Definitions whose kernels are wrong in Triton's
+interpreter, which is chosen when Triton is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from fib_rmsnorm.building import build_entry
+from fib_rmsnorm.operators import define_by_name
+from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.registry.sources.packing import pack_folder
+from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
+from fib_rmsnorm.schema import Definition, Solution
+from support.mistakes import is_entry_wrong, judge_in_process, run_interpreted
+from support.paths import REPOSITORY
+
+BATCH = 10  # rows of all hard kinds
+SHIPPED = "shipped"
+"""The kind of the shipped Triton kernels. Any other is the language of a starting kernel."""
+SUFFIXES = {"triton": ".py", "cuda": ".cu", "cpp": ".cpp", "python": ".py"}
+
+
+def define(name: str) -> Definition:
+    """The Definition of this name, of any size and dtype."""
+    definition = define_by_name(name)
+    assert definition, name
+    return definition
+
+
+def find_shipped(definition: Definition) -> Solution:
+    """The Triton kernel that serves a Definition."""
+    registry = Registry(REPOSITORY)
+    for path in (registry.layout.solutions / "fib-rmsnorm").rglob(MANIFEST):
+        manifest = read_manifest(path)
+        if manifest.spec.language.value == "triton" and any(
+            fnmatch(definition.name, each) for each in manifest.definitions
+        ):
+            (solution,) = pack_folder(registry, path.parent, {definition.name: definition})
+            return solution
+    raise AssertionError(f"no Triton kernel serves {definition.name}")
+
+
+def load_shipped(name: str, cache: Path) -> Callable[..., Any]:
+    """The entry point of the Triton kernel that serves a Definition."""
+    return build_entry(find_shipped(define(name)), "cpu", cache)
+
+
+def draft_starting_kernel(definition: Definition, language: str, folder: Path) -> Solution:
+    """The Solution that `try` would make of what `new` writes."""
+    kernel = make_starting_kernel(definition, language)
+    assert kernel.kind == "kernel", f"{definition.name}: {kernel.description}"
+    file = folder / f"{definition.name}_{language}{SUFFIXES[language]}"
+    file.write_text(kernel.text)
+    return draft_solution(Registry(REPOSITORY), file, definition)
+
+
+def find_wrong(kind: str, definitions: Iterable[Definition], folder: Path, device: str = "cpu") -> list[str]:
+    """The names of the Definitions whose kernel of a kind has wrong outputs."""
+    return [each.name for each in definitions if _is_wrong(kind, each, folder, device)]
+
+
+def find_wrong_interpreted(kind: str, definitions: Iterable[Definition]) -> list[str]:
+    """The same in Triton's interpreter, in a process of its own."""
+    return run_interpreted("support.judged_kernels", kind, *(each.name for each in definitions))
+
+
+def _is_wrong(kind: str, definition: Definition, folder: Path, device: str) -> bool:
+    solution = find_shipped(definition) if kind == SHIPPED else draft_starting_kernel(definition, kind, folder)
+    entry = build_entry(solution, "cpu", folder / "cache" / definition.name)
+    if solution.spec.destination_passing_style:
+        is_interpreted = device == "cpu" and solution.spec.language.value == "triton"
+        return is_entry_wrong(entry, definition, BATCH, folder, device=device, is_interpreted=is_interpreted)
+    (workload,) = generate_workloads(definition, [BATCH])
+    return bool(judge_in_process(lambda **inputs: entry(*inputs.values()), definition, workload, folder))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as scratch:
+        print(*find_wrong(sys.argv[1], map(define, sys.argv[2:]), Path(scratch)))
