@@ -160,3 +160,15 @@ def test_sources_nested_without_end_are_one_line(fib, registry, tmp_path):
     (folder / "solution.toml").write_text("a = " + "[" * 5000)
     outcome = fib("solve", "--root", registry.root)
     assert outcome.code == 2 and "solution.toml" in outcome.err and len(outcome.err.splitlines()) == 1
+
+
+def test_no_color_is_respected_where_colour_is_forced(fib, registry, monkeypatch):
+    add_kernel(registry, "right_v1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    command = ("bench", *QUICK_OPTIONS, "--batch-sizes", "1", "--root", registry.root)
+    of_color = re.compile(r"\x1b\[[\d;]*\b[39]\d(;\d+)*m")
+    assert of_color.search(fib(*command).err)
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = fib(*command)
+    assert "1 passed" in plain.err and not of_color.search(plain.err + plain.out)
