@@ -37,7 +37,7 @@ _FORMS: dict[str, Callable[[float], str]] = {
     "_share": format_share,
 }
 """What makes text of a number, by the end of its name, the longest that fits."""
-_UNIT = re.compile("_(ms|us|s|gb_per_s|mhz|c)$")
+_UNIT = re.compile("_(ms|us|s|gb_per_s|mhz|c|bytes)$")
 """What a number's text tells, and its name need not."""
 _PARTS = ("ceiling", "chain", "clocks")
 
@@ -77,7 +77,7 @@ def _tell(values: Mapping[str, Any]) -> dict[str, str]:
             told |= {f"kernel {number}": _launch_text(each) for number, each in enumerate(value, start=1)}
         else:
             told[name] = _text(name, value)
-    return {_UNIT.sub("", name).replace("_", " "): text for name, text in told.items()}
+    return {_UNIT.sub("", name).replace("a_a", "A/A").replace("_", " "): text for name, text in told.items()}
 
 
 def _launch_text(launch: Mapping[str, Any]) -> str:
@@ -89,10 +89,11 @@ def _launch_text(launch: Mapping[str, Any]) -> str:
 def _text(name: str, value: Any) -> str:
     if value is None:
         return "unknown"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, dict):
         return ", ".join(_tell(value).values())
     if isinstance(value, list | tuple):
         return ", ".join(_text(name, each) for each in value)
     ends = [end for end in _FORMS if name.endswith(end)]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return _FORMS[max(ends, key=len)](value) if ends and is_number else str(value)
+    return _FORMS[max(ends, key=len)](value) if ends and isinstance(value, int | float) else str(value)
