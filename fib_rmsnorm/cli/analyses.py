@@ -44,7 +44,7 @@ def analyze(
     from fib_rmsnorm.analysis.traffic import read_definitions
     from fib_rmsnorm.reports.findings import describe_findings, finding_records
 
-    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=True)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=True, shows_outdated=True)
     results = _find_results(found)
     known = read_definitions({section.definition for section in results}, found.roots)
     print_report(roofline.analyze(results, known), finding_records, describe_findings, as_json=json)

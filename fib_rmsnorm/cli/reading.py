@@ -38,15 +38,19 @@ def read_traces(
     *,
     newest: bool = False,
     all_versions: bool = False,
+    shows_outdated: bool = False,
 ) -> TraceSet:
     """Load Traces and keep the chosen ones; print a line on stderr for each file that cannot be read completely.
 
     With `newest`, only the newest of each evaluation, which `sections.split` keeps: of many Traces they are few.
     Those of other versions of their Definition than the registry's are left out, unless `all_versions` are told apart
-    later; a line on stderr says how many they are, and another names Solutions of whose version today none is.
+    later, or where there are no others and nothing is chosen by them (`shows_outdated`). A line on stderr says how many
+    they are, and another names Solutions of whose version today none is.
     Raises InputError if nothing is left, or if a choice matches nothing.
     """
-    chosen = choose_traces(sources, root, definitions, solutions, batch_sizes, all_versions=all_versions)
+    chosen = choose_traces(
+        sources, root, definitions, solutions, batch_sizes, all_versions=all_versions, shows_outdated=shows_outdated
+    )
     found = complete(chosen.read_newest() if newest else chosen.read())
     return found if all_versions else find_todays(found)
 
@@ -59,6 +63,7 @@ def choose_traces(
     batch_sizes: str | None = None,
     *,
     all_versions: bool = False,
+    shows_outdated: bool = False,
 ) -> DecodedTraces:
     """The same before they are records, which are to be made `complete`."""
     sizes = split_sizes(batch_sizes)
@@ -77,7 +82,14 @@ def choose_traces(
     if wanted or named or sizes:
         decoded.keep(_choose(decoded, wanted, named, sizes))
     if not all_versions:
+        everything = decoded.traces
         left_out = decoded.leave_out_outdated()
+        is_one_version = len({(each.facts.definition, each.facts.definition_sha256) for each in everything}) == 1
+        if shows_outdated and not decoded.traces and is_one_version:
+            decoded.traces = everything
+            (name,) = left_out
+            warn(f"{count(len(everything), 'Trace')} of another version of Definition {name} than the registry's")
+            return decoded
         for name, traces in left_out.items():
             warn(f"{count(traces, 'Trace')} of another version of Definition {name} (left out)")
         if not decoded.traces:

@@ -74,7 +74,7 @@ def command(
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.sections import split
 
-    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=against is None)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=against is None, shows_outdated=True)
     if against is not None:
         _report_differences(found, against, chosen, output)
         return

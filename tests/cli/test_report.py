@@ -70,6 +70,15 @@ def test_traces_of_another_version_of_the_registrys_definition_are_left_out(fib,
     assert fib(command, "--solutions", PYTHON).err == LEFT_OUT.replace("4", "2")
 
 
+def test_traces_of_another_version_alone_are_shown_but_nothing_is_chosen_by_them(fib, redefined):
+    for command in ("report", "analyze"):
+        outcome = fib(command, "--batch-sizes", "8")
+        assert outcome.err.endswith(f": 2 Traces of another version of Definition {DEFINITION} than the registry's\n")
+        assert outcome.code == 0 and "batch=8" in outcome.out
+    outcome = fib("best", "--batch-sizes", "8")
+    assert (outcome.code, outcome.out) == (2, "")
+
+
 def test_of_a_definition_that_no_registry_has_the_version_of_the_newest_trace_counts(fib, file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = file(
