@@ -5,7 +5,7 @@
 
 The Traces are the published ones again and again, each time as another version of its Solution with its own digest,
 time, clock and latency, so that a report shows 40 versions of each; one in a hundred failed. `--measure` runs each
-command on the file in the order given and prints its seconds and its largest memory; the first makes the columns.
+command on the file in the order given and prints its seconds and its largest memory.
 """
 
 from __future__ import annotations

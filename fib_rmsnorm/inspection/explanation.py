@@ -90,7 +90,7 @@ def inspect_solution(
     *,
     inspects: bool = True,
 ) -> Compiled:
-    """Compile a Solution in a process of its own; with `inspects`, see what it launches, or its host code.
+    """Compile a Solution in a process of its own; with `inspects`, see what it launches.
 
     Raises EvaluationFailedError with the compiler's output, and what the process wrote.
     """

@@ -1,16 +1,11 @@
-"""The interface of a timer."""
+"""The interface of a timer, and the times of a trial's calls and which of them count."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import KernelLaunch
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field, FiniteFloat
 
