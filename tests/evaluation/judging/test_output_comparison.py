@@ -105,10 +105,6 @@ def test_a_flipped_sign_near_zero_fails():
     assert compare(OutputPair(one(0.0), one(-0.0))).mismatched == 0
 
 
-def test_subnormal_outputs_flushed_to_zero_fail():
-    assert compare(OutputPair(one(0.0), one(2.0**-15))).mismatched == 1
-
-
 def test_given_tolerances_replace_the_dtypes_own_and_are_reported():
     expected, actual = one(1.0), one(1.05)
     assert compare(OutputPair(actual, expected)).mismatched == 1
@@ -138,12 +134,6 @@ def test_names_the_worst_element_and_the_kinds_of_its_rows():
     found = compare(OutputPair(actual, expected), row_kinds=("plain", "zero", "huge"))
     assert found.worst == "[4, 3]: got 3, expected 1"
     assert found.failing_kinds == ["zero"]
-
-
-def test_float64_is_compared_in_float64():
-    expected = one(1.0, torch.float64)
-    assert compare(OutputPair(expected * (1 + 1e-9), expected)).mismatched == 1
-    assert compare(OutputPair(expected * (1 + 1e-13), expected)).mismatched == 0
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [(torch.int32, 2**31 - 1), (torch.int64, 2**62 + 1)])
