@@ -6,8 +6,7 @@ import ast
 
 import pytest
 
-from support.kernels import read_kernels
-from support.paths import REPOSITORY, TESTS
+from support.paths import REPOSITORY
 from support.wrong_kernels import KERNELS, load_targets
 
 TARGETS = load_targets()
@@ -70,12 +69,3 @@ def test_every_timer_measures(timer):
 def test_no_kernel_names_the_package_by_itself():
     texts = {name: kernel.text + str(kernel.expected) for name, kernel in KERNELS.items()}
     assert [name for name, text in texts.items() if TARGETS.PACKAGE in text] == []
-
-
-@pytest.mark.parametrize("kind", ["wrong", "honest"])
-def test_every_file_is_of_a_kernel(kind):
-    root = TESTS / f"{kind}_kernels"
-    paths = [kernel.path for kernel in read_kernels(kind).values() if kernel.path]
-    of_kernels = {path for each in paths for path in (each, *each.rglob("*"))}
-    files = {path for path in root.rglob("*") if path.suffix in (".py", ".cpp", ".cu", ".h")}
-    assert {path for path in files - of_kernels if path.parent != TESTS / "wrong_kernels"} == set()

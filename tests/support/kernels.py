@@ -95,11 +95,7 @@ class Kernel:
         """Its source, if it is one file."""
         if "of" not in self.table:
             return self.path.read_text()
-        text = _find_honest(self.table["of"]).read_text()
-        changes = self.table.get("changes", ())
-        for old, new in zip(changes[::2], changes[1::2], strict=True):
-            assert text.count(old) == 1, f"{self.name}: {old}"
-            text = text.replace(old, new)
+        text = change(_find_honest(self.table["of"]).read_text(), *self.table.get("changes", ()))
         if first := self.table.get("first"):
             text = re.sub(r"^def run\(.*\n", lambda found: f"{found[0]}    {first}\n", text, flags=re.MULTILINE)
         return f"{self.path.read_text()}\n\n{text}" if self.path else text
@@ -113,6 +109,14 @@ class Kernel:
             spec=self.spec,
             sources=self._sources,
         )
+
+
+def change(text: str, *changes: str) -> str:
+    """The text with changes: old and new text in turn."""
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
 
 
 def shared_sources(text: str) -> list[SourceFile]:

@@ -109,7 +109,6 @@ CHECKED_CALL = Target("evaluation.worker.caller", "SolutionCaller.run_checked")
 # What prepares timed calls and keeps what they left.
 TIMED_CALLS = Target("evaluation.worker.timed_calls", "TimedCalls")
 COUNT = Target("evaluation.worker.timed_calls", "TimedCalls._timed")
-RING = Target("evaluation.worker.timed_calls", "TimedCalls._ring")
 BUFFERS = Target("evaluation.worker.timed_calls", "TimedCalls.buffers")
 PREPARE = Target("evaluation.worker.timed_calls", "TimedCalls.prepare")
 SAMPLE_OUTPUTS = Target("evaluation.worker.timed_calls", "TimedCalls.sample_outputs")
