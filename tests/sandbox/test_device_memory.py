@@ -79,9 +79,9 @@ class Pair:
         self.fork_server, self.roles = fork_server, roles
         self.offers, self.takes = (fork_server.spawn(role) for role in roles)
 
-    def replace_taker(self):
+    def replace_taker(self, *, is_confined=False):
         self.takes.kill()
-        self.takes = self.fork_server.spawn(self.roles[1])
+        self.takes = self.fork_server.spawn(self.roles[1], is_confined=is_confined)
 
     def ask(self, process, do, **fields):
         return process.request({"do": do, **fields}, time.monotonic() + 600)
@@ -110,6 +110,21 @@ def pair(tmp_path_factory):
         patch.syspath_prepend(folder)
         with ForkServer(roles) as fork_server:
             yield Pair(fork_server, roles)
+
+
+def test_what_was_taken_is_what_was_offered(pair):
+    for first in (0, 5, 10**6):
+        assert pair.take(pair.offer(first))["ok"]
+        assert pair.found() == expected(first)
+
+
+def test_a_confined_process_takes_it_too(pair):
+    pair.replace_taker(is_confined=True)
+    try:
+        assert pair.take(pair.offer(5))["ok"]
+        assert pair.found() == expected(5)
+    finally:
+        pair.replace_taker()
 
 
 def test_what_the_other_process_writes_later_changes_nothing(pair):
