@@ -68,6 +68,14 @@ def test_an_invalid_message_raises_value_error(ends, data):
         channel.receive()
 
 
+def test_a_closed_end_raises_eof_error(ends):
+    channel, theirs = ends
+    theirs.send(b"\0\0")
+    theirs.close()
+    with pytest.raises(EOFError):
+        channel.receive()
+
+
 def test_large_messages_pass(ends):
     channel, theirs = ends
     other = Channel(theirs.detach())
