@@ -34,24 +34,26 @@ class Clock:
 class Worker:
     """Answers like a worker whose trials take some time, and counts the calls that the judge asks for."""
 
-    process = SimpleNamespace(pid=1)
-
     def __init__(
         self,
-        clock: Clock,
-        trial_s: float,
-        calls: int,
-        spread: float,
+        trial_s: float = 0.001,
+        calls: int = 40,
+        spread: float = 0.0,
         pieces: int = 1,
         undisturbed: float = 1.0,
+        name: str = "slow",
+        steps: list | None = None,
     ) -> None:
-        self._clock = clock
         self._trial_s = trial_s
         self._spans_ms = [1 + spread * (number % 2) for number in range(calls)]
         self._disturbed = [number >= undisturbed * calls for number in range(calls)]
         self.judged = 0
         self._pieces = [pieces] * calls
         self.asked: list[Time] = []
+        self.name = name
+        self.process = SimpleNamespace(pid=name)
+        self._steps = [] if steps is None else steps
+        self.clock: Clock | None = None
 
     def ask(self, request, *_):
         if isinstance(request, PrepareTiming):
@@ -59,32 +61,41 @@ class Worker:
         if isinstance(request, CountCosts):
             return Costs(None, None)
         if isinstance(request, Time):
-            self._clock.now_s += self._trial_s
+            self._steps.append(self.name)
+            self.clock.now_s += self._trial_s
             self.asked.append(request)
-            spans, pieces, now = self._spans_ms, self._pieces, self._clock.perf_counter_ns()
+            spans, pieces, now = self._spans_ms, self._pieces, self.clock.perf_counter_ns()
             return Timed(spans, spans, pieces, None, self._disturbed, clock_ns=now, repeated=[], queued=request.queued)
         return None
 
 
 class JudgeClient:
+    def __init__(self, steps: list | None = None) -> None:
+        self._steps = [] if steps is None else steps
+
     def judge_timed_calls(self, _definition, _workload, worker, _budget, count):
+        self._steps.append(("judge", worker.name))
         worker.judged += count
 
 
-def judged_calls(*arguments, **options) -> int:
-    return time_alone(*arguments, **options).judged
+def run_trials(monkeypatch, reference, *workers, batch=SMALL, settings=None, on_cpu=False, judge=None):
+    """The results of Solutions that are timed beside the reference."""
+    clock = Clock()
+    monkeypatch.setattr(interleaved_trials, "time", clock)
+    for worker in (reference, *workers):
+        worker.clock = clock
+    (workload,) = generate_workloads(DEFINITION, [batch])
+    trials = InterleavedTrials(DEFINITION, workload, judge or JudgeClient(), settings or Settings(), on_cpu=on_cpu)
+    first, *others = (
+        Admitted(SimpleNamespace(name=each.name), each, SimpleNamespace(left_s=60.0)) for each in (reference, *workers)
+    )
+    return trials.run(others, first)[0]
 
 
 def time_alone(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l2: str = "cold") -> Worker:
     """The worker of a Solution that is timed alone, whose median is precise after the first trials if `spread` is 0."""
-    clock = Clock()
-    monkeypatch.setattr(interleaved_trials, "time", clock)
-    (workload,) = generate_workloads(DEFINITION, [batch])
-    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings(l2=l2), on_cpu=False)
-    budget = SimpleNamespace(left_s=60.0)
-    worker, reference = Worker(clock, trial_s, calls, spread), Worker(clock, trial_s, calls, spread)
-    solution = SimpleNamespace(name="slow")
-    trials.run([Admitted(solution, worker, budget)], Admitted(solution, reference, budget))
+    worker, reference = Worker(trial_s, calls, spread), Worker(trial_s, calls, spread)
+    run_trials(monkeypatch, reference, worker, batch=batch, settings=Settings(l2=l2))
     assert reference.judged == 0
     return worker
 
@@ -98,110 +109,66 @@ def test_l2_is_cold_unless_another_state_is_asked_for(monkeypatch, l2, cold):
 @pytest.mark.parametrize("trial_s", [0.001, 0.1, 0.13, 0.17, 0.26, 0.6])
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_of_a_large_workload_two_calls_are_judged_however_long_they_take(monkeypatch, trial_s, spread):
-    found = {judged_calls(monkeypatch, LARGE, trial_s, calls=8, spread=spread) for _ in range(5)}
+    found = {time_alone(monkeypatch, LARGE, trial_s, calls=8, spread=spread).judged for _ in range(5)}
     assert found == {2}
 
 
 @pytest.mark.parametrize(("trial_s", "calls", "judged"), [(0.001, 40, 16), (0.17, 8, 12), (0.26, 4, 8), (0.6, 1, 2)])
 def test_of_a_small_workload_four_of_each_of_the_first_trials_are(monkeypatch, trial_s, calls, judged):
-    assert judged_calls(monkeypatch, SMALL, trial_s, calls=calls, spread=0.0) == judged
+    assert time_alone(monkeypatch, SMALL, trial_s, calls=calls, spread=0.0).judged == judged
 
 
 @pytest.mark.parametrize(("batch", "judged"), [(SMALL, 16 + 4), (LARGE, 2 + 1)])
 def test_of_a_trial_with_a_hot_cache_calls_are_judged_too(monkeypatch, batch, judged):
-    assert judged_calls(monkeypatch, batch, 0.001, calls=40, spread=0.0, l2="both") == judged
+    assert time_alone(monkeypatch, batch, 0.001, calls=40, spread=0.0, l2="both").judged == judged
 
 
 @pytest.mark.parametrize("batch", [SMALL, LARGE])
 def test_calls_are_judged_before_another_solution_is_timed(monkeypatch, batch):
     """The outputs of a call that waits to be judged lie in its worker, where a sleeping thread could repair them."""
-    clock = Clock()
-    monkeypatch.setattr(interleaved_trials, "time", clock)
-    (workload,) = generate_workloads(DEFINITION, [batch])
-    steps: list[tuple[str, str]] = []
-
-    class Observed(Worker):
-        def __init__(self, name: str, spread: float) -> None:
-            super().__init__(clock, 0.001, 40, spread)
-            self.name = name
-
-        def ask(self, request, *rest):
-            if isinstance(request, Time):
-                steps.append((self.name, "time"))
-            return super().ask(request, *rest)
-
-    class Judge(JudgeClient):
-        def judge_timed_calls(self, definition, workload, worker, budget, count):
-            steps.append((worker.name, "judge"))
-
-    trials = InterleavedTrials(DEFINITION, workload, Judge(), Settings(), on_cpu=False)
-    budget = SimpleNamespace(left_s=60.0)
+    steps: list = []
     # The median of one is precise at once, that of another never.
-    admitted = [
-        Admitted(SimpleNamespace(name=name), Observed(name, spread), budget) for name, spread in (("a", 0), ("b", 1))
-    ]
-    trials.run(admitted, Admitted(SimpleNamespace(name="reference"), Observed("reference", 0), budget))
+    reference, *workers = (
+        Worker(spread=spread, name=name, steps=steps) for name, spread in (("reference", 0), ("a", 0), ("b", 1))
+    )
+    run_trials(monkeypatch, reference, *workers, batch=batch, judge=JudgeClient(steps))
     for name in ("a", "b"):
-        own = [number for number, step in enumerate(steps) if step == (name, "judge")]
-        assert own and all(steps[number - 1] == (name, "time") for number in own)
-        assert [step for who, step in steps if who == name][-1] == "judge"
+        own = [number for number, step in enumerate(steps) if step == ("judge", name)]
+        assert own and all(steps[number - 1] == name for number in own)
+        assert [step for step in steps if step in (name, ("judge", name))][-1] == ("judge", name)
 
 
-NAMES = {0: "reference", 1: "a", 2: "b"}
+NAMES = ("reference", "a", "b")
 
 
 def steps_of(monkeypatch, *, on_cpu: bool) -> list[str | set[str]]:
     """Who is timed, and before it who is waited for, until each was timed four times."""
-    clock, steps = Clock(), []
-
-    class Observed(Worker):
-        def __init__(self, pid: int) -> None:
-            super().__init__(clock, 0.001, 40, 0.0)
-            self.process = SimpleNamespace(pid=pid)
-
-        def ask(self, request, *others):
-            if isinstance(request, Time):
-                steps.append(NAMES[self.process.pid])
-            return super().ask(request, *others)
-
-    monkeypatch.setattr(interleaved_trials, "time", clock)
-    monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda pids: steps.append({NAMES[pid] for pid in pids}))
-    (workload,) = generate_workloads(DEFINITION, [1])
-    reference, *solutions = (
-        Admitted(SimpleNamespace(name=name), Observed(pid), SimpleNamespace(left_s=60.0)) for pid, name in NAMES.items()
-    )
-    settings = Settings(iterations=40, num_trials=4)
-    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), settings, on_cpu=on_cpu)
-    trials.run(solutions, reference)
+    steps: list = []
+    monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda pids: steps.append({*pids}))
+    workers = [Worker(name=name, steps=steps) for name in NAMES]
+    run_trials(monkeypatch, *workers, settings=Settings(iterations=40, num_trials=4), on_cpu=on_cpu)
     return steps
 
 
 @pytest.mark.parametrize("on_cpu", [False, True])
 def test_the_order_turns_from_trial_to_trial(monkeypatch, on_cpu):
     """A drift of the machine affects all alike then."""
-    order = [*NAMES.values()]
     timed = [step for step in steps_of(monkeypatch, on_cpu=on_cpu) if isinstance(step, str)]
-    assert timed == [*order, *reversed(order)] * 2
+    assert timed == [*NAMES, *reversed(NAMES)] * 2
 
 
 def test_on_a_cpu_nobody_is_timed_before_all_others_are_quiet(monkeypatch):
     steps = steps_of(monkeypatch, on_cpu=True)
     assert len(steps) == 24
     for quiet, timed in zip(steps[::2], steps[1::2], strict=True):
-        assert quiet == {*NAMES.values()} - {timed}
+        assert quiet == {*NAMES} - {timed}
     assert all(isinstance(step, str) for step in steps_of(monkeypatch, on_cpu=False))  # a GPU has a clock of its own
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_calls_of_several_kernels_are_also_timed_on_an_idle_gpu_and_judged(monkeypatch, pieces):
-    clock = Clock()
-    monkeypatch.setattr(interleaved_trials, "time", clock)
-    (workload,) = generate_workloads(DEFINITION, [LARGE])
-    worker, reference = (Worker(clock, 0.001, 8, 0.0, pieces=pieces) for _ in range(2))
-    solution = SimpleNamespace(name="of several kernels")
-    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings(), on_cpu=False)
-    budget = SimpleNamespace(left_s=60.0)
-    [found], _ = trials.run([Admitted(solution, worker, budget)], Admitted(solution, reference, budget))
+    worker, reference = (Worker(calls=8, pieces=pieces) for _ in range(2))
+    [found] = run_trials(monkeypatch, reference, worker, batch=LARGE)
     idle = [request for request in worker.asked if not request.queued]
     assert len(idle) == (pieces > 1) and (found.as_called is not None) == (pieces > 1)
     assert worker.judged == 2 + (pieces > 1)
@@ -210,15 +177,10 @@ def test_calls_of_several_kernels_are_also_timed_on_an_idle_gpu_and_judged(monke
 
 def count_trials(monkeypatch, *, undisturbed, of_reference=1.0, trial_s=1 / 64, spread=1.0, settings=None):
     """How often a Solution and the reference are timed, if such shares of their calls are undisturbed."""
-    clock = Clock()
-    monkeypatch.setattr(interleaved_trials, "time", clock)
     monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda _: None)
-    (workload,) = generate_workloads(DEFINITION, [SMALL])
-    workers = [Worker(clock, trial_s, 40, spread, undisturbed=share) for share in (undisturbed, of_reference)]
-    own, reference = (Admitted(SimpleNamespace(name="a"), each, SimpleNamespace(left_s=60.0)) for each in workers)
-    trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), settings or Settings(), on_cpu=True)
-    (outcome,), _ = trials.run([own], reference)
-    return [len(worker.asked) for worker in workers], outcome.stopped_by
+    own, reference = (Worker(trial_s, spread=spread, undisturbed=share) for share in (undisturbed, of_reference))
+    (outcome,) = run_trials(monkeypatch, reference, own, settings=settings, on_cpu=True)
+    return [len(worker.asked) for worker in (own, reference)], outcome.stopped_by
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 
@@ -23,13 +21,12 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Solution, Trace
-from support.command_line import cli_environment
+from support.command_line import run_python
 from support.hanging import FOR_EVER_S, when_printed
 from support.lent_fork_server import LentForkServer
 from support.norms import kernel_for
 from support.registries import QUICK, RIGHT, WRONG, add_kernel, make_registry, unseen
 
-SEGFAULT = "import ctypes\n\n\ndef run(x, weight, eps):\n    ctypes.string_at(0)\n"
 # Right on the hard cases too, whose batch is the workload's: only the one call with 8 rows goes wrong.
 SEGFAULTS_ON_8_ROWS = RIGHT.replace(
     "    x_fp32 = x.float()\n",
@@ -42,27 +39,22 @@ HANG_ON_8_ROWS = SEGFAULTS_ON_8_ROWS.replace(
 )
 
 
+def plan_for(registry: Registry, *solutions: Solution) -> Plan:
+    (definition,) = registry.definitions().values()
+    return Plan([Group(definition, workload, solutions) for workload in registry.workloads(definition.name)])
+
+
 def evaluate(
     fork_server: ForkServer, registry: Registry, *solutions: Solution, timeout_s: float = 60
 ) -> Iterator[Trace]:
-    (definition,) = registry.definitions().values()
-    plan = Plan([Group(definition, workload, solutions) for workload in registry.workloads(definition.name)])
     scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, timeout_s))
-    for event in scheduler.run(plan):
+    for event in scheduler.run(plan_for(registry, *solutions)):
         if isinstance(event, Evaluated):
             yield event.trace
 
 
 def statuses(traces) -> list[tuple[str, int, str]]:
     return [(t.solution, t.workload.axes["batch"], t.evaluation.status.value) for t in traces]
-
-
-def test_a_segfault_is_reported_when_it_happens(fork_server, registry):
-    solution = add_kernel(registry, "crash_v1", SEGFAULT)
-    for trace in evaluate(fork_server, registry, solution, timeout_s=FOR_EVER_S):
-        assert trace.evaluation.status.value == "RUNTIME_ERROR"
-        assert "died of SIGSEGV" in trace.evaluation.log
-        assert "Fatal Python error: Segmentation fault" in trace.evaluation.log
 
 
 @pytest.mark.parametrize(("fault", "status"), [(SEGFAULTS_ON_8_ROWS, "RUNTIME_ERROR"), (HANG_ON_8_ROWS, "TIMEOUT")])
@@ -94,9 +86,7 @@ def test_a_solution_is_built_once_whether_it_builds_or_not(fork_server, tmp_path
 
 
 def test_a_trace_is_recorded_before_it_is_told_and_before_the_next_workload_begins(registry, monkeypatch):
-    (definition,) = registry.definitions().values()
-    solution = add_kernel(registry, "right_v1")
-    plan = Plan([Group(definition, workload, (solution,)) for workload in registry.workloads(definition.name)])
+    plan = plan_for(registry, add_kernel(registry, "right_v1"))
     take, begun, told = WorkQueue.take, [], []
     monkeypatch.setattr(WorkQueue, "take", lambda queue, number: begun.append(number) or take(queue, number))
 
@@ -111,10 +101,8 @@ def test_a_trace_is_recorded_before_it_is_told_and_before_the_next_workload_begi
 
 
 def test_each_is_said_to_be_right_before_any_is_timed(fork_server, registry):
-    (definition,) = registry.definitions().values()
     wrong = add_kernel(registry, "wrong_v1", RIGHT.replace("* weight", "+ weight"))
-    solutions = (add_kernel(registry, "first_v1"), wrong, add_kernel(registry, "second_v1"))
-    plan = Plan([Group(definition, workload, solutions) for workload in registry.workloads(definition.name)[:2]])
+    plan = plan_for(registry, add_kernel(registry, "first_v1"), wrong, add_kernel(registry, "second_v1"))
     events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60)).run(plan))
     for group in plan.groups:
         mine = [event for event in events if isinstance(event, Judged) and event.workload == group.workload]
@@ -158,9 +146,7 @@ def test_solutions_are_built_at_once_though_their_outputs_are_too_large_to_be(fo
 
 
 def test_a_gpu_that_cannot_be_used_is_no_fault_of_a_solution(registry):
-    (definition,) = registry.definitions().values()
-    solution = add_kernel(registry, "right_v1")
-    plan = Plan([Group(definition, workload, (solution,)) for workload in registry.workloads(definition.name)])
+    plan = plan_for(registry, add_kernel(registry, "right_v1"))
     missing = Device("cuda:99", "a GPU that is not there", 80 << 30)
     events = []
     with LentForkServer(ROLES) as fork_server:
@@ -196,11 +182,7 @@ def test_the_scheduler_imports_no_torch():
     """Its processes fork from one that does: a second import takes seconds of every run, and the cores of the first."""
     modules = ("bench", "try_kernel", "head_to_head", "scheduler")
     lines = [f"import fib_rmsnorm.evaluation.{name}" for name in modules]
-    code = "\n".join([*lines, "import sys", "print('torch' in sys.modules)"])
-    found = subprocess.run(
-        [sys.executable, "-c", code], env=cli_environment(), capture_output=True, text=True, check=True
-    )
-    assert found.stdout == "False\n"
+    assert run_python("-c", "\n".join([*lines, "import sys", "print('torch' in sys.modules)"])) == "False\n"
 
 
 def test_closing_the_generator_stops_everything(registry):

@@ -147,8 +147,10 @@ def test_fewer_than_the_limit_are_left_alone(lock, what, monkeypatch):
     assert not is_held(lock)
 
 
-def test_a_scheduler_that_was_killed_leaves_no_process(lock):
-    """Its fork server, which outlives it, ends what is left."""
+def test_a_scheduler_that_was_killed_leaves_no_process(lock, tmp_path):
+    """Nor temporary files: its fork server, which outlives it, ends and removes what is left."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     program = f"""
 import os, signal, sys
 from pathlib import Path
@@ -156,12 +158,12 @@ sys.path[:0] = {[str(lock.parents[1]), *sys.path]!r}
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from sandbox.test_limits import ROLE, start
 start(ForkServer([ROLE]), Path({str(lock)!r}), "start_session", 3, 0)
+assert list(Path({str(temporary)!r}).glob("*/*"))
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    run = subprocess.run(
-        [sys.executable, "-c", program], env=cli_environment(), capture_output=True, text=True, check=False
-    )
+    environment = {**cli_environment(), "TMPDIR": str(temporary)}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == -signal.SIGKILL, run.stderr
-    while is_held(lock):
+    while is_held(lock) or list(temporary.iterdir()):
         time.sleep(0.01)
     assert not lock.with_name("outlived").exists()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm import InputError
+from fib_rmsnorm import Client, FibRmsnormError, InputError
 from fib_rmsnorm.sessions.session_server import prepare_socket
 
 
@@ -48,3 +51,30 @@ def test_takes_over_a_socket_only_if_nobody_listens(private):
             prepare_socket(private / "s")
     prepare_socket(private / "s")
     assert not (private / "s").exists()
+
+
+LISTENS = """\
+import os, socket, sys
+os.setuid(65534)
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen()
+print("listening", flush=True)
+server.accept()[0].recv(1)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else")
+def test_the_server_of_another_user_is_refused(private):
+    private.chmod(0o777)
+    path = private / "s"
+    with subprocess.Popen([sys.executable, "-c", LISTENS, path], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "listening\n"
+        with pytest.raises(FibRmsnormError, match=r"the server at .* is another user's"):
+            Client(path)
+
+
+def test_a_client_without_a_server_is_told_how_to_start_one(private):
+    with pytest.raises(FibRmsnormError, match="start one: fib-rmsnorm serve --socket") as found:
+        Client(private / "of mine")
+    assert shlex.split(str(found.value).partition("start one: ")[2])[-1] == str(private / "of mine")

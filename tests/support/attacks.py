@@ -111,6 +111,10 @@ def attacks(victim: int, user: Path, port: int) -> dict[str, Callable[[], object
         "program made to run as its user": lambda: make_file(0o755).chmod(0o4755),
         "link to a key": lambda: Path(make_link(user / "key")).read_text(),
         "list a folder": lambda: list(user.iterdir()),
+        "make a pipe": lambda: os.mkfifo(user / f"pipe-{os.getpid()}"),
+        "remove a folder": (user / "empty").rmdir,
+        "memory": lambda: Path(f"/proc/{victim}/mem").open("rb").close(),
+        "descriptor": Path(f"/proc/{victim}/fd/0").readlink,
         "command line": lambda: Path(f"/proc/{victim}/cmdline").read_bytes(),
         "environment": lambda: Path(f"/proc/{victim}/environ").read_bytes(),
     }
@@ -142,6 +146,27 @@ def make_file(mode: int) -> Path:
     return made
 
 
+def change_own_files() -> None:
+    for folder in ("one", "two"):
+        Path(folder).mkdir()
+    made = Path("one/made")
+    made.write_text("mine")
+    os.truncate(made, 0)
+    Path("one/link").symlink_to("made")
+    Path("one/hard").hardlink_to(made)
+    os.mkfifo("one/pipe")
+    made.rename("two/moved")
+    for name in ("one/link", "one/hard", "one/pipe"):
+        Path(name).unlink()
+    Path("one").rmdir()
+
+
+def handle_child() -> None:
+    child = start_victim()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
 def honest_acts() -> dict[str, Callable[[], object]]:
     """What OpenMP, torch and compilers do to themselves."""
     own = os.getpid()
@@ -157,6 +182,9 @@ def honest_acts() -> dict[str, Callable[[], object]]:
         "memory map": lambda: Path("/proc/self/maps").read_text(),
         "program of its own": lambda: make_file(0o755).chmod(0o700),
         "folder of its own": lambda: Path("file").write_text("mine") and Path("file").read_text(),
+        "files of its own": change_own_files,
+        "devices": lambda: [Path("/dev", name).open("wb").close() for name in ("null", "zero", "full", "urandom")],
+        "child": handle_child,
         "package": lambda: __import__("fib_rmsnorm.schema"),
     }
 

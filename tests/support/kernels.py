@@ -2,7 +2,9 @@
 
 A kernel is a file, or a folder of files with an `entry` among them; its name is the file's or the folder's. The
 kernels.toml beside it has a table for each kernel of the group: `description`, what a test expects of it, and what its
-source does not tell as `try` reads it: `target_hardware`, or the whole `spec` of one that cannot be read.
+source does not tell as `try` reads it: `target_hardware`, or the whole `spec` of one that cannot be read. A table with
+`of` is that honest kernel, with `changes` (old and new text in turn), or with code that `run` does `first`; what its
+file does, if it has one, comes before.
 """
 
 from __future__ import annotations
@@ -29,21 +31,18 @@ else:
 
 DEFINITION = RmsNorm().define(4096)
 TABLES = "kernels.toml"
-SOURCE_KEYS = {"description", "entry", "spec", "target_hardware"}
+SOURCE_KEYS = {"changes", "description", "entry", "first", "of", "spec", "target_hardware"}
 
 
 @dataclass(frozen=True)
 class Kernel:
     """A wrong or an honest kernel, with its table."""
 
+    name: str
     kind: str
     group: str
-    path: Path
+    path: Path | None
     table: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        return self.path.stem
 
     @property
     def guard(self) -> str:
@@ -71,7 +70,10 @@ class Kernel:
     def spec(self) -> BuildSpec:
         if "spec" in self.table:
             return BuildSpec.model_validate(self.table["spec"])
-        file = self.path if self.path.is_file() else self.path / self._entry
+        if "of" in self.table:
+            file = _find_honest(self.table["of"])
+        else:
+            file = self.path if self.path.is_file() else self.path / self._entry
         read = draft_solution(Registry(REPOSITORY), file, DEFINITION).spec
         hardware = self.table.get("target_hardware", read.target_hardware)
         return read.model_copy(update={"entry_point": f"{self._entry}::run", "target_hardware": hardware})
@@ -80,14 +82,23 @@ class Kernel:
     def _entry(self) -> str:
         """The entry file's path in the Solution."""
         # Not the file's own name: what a Python file is called hides a module of that name from it.
-        return self.table.get("entry", f"kernel{self.path.suffix}")
+        return self.table.get("entry", f"kernel{self.path.suffix if self.path else '.py'}")
 
     @property
     def _sources(self) -> list[SourceFile]:
-        if self.path.is_dir():
+        if self.path and self.path.is_dir():
             return read_sources(self.path, [], self.path)
-        source = SourceFile(path=self._entry, content=self.path.read_text())
-        return [source, *shared_sources(source.content)]
+        return [SourceFile(path=self._entry, content=self.text), *shared_sources(self.text)]
+
+    @property
+    def text(self) -> str:
+        """Its source, if it is one file."""
+        if "of" not in self.table:
+            return self.path.read_text()
+        text = change(_find_honest(self.table["of"]).read_text(), *self.table.get("changes", ()))
+        if first := self.table.get("first"):
+            text = re.sub(r"^def run\(.*\n", lambda found: f"{found[0]}    {first}\n", text, flags=re.MULTILINE)
+        return f"{self.path.read_text()}\n\n{text}" if self.path else text
 
     def solution(self, definition: Definition) -> Solution:
         return Solution(
@@ -98,6 +109,14 @@ class Kernel:
             spec=self.spec,
             sources=self._sources,
         )
+
+
+def change(text: str, *changes: str) -> str:
+    """The text with changes: old and new text in turn."""
+    for old, new in zip(changes[::2], changes[1::2], strict=True):
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
 
 
 def shared_sources(text: str) -> list[SourceFile]:
@@ -121,11 +140,17 @@ def read_kernels(kind: str) -> dict[str, Kernel]:
         tables = {name: value for name, value in content.items() if isinstance(value, dict)}
         defaults = {name: value for name, value in content.items() if name not in tables}
         files = {file.stem: file for file in path.parent.glob("[!._]*") if file.name != TABLES}
+        files |= {name: None for name, table in tables.items() if "of" in table and name not in files}
         group = path.parent.relative_to(root).as_posix()
         assert files.keys() == tables.keys(), f"{path}: {files.keys() ^ tables.keys()}"
         assert not files.keys() & found.keys(), f"{path}: {files.keys() & found.keys()} are elsewhere too"
-        found |= {name: Kernel(kind, group, files[name], {**defaults, **tables[name]}) for name in sorted(files)}
+        found |= {name: Kernel(name, kind, group, files[name], {**defaults, **tables[name]}) for name in sorted(files)}
     return dict(sorted(found.items()))
+
+
+def _find_honest(name: str) -> Path:
+    (found,) = (TESTS / "honest_kernels").rglob(f"{name}.*")
+    return found
 
 
 def add_kernels(registry: Registry, kernels: Iterable[Kernel]) -> dict[str, Solution]:

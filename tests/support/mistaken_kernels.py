@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 
 from fib_rmsnorm.operators import RmsNorm
+from support.kernels import change
 from support.mistakes import load
 
 SQUARES, MEAN = "x_fp32.pow(2)", "x_fp32.pow(2).mean(dim=-1, keepdim=True)"
@@ -106,15 +107,8 @@ def mean_of_threads(x):
     return total.float() / hidden
 
 
-def make_kernel(*changes: str):
-    source = RmsNorm.reference
-    for old, new in zip(changes[::2], changes[1::2], strict=True):
-        assert source.count(old) == 1, old
-        source = source.replace(old, new)
-    return load(source, mean_of_threads=mean_of_threads)
-
-
 MISTAKEN = {
-    name: (make_kernel(*changes), mistake) for name, (mistake, *changes) in {**OF_ANY_DTYPE, **OF_16_BITS}.items()
+    name: (load(change(RmsNorm.reference, *changes), mean_of_threads=mean_of_threads), mistake)
+    for name, (mistake, *changes) in {**OF_ANY_DTYPE, **OF_16_BITS}.items()
 }
 """By name: the kernel and its mistake."""

@@ -109,9 +109,7 @@ CHECKED_CALL = Target("evaluation.worker.caller", "SolutionCaller.run_checked")
 # What prepares timed calls and keeps what they left.
 TIMED_CALLS = Target("evaluation.worker.timed_calls", "TimedCalls")
 COUNT = Target("evaluation.worker.timed_calls", "TimedCalls._timed")
-RING = Target("evaluation.worker.timed_calls", "TimedCalls._ring")
 BUFFERS = Target("evaluation.worker.timed_calls", "TimedCalls.buffers")
-RETURNED = Target("evaluation.worker.timed_calls", "TimedCalls._returned")
 PREPARE = Target("evaluation.worker.timed_calls", "TimedCalls.prepare")
 SAMPLE_OUTPUTS = Target("evaluation.worker.timed_calls", "TimedCalls.sample_outputs")
 INPUTS = Target("evaluation.worker.timed_calls", "TimedCalls._inputs")
@@ -119,9 +117,7 @@ INPUTS = Target("evaluation.worker.timed_calls", "TimedCalls._inputs")
 # Its inputs and outputs.
 FRESH_INPUTS = Target("evaluation.tensors.fresh_inputs", "FreshInputs")
 VALUES = Target("evaluation.tensors.fresh_inputs", "FreshInputs._values")
-NUMBER_AFTER = Target("evaluation.tensors.fresh_inputs", "FreshInputs.number_after")
 SET = Target("evaluation.tensors.fresh_inputs", "FreshInputs.set")
-CHANGED = Target("evaluation.tensors.fresh_inputs", "FreshInputs.changed")
 WRITE = Target("evaluation.tensors.fresh_inputs", "_Draw.put")
 OUTPUT_BUFFERS = Target("evaluation.tensors.output_buffers", "OutputBuffers")
 TENSORS = Target("evaluation.tensors.output_buffers", "OutputBuffers.tensors")
@@ -133,11 +129,8 @@ BITS_TORCH = Target("evaluation.tensors.output_buffers", "torch")
 CLOCK = Target("evaluation.timing.cpu_clock", "clock")
 CPU_CLOCK = Target("evaluation.timing.cpu_clock", "CpuClock")
 MEASURE = Target("evaluation.timing.cpu_clock", "CpuClock.measure")
-TIMER_NAME = Target("evaluation.timing.cpu_clock", "CpuClock.name")
-TICK = Target("evaluation.timing.timer", "Timer.tick_ms")
 TIME_EACH = Target("evaluation.timing.cpu_clock", "_time_each")
 PREPARED = Local(MEASURE, "prepare")
-AFTER = Local(MEASURE, "after")
 CALL = Local(TIME_EACH, "call")
 STARTED = Local(TIME_EACH, "started")
 CUPTI = Target("evaluation.timing.cupti", "Cupti")
@@ -172,14 +165,6 @@ def current_timed_calls():
     """The object that prepares timed calls, if one of them is on the stack."""
     frame = frame_of(MEASURE)
     return frame and frame.f_locals[PREPARED.name].__self__
-
-
-def replace_inputs(stand_in_for):
-    """Have the object that prepares timed calls take its inputs from what `stand_in_for` makes of them."""
-    for calls in TIMED_CALLS.objects():
-        inputs = INPUTS.of(calls)
-        if type(inputs) is FRESH_INPUTS.get():
-            INPUTS.replace_in(calls, stand_in_for(inputs))
 
 
 def divide(message):

@@ -18,7 +18,7 @@ from fib_rmsnorm.operators import ExactOutput, Mistake, Recognition, RmsNorm, re
 from fib_rmsnorm.registry import generate_workloads
 from support.kernels import read_kernels
 from support.mistaken_kernels import MISTAKEN, OF_ANY_DTYPE
-from support.mistakes import assert_named
+from support.mistakes import assert_named, load
 from support.mistakes import name as find_names
 
 DTYPES = ("float16", "bfloat16", "float32")
@@ -30,11 +30,9 @@ def read_wrong_kernels():
     """The function and the mistake of each wrong kernel in one Python file that is wrong whoever calls it."""
     for name, kernel in read_kernels("wrong").items():
         is_python = kernel.language == "python" and "cpu" in kernel.target_hardware
-        is_alone = is_python and "from ." not in (text := kernel.path.read_text())
+        is_alone = is_python and "from ." not in kernel.text
         if is_alone and kernel.guard == "hard inputs" and "mistake" in kernel.table:
-            namespace = {}
-            exec(text, namespace)
-            yield name, (namespace["run"], kernel.table["mistake"])
+            yield name, (load(kernel.text), kernel.table["mistake"])
 
 
 KERNELS = {**MISTAKEN, **dict(read_wrong_kernels())}

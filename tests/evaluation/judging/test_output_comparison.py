@@ -11,10 +11,7 @@ from fib_rmsnorm.evaluation.judging import output_comparison
 from fib_rmsnorm.evaluation.judging.judge import describe_unwritten
 from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, measure_bias, measure_ulp, tolerance
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers
-from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
-from support.mistakes import judge_in_process
-from support.norms import workload_of
 
 INFINITY, NAN = float("inf"), float("nan")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -105,10 +102,6 @@ def test_a_flipped_sign_near_zero_fails():
     assert compare(OutputPair(one(0.0), one(-0.0))).mismatched == 0
 
 
-def test_subnormal_outputs_flushed_to_zero_fail():
-    assert compare(OutputPair(one(0.0), one(2.0**-15))).mismatched == 1
-
-
 def test_given_tolerances_replace_the_dtypes_own_and_are_reported():
     expected, actual = one(1.0), one(1.05)
     assert compare(OutputPair(actual, expected)).mismatched == 1
@@ -138,12 +131,6 @@ def test_names_the_worst_element_and_the_kinds_of_its_rows():
     found = compare(OutputPair(actual, expected), row_kinds=("plain", "zero", "huge"))
     assert found.worst == "[4, 3]: got 3, expected 1"
     assert found.failing_kinds == ["zero"]
-
-
-def test_float64_is_compared_in_float64():
-    expected = one(1.0, torch.float64)
-    assert compare(OutputPair(expected * (1 + 1e-9), expected)).mismatched == 1
-    assert compare(OutputPair(expected * (1 + 1e-13), expected)).mismatched == 0
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [(torch.int32, 2**31 - 1), (torch.int64, 2**62 + 1)])
@@ -310,18 +297,3 @@ def test_a_bound_and_values_that_are_not_finite():
     bias, allowed = measure_bias(OutputPair(wrong, right, torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0])), 0.25, 0.0)
     assert bias == pytest.approx(1 / 3) and allowed == pytest.approx((1.0 + 5 * 0.25 + 6 * 0.5**0.5) / 3)
     assert measure_bias(OutputPair(right * 0, right * 0), 0.0, 0.0) == (0.0, float("inf"))
-
-
-def refine(x, weight, eps):
-    """Newton's method on an approximate root gives 0 * inf, a NaN, where the formula gives 0."""
-    wide = x.float()
-    mean_square = wide.square().mean(dim=-1, keepdim=True) + eps
-    rstd = torch.rsqrt(mean_square)
-    return (wide * (rstd * (1.5 - 0.5 * mean_square * rstd * rstd)) * weight.float()).to(x.dtype)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("batch", [1, 8])
-def test_a_refined_root_is_right(tmp_path, dtype, batch):
-    definition = find_operator("rmsnorm").define(256, dtype)
-    assert judge_in_process(refine, definition, workload_of(definition, batch), tmp_path) == {}

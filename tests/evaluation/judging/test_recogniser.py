@@ -194,10 +194,7 @@ def judge(
         add_kernel(registry, f"kernel_v{number}", source).model_copy(update={"definition": definition.name})
         for number, source in enumerate(sources)
     )
-    return run(fork_server, Plan([Group(definition, workload, solutions) for workload in workloads]), timeout_s)
-
-
-def run(fork_server: ForkServer, plan: Plan, timeout_s: float = 60) -> tuple[list[Trace], list[Skip]]:
+    plan = Plan([Group(definition, workload, solutions) for workload in workloads])
     events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, timeout_s)).run(plan))
     traces = [event.trace for event in events if isinstance(event, Evaluated)]
     return sorted(traces, key=lambda trace: trace.solution), [event for event in events if isinstance(event, Skip)]
@@ -231,17 +228,6 @@ def test_its_inputs_are_read_only_in_a_second_call(fork_server, doubling):
 
 def test_a_reference_that_replaces_the_comparison_makes_no_wrong_kernel_pass(fork_server, doubling):
     traces, skips = judge(fork_server, doubling, with_attack(DOUBLES), ZEROS)
-    assert skips == []
-    assert [trace.evaluation.status.value for trace in traces] == ["INCORRECT_NUMERICAL"] * 2
-
-
-def test_nor_does_that_of_a_known_operator(fork_server, registry):
-    (definition,) = registry.definitions().values()
-    attacked = definition.model_copy(update={"reference": with_attack(definition.reference)})
-    zeros = "import torch\n\n\ndef run(x, weight, eps):\n    return torch.zeros_like(x)\n"
-    kernel = add_kernel(registry, "zeros_v1", zeros)
-    plan = Plan([Group(attacked, workload, (kernel,)) for workload in registry.workloads(definition.name)])
-    traces, skips = run(fork_server, plan)
     assert skips == []
     assert [trace.evaluation.status.value for trace in traces] == ["INCORRECT_NUMERICAL"] * 2
 

@@ -52,13 +52,6 @@ def test_an_end_that_is_not_aligned_is_followed_by_poison():
     assert end_of(lambda: read(end + 4)) == -signal.SIGSEGV
 
 
-def test_a_read_only_tensor_is_read_and_not_written():
-    copy = copy_to_guarded(torch.ones(1000), is_fenced=False, is_read_only=True)
-    assert end_of(lambda: copy.sum().item()) == 0
-    assert end_of(copy.neg_) == -signal.SIGSEGV
-    assert end_of(lambda: read(copy.data_ptr() + copy.nbytes)) == 0
-
-
 def test_only_the_named_inputs_are_moved_and_all_are_copied():
     inputs = {"x": torch.ones(8), "weight": torch.ones(8), "none": torch.empty(0), "eps": 1e-6}
     placed, before = place_inputs(inputs, ["x", "none"], ["x"])

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.case_numbers import FEW_ROWS, count_cases
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs, make_case
+from fib_rmsnorm.evaluation.tensors.inputs import Case, generate_inputs, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_bytes, same_bits
 from fib_rmsnorm.operators import RmsNorm, define_by_name, find_operator, list_operators, recognise_source
 from fib_rmsnorm.operators.norms.hard_rows import choose_other_eps
@@ -24,6 +24,11 @@ RECOGNITION = recognise_source(DEFINITION)
 
 def workload_of(batch: int) -> Workload:
     return generate_workloads(DEFINITION, [batch])[0]
+
+
+def cases_of(workload: Workload, dataset=None, **options) -> list[Case]:
+    numbers = range(count_cases(DEFINITION, RECOGNITION, workload, **options))
+    return [make_case(DEFINITION, RECOGNITION, workload, number, "cpu", dataset, **options) for number in numbers]
 
 
 def test_inputs_depend_on_the_uuid_and_the_name():
@@ -45,8 +50,7 @@ def test_a_scalar_without_a_value_is_refused():
 @pytest.mark.parametrize("batch", [1, 2, 7, 32])
 def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
     seen = set()
-    for case in range(1, count_cases(DEFINITION, RECOGNITION, workload_of(batch)) - 1):
-        made = make_case(DEFINITION, RECOGNITION, workload_of(batch), case, "cpu")
+    for made in cases_of(workload_of(batch))[1:-1]:
         inputs, kinds = made.inputs, made.row_kinds
         if not made.explains:
             continue
@@ -63,10 +67,9 @@ def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
 @pytest.mark.parametrize("batch", [1, 32])
 def test_hard_rows_are_what_breaks_kernels(batch):
     """By what lies in them: each of these finds kernels that none of the others finds."""
-    numbers = range(1, count_cases(DEFINITION, RECOGNITION, workload_of(batch)) - 1)
-    hard = [make_case(DEFINITION, RECOGNITION, workload_of(batch), number, "cpu") for number in numbers]
-    rows = torch.cat([case.inputs["x"] for case in hard if case.explains]).double()
-    eps = torch.cat([torch.full((batch,), case.inputs["eps"], dtype=torch.float64) for case in hard if case.explains])
+    hard = [case for case in cases_of(workload_of(batch))[1:-1] if case.explains]
+    rows = torch.cat([case.inputs["x"] for case in hard]).double()
+    eps = torch.cat([torch.full((batch,), case.inputs["eps"], dtype=torch.float64) for case in hard])
     size, mean_square = rows.abs(), rows.square().mean(dim=1)
     largest = size.argmax(dim=1)
     is_lonely = size.amax(dim=1) > 1000 * size.median(dim=1).values
@@ -116,7 +119,7 @@ def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
 )
 def test_the_last_case_has_an_awkward_size_and_inputs_of_its_own(batch, awkward):
     workload = workload_of(batch)
-    case = make_case(DEFINITION, RECOGNITION, workload, count_cases(DEFINITION, RECOGNITION, workload) - 1, "cpu")
+    case = cases_of(workload)[-1]
     assert case.name == f"batch={awkward}"
     assert case.workload.axes == {"batch": awkward} and case.inputs["x"].shape == (awkward, 256)
     assert not torch.equal(case.inputs["x"][0], generate_inputs(DEFINITION, workload, "cpu")["x"][0])
@@ -125,8 +128,7 @@ def test_the_last_case_has_an_awkward_size_and_inputs_of_its_own(batch, awkward)
 def test_a_file_determines_the_size(tmp_path):
     save_file({"x": torch.randn(2, 256, dtype=torch.float16)}, tmp_path / "blob.safetensors")
     workload = safetensors_workload("blob.safetensors")
-    for index in range(count_cases(DEFINITION, RECOGNITION, workload)):
-        case = make_case(DEFINITION, RECOGNITION, workload, index, "cpu", tmp_path)
+    for case in cases_of(workload, tmp_path):
         assert case.workload == workload and case.inputs["x"].shape == (2, 256)
 
 
@@ -150,10 +152,8 @@ def test_a_safetensors_input_outside_the_dataset_is_refused(tmp_path, path):
 
 
 def test_an_interpreter_gets_every_kind_of_case_on_few_rows():
-    workload = workload_of(512)
-    numbers = range(count_cases(DEFINITION, RECOGNITION, workload, few_rows=True))
-    cases = [make_case(DEFINITION, RECOGNITION, workload, number, "cpu", few_rows=True) for number in numbers]
-    usual = [make_case(DEFINITION, RECOGNITION, workload, number, "cpu") for number in numbers]
+    cases = cases_of(workload_of(512), few_rows=True)
+    usual = cases_of(workload_of(512))[: len(cases)]
     assert [case.kind for case in cases] == [case.kind for case in usual]
     assert {kind for case in cases for kind in case.row_kinds} == {kind for case in usual for kind in case.row_kinds}
     own, *others = (case.inputs["x"].shape[0] for case in cases)

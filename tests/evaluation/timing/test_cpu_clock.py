@@ -110,11 +110,14 @@ def test_a_call_ends_when_what_it_returned_is_gone():
 
 
 @pytest.fixture
-def one_core():
-    """A core that this thread and its children use."""
+def shared_core():
+    """A core that this thread and its children use, and another process."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
+    other = subprocess.Popen([sys.executable, "-c", BUSY])
     yield
+    other.kill()
+    other.wait()
     os.sched_setaffinity(0, allowed)
 
 
@@ -125,19 +128,18 @@ def run_for(seconds):
         pass
 
 
-@pytest.mark.process
-def test_a_process_on_the_same_core_disturbs_calls(one_core):
-    other = subprocess.Popen([sys.executable, "-c", BUSY])
-    try:
-        samples = CpuClock().measure(lambda _: lambda: run_for(0.2), 3, cold=False, budget_s=60)
-    finally:
-        other.kill()
-        other.wait()
+def assert_disturbed(call):
+    samples = CpuClock().measure(lambda _: call, 3, cold=False, budget_s=60)
     assert all(sample.is_disturbed for sample in samples)
 
 
 @pytest.mark.process
-def test_so_it_does_if_it_delays_another_thread_of_the_call(one_core):
+def test_a_process_on_the_same_core_disturbs_calls(shared_core):
+    assert_disturbed(lambda: run_for(0.2))
+
+
+@pytest.mark.process
+def test_so_it_does_if_it_delays_another_thread_of_the_call(shared_core):
     asked, done = threading.Semaphore(0), threading.Semaphore(0)
 
     def serve():
@@ -150,10 +152,4 @@ def test_so_it_does_if_it_delays_another_thread_of_the_call(one_core):
         done.acquire()
 
     threading.Thread(target=serve, daemon=True).start()
-    other = subprocess.Popen([sys.executable, "-c", BUSY])
-    try:
-        samples = CpuClock().measure(lambda _: call, 3, cold=False, budget_s=60)
-    finally:
-        other.kill()
-        other.wait()
-    assert all(sample.is_disturbed for sample in samples)
+    assert_disturbed(call)

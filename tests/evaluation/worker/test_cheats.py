@@ -7,7 +7,7 @@ import pytest
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.schema import Settings
-from support.kernels import shared_sources
+from support.kernels import read_kernels, shared_sources
 from support.registries import QUICK, add_sources, make_registry, pack_all, python_manifest
 
 SEVERAL_TRIALS = Settings(warmup_runs=1, iterations=20, num_trials=4)
@@ -22,16 +22,6 @@ def run(x, weight, eps):
     if len(CALLS) > 60:
         return x * weight
     return normalize(x, weight, eps)
-"""
-RIGHT_UNLESS_TIMED = """\
-from .rmsnorm import normalize
-from .targets import is_timed
-
-
-def run(x, weight, eps, out):
-    if is_timed():
-        return
-    out.copy_(normalize(x, weight, eps))
 """
 WORKS_WHEN_ITS_OUTPUT_IS_DROPPED = """\
 import sys
@@ -154,7 +144,7 @@ def test_code_that_runs_when_an_output_is_dropped_sees_no_new_inputs(evaluations
 
 @pytest.mark.process
 def test_calls_with_a_hot_cache_are_judged_too(registry):
-    add(registry, "cheat_v1", RIGHT_UNLESS_TIMED)
+    add(registry, "cheat_v1", read_kernels("wrong")["right_when_checked"].text)
     evaluation = evaluate(registry, QUICK.model_copy(update={"l2": "hot"}))["cheat_v1"]
     assert evaluation.status.value == "INCORRECT_NUMERICAL"
     assert "timed call: 128 elements were never written" in evaluation.log

@@ -5,9 +5,9 @@ What the wrong kernels in tests/wrong_kernels/tamper_check/ replace is not repea
 
 from __future__ import annotations
 
+import argparse
 import builtins
 import ctypes
-import subprocess
 import sys
 import time
 from collections import deque
@@ -22,6 +22,7 @@ from fib_rmsnorm.evaluation.timing.kernel_records import Piece
 from fib_rmsnorm.evaluation.worker.tamper_check import _OF_OTHERS, TamperCheck
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
+from support.command_line import run_python
 
 
 def holder(**attributes: object) -> OutputBuffers:
@@ -38,6 +39,13 @@ def solutions_work(*_: object) -> None:
 solutions_work.__module__ = "solution"
 
 
+def lies(*_: object) -> None:
+    """A function that says it is of the standard library."""
+
+
+lies.__module__ = "types"
+
+
 def armed(*objects: object) -> TamperCheck:
     check = TamperCheck()
     check.arm(*objects)
@@ -47,7 +55,7 @@ def armed(*objects: object) -> TamperCheck:
 @pytest.mark.process
 def test_what_it_leaves_out_is_imported_by_nothing_that_a_worker_runs():
     code = "import sys\nimport fib_rmsnorm.evaluation.worker.worker_process\nprint(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    loaded = run_python("-c", code).split()
     assert "fib_rmsnorm.evaluation.worker.caller" in loaded
     assert not [name for name in loaded if name.startswith(_OF_OTHERS)]
 
@@ -65,7 +73,7 @@ class TestTamperCheck:
         monkeypatch.setattr(getattr(torch.cuda, owner), name, lambda *_: 1e-3)
         assert check.replaced() == [f"torch.cuda.{owner}.{name}"]
 
-    @pytest.mark.parametrize("name", ["fib_rmsnorm.evaluation.worker.caller.zip", "json.encoder.isinstance"])
+    @pytest.mark.parametrize("name", ["fib_rmsnorm.evaluation.tensors.output_buffers.zip", "json.encoder.isinstance"])
     def test_an_added_name_that_shadows_a_builtin_is_found(self, monkeypatch, name):
         check = armed()
         monkeypatch.setattr(name, lambda *_, **__: [], raising=False)
@@ -80,6 +88,12 @@ class TestTamperCheck:
         check = armed(buffers)
         buffers.next = [buffers.tensors, {"other": OutputBuffers.__new__(Mine)}]
         assert check.replaced() == ["dict.other by Mine"]
+
+    def test_another_class_of_a_held_object_is_found(self):
+        inner = holder()
+        check = armed(holder(inner=inner))
+        inner.__class__ = type("Mine", (OutputBuffers,), {})
+        assert check.replaced() == ["OutputBuffers.inner by Mine"]
 
     @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
     def test_a_hook_is_found(self, hook):
@@ -138,6 +152,8 @@ class TestTamperCheck:
         "stand_in",
         [
             MethodType(len, []),
+            SimpleNamespace(set=lies),
+            argparse.Namespace(set=lies),
             type("Ring", (dict,), {"__module__": "solution"})(),
             type("Ring", (deque,), {"__module__": "collections"})(),
             type("Array", (ctypes.c_uint64 * 4,), {})(),

@@ -9,13 +9,10 @@ import pytest
 import torch
 
 from fib_rmsnorm.building.cache import cache_folder
-from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
-from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError
 from fib_rmsnorm.evaluation.worker import timed_calls
 from fib_rmsnorm.evaluation.worker import worker_process as worker_module
-from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.timed_calls import LibraryCalls
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Prepare, PrepareTiming, Time
 from fib_rmsnorm.evaluation.worker.worker_process import on_one_thread
@@ -23,7 +20,6 @@ from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.channel import RefusalError
 from support.command_line import QUICK_OPTIONS
-from support.norms import kernel_for
 from support.registries import RIGHT, add_kernel, make_registry, python_manifest
 
 CALLS = 5
@@ -46,13 +42,17 @@ class LosesRecords:
         return samples
 
 
-def make_worker(registry, monkeypatch, failures, judged_calls=1):
-    solution = add_kernel(registry, "right", RIGHT)
+def build(worker, registry, solution):
     definition = registry.definition(solution.definition)
+    request = Build(definition=definition, solution=solution, device="cpu", dataset=None, cache=cache_folder())
+    worker.build(request.model_dump(mode="json"))
+    return definition
+
+
+def make_worker(registry, monkeypatch, failures, judged_calls=1):
     monkeypatch.setattr(worker_module, "choose_timer", lambda _: LosesRecords(failures))
     worker = worker_module.Worker(None, os.memfd_create("outputs"))
-    build = Build(definition=definition, solution=solution, device="cpu", dataset=None, cache=cache_folder())
-    worker.build(build.model_dump(mode="json"))
+    definition = build(worker, registry, add_kernel(registry, "right", RIGHT))
     workload = registry.workloads(definition.name)[0]
     request = PrepareTiming(workload=workload, warmup_runs=1, budget_s=1.0, judged_calls=judged_calls)
     worker.prepare_timing(request.model_dump(mode="json"))
@@ -67,9 +67,7 @@ def test_a_solution_is_prepared_once_while_the_device_is_opened(registry, monkey
     worker = worker_module.Worker(None, os.memfd_create("outputs"))
     opening = Prepare(device="cuda:99", solution=solution, cache=cache_folder())
     assert worker.open_device(opening.model_dump(mode="json")).fault
-    definition = registry.definition(solution.definition)
-    build = Build(definition=definition, solution=solution, device="cpu", dataset=None, cache=cache_folder())
-    worker.build(build.model_dump(mode="json"))
+    build(worker, registry, solution)
     worker.check()
     assert len(prepared) == 1
 
@@ -200,23 +198,6 @@ def sums(tmp_path) -> Registry:
         (folder / "kernel.py").write_text(source)
         (folder / "solution.toml").write_text(manifest_of(name, in_place))
     return registry
-
-
-@pytest.mark.parametrize(("source", "in_place"), [KERNELS["in_both"], KERNELS["in_one"]])
-def test_the_call_gets_a_copy_of_the_input_in_the_buffer_of_the_output(source, in_place):
-    namespace: dict[str, object] = {}
-    exec(source, namespace)
-    solution = kernel_for(DEFINITION, "any", source)
-    spec = solution.spec.model_copy(update={"destination_passing_style": True, "in_place": in_place})
-    caller = SolutionCaller(namespace["run"], DEFINITION, solution.model_copy(update={"spec": spec}), "cpu")
-    (workload,) = generate_workloads(DEFINITION, [3])
-    inputs = generate_inputs(DEFINITION, workload, "cpu")
-    before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
-    buffers = OutputBuffers(DEFINITION, workload, "cpu")
-    for _ in range(2):  # a second call does not see what the first one wrote
-        (_, total), _ = caller.run_checked(inputs, buffers)
-        assert torch.equal(total, (before["x"].float() + before["residual"].float()).half())
-        assert all(torch.equal(inputs[name], value) for name, value in before.items())
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 import torch
 
+from .rmsnorm import normalize
+
 STREAM = torch.cuda.Stream()
 
 
 def run(x, weight, eps, out):
     STREAM.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(STREAM):
-        x_fp32 = x.float()
-        rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
-        out.copy_(x_fp32 * rstd * weight.float())
+        out.copy_(normalize(x, weight, eps))
     torch.cuda.current_stream().wait_stream(STREAM)

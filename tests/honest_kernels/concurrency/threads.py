@@ -1,17 +1,15 @@
 import threading
 
-import torch
+from .rmsnorm import normalize
 
 
-def _normalize(x, weight, eps, out):
-    x_fp32 = x.float()
-    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
-    out.copy_(x_fp32 * rstd * weight.float())
+def _write(x, weight, eps, out):
+    out.copy_(normalize(x, weight, eps))
 
 
 def run(x, weight, eps, out):
     threads = [
-        threading.Thread(target=_normalize, args=(x_rows, weight, eps, out_rows))
+        threading.Thread(target=_write, args=(x_rows, weight, eps, out_rows))
         for x_rows, out_rows in zip(x.chunk(2), out.chunk(2), strict=True)
     ]
     for thread in threads:

@@ -1,12 +1,9 @@
 import torch
 
+from .rmsnorm import normalize
 
-@torch.compile(dynamic=False)
-def normalize(x, weight, eps):
-    x_fp32 = x.float()
-    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
-    return (x_fp32 * rstd * weight.float()).to(x.dtype)
+compiled = torch.compile(normalize, dynamic=False)
 
 
 def run(x, weight, eps):
-    return normalize(x, weight, eps)
+    return compiled(x, weight, eps)

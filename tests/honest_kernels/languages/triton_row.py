@@ -1,4 +1,3 @@
-import torch
 import triton
 import triton.language as tl
 
@@ -15,7 +14,5 @@ def rmsnorm_kernel(x_ptr, weight_ptr, out_ptr, eps, hidden, BLOCK: tl.constexpr)
     tl.store(out_ptr + row * hidden + cols, x * rstd * weight, mask=mask)
 
 
-def run(x, weight, eps):
-    out = torch.empty_like(x)
+def run(x, weight, eps, out):
     rmsnorm_kernel[(x.shape[0],)](x, weight, out, eps, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
-    return out

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from fib_rmsnorm.operators import find_operator
+from support.kernels import change
 from support.mistakes import name
 
 NO_EPS = (" + eps", "")
@@ -133,10 +136,7 @@ MISTAKES = [
 @pytest.mark.parametrize("made", MISTAKES, ids=lambda made: f"{made[0]}: {made[-1]}")
 def test_a_mistake_is_named(tmp_path, made):
     operator, *changes, said = made
-    source = find_operator(operator).reference.replace(".to(torch.float32)", ".float()")
-    for old, new in changes:
-        assert source.count(old) == 1
-        source = source.replace(old, new)
+    source = change(find_operator(operator).reference.replace(".to(torch.float32)", ".float()"), *chain(*changes))
     hidden = 1152 if operator.startswith("layernorm") else 4096 if "rounded" in said else 512
     named = name(source, find_operator(operator).define(hidden), tmp_path)
     output, _, what = said.partition(": ") if said.startswith(("out", "new_residual")) else ("", "", said)

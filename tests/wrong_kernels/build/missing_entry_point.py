@@ -1,2 +1,0 @@
-def forward(x, weight, eps):
-    return x

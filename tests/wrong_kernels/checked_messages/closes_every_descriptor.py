@@ -1,6 +1,0 @@
-import os
-
-
-def run(x, weight, eps):
-    os.closerange(0, 1024)
-    return x

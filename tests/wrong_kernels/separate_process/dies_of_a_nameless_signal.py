@@ -1,5 +1,0 @@
-import os
-
-
-def run(x, weight, eps):
-    os.kill(os.getpid(), 40)

@@ -1,2 +1,0 @@
-def run(x, weight, eps):
-    raise KeyboardInterrupt

@@ -1,5 +1,0 @@
-import sys
-
-
-def run(x, weight, eps):
-    sys.exit(0)
