@@ -118,12 +118,12 @@ def make_readme() -> str:
     sys.path.insert(0, str(ROOT))
     from readme_table import make_table
 
-    from fib_rmsnorm.analysis.loading import load_traces
+    from fib_rmsnorm.analysis.loading import TraceChoice, decode_traces
     from fib_rmsnorm.analysis.results import find_results
-    from fib_rmsnorm.analysis.sections import split
 
-    found = load_traces([ROOT / TRACES], warn=print).read_solutions()
-    sections = find_results(split(r for r in found.records if r.definition == DEFINITION), found.solutions)
+    decoded = decode_traces([ROOT / TRACES], warn=print)
+    decoded.choose(TraceChoice([DEFINITION]))
+    sections = find_results(decoded.read_solutions())
     (section,) = [each for each in sections if each.conditions.hardware == TABLE_HARDWARE]
     text = README.read_text(encoding="utf-8")
     before, _, rest = text.partition(TABLE_BEGINS)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fib_rmsnorm.analysis.estimate import Estimate
 from fib_rmsnorm.analysis.results import Result, SectionResults
-from fib_rmsnorm.analysis.trace_record import RunLatency
+from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import format_either_side
 

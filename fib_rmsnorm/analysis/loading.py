@@ -5,49 +5,67 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from fib_rmsnorm.analysis.decoding import DecodedTrace, NotATraceError, Origin, TraceFacts, decode
-from fib_rmsnorm.analysis.sections import LeftUnread, cluster_clocks
+from fib_rmsnorm.analysis.decoding import DecodedTrace, TraceFacts
+from fib_rmsnorm.analysis.sections import Sections, split
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.trace_sources import (
-    TraceFile,
-    author_by_path,
+    count_bytes,
+    decode_file,
+    find_changed,
+    find_other_versions,
     find_roots,
-    items_of,
     list_trace_files,
-    path_in_registry,
+    read_definitions,
     read_items,
+    read_todays,
 )
-from fib_rmsnorm.analysis.versions import find_other_versions, read_todays
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.layout import find_root
+from fib_rmsnorm.registry.layout import find_root, list_definitions
+from fib_rmsnorm.registry.selection import bench_command, choose, row_axis, row_size
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry.seals import TraceOrigin
     from fib_rmsnorm.schema import Solution
 
 
+_NAMED = 5
+"""The most Solutions to name in a command."""
+
+
+@dataclass(frozen=True)
+class TraceChoice:
+    """Which Traces a command is about: names or globs, and batch sizes; none choose all."""
+
+    definitions: Collection[str] = ()
+    solutions: Collection[str] = ()
+    batch_sizes: Collection[int] = ()
+    all_versions: bool = False
+    """Also those of other versions of their Definition than the registry's, which are told apart later."""
+    shows_outdated: bool = False
+    """Also these where there are no others and nothing is chosen by them."""
+    believes_all: bool = True
+    """Also those that were changed since they were recorded."""
+
+
 @dataclass
 class TraceSet:
-    """The Traces that were asked for, and the Solutions of the registries they lie in."""
+    """The Traces of files, to choose among before they become records, and what the registries that they lie in say."""
 
-    records: list[TraceRecord]
     roots: list[Path]
     """The registries, where Definitions and Solutions can be found."""
+    traces: list[DecodedTrace] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     """A line for each file that could not be read whole."""
     solutions: dict[str, Solution] = field(default_factory=dict)
     """Those that were measured, as their sources are today, once `read_solutions` was called."""
-    unread: LeftUnread | None = None
-    """What `records` leaves out where only the newest of each evaluation was asked for."""
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -56,14 +74,92 @@ class TraceSet:
 
         return {name: digest(solution) for name, solution in self.solutions.items()}
 
-    def read_solutions(self) -> TraceSet:
-        """Read the Solutions, and fill in their authors and languages."""
-        measured = {record.solution for record in self.records}
-        self.solutions = {name: each for name, each in read_todays(self.roots).items() if name in measured}
-        for record in self.records:
+    @cached_property
+    def records(self) -> list[TraceRecord]:
+        """All of them."""
+        with collector_off():  # records hold no cycles
+            return self._complete([trace.flatten() for trace in self.traces])
+
+    @cached_property
+    def sections(self) -> Sections:
+        """The newest of each evaluation, which of many Traces are few, in sections whose numbers can be compared."""
+        with collector_off():
+            found = split(self.traces)
+            self._complete([record for section in found.sections for record in section.records])
+        return found
+
+    def _complete(self, records: list[TraceRecord]) -> list[TraceRecord]:
+        """Fill in what Traces leave out: authors and languages if Solutions were read, and the bytes of a call."""
+        for record in records:
             if solution := self.solutions.get(record.solution):
                 record.author, record.language = solution.author, solution.spec.language.value
+        count_bytes(records, self.roots)
+        return records
+
+    def read_solutions(self) -> TraceSet:
+        """Read the Solutions, which records are told of that are made later."""
+        measured = {trace.facts.solution for trace in self.traces}
+        self.solutions = {name: each for name, each in read_todays(self.roots).items() if name in measured}
         return self
+
+    def choose(self, choice: TraceChoice) -> None:
+        """Keep what is chosen. Raises InputError for a choice that matches nothing."""
+        kinds = list(dict.fromkeys(trace.facts for trace in self.traces))
+        kinds = choose("Definition with Traces", kinds, lambda kind: kind.definition, choice.definitions)
+        kinds = choose("Solution with Traces", kinds, lambda kind: kind.solution, choice.solutions)
+        if choice.batch_sizes:
+            kinds = self._choose_batches(kinds, choice.batch_sizes)
+        kept = set(kinds)
+        self.traces = [trace for trace in self.traces if trace.facts in kept]
+
+    def _choose_batches(self, kinds: list[TraceFacts], sizes: Collection[int]) -> list[TraceFacts]:
+        definitions = read_definitions({kind.definition for kind in kinds}, self.roots)
+        axes = {name: row_axis(definition) for name, definition in definitions.items()}
+
+        def size_of(kind: TraceFacts) -> int | None:
+            """By the Definition's row axis; of an unknown Definition, by the first axis that the Trace names."""
+            axis = axes.get(kind.definition)
+            return kind.axes.get(axis) if axis else row_size(kind.axes)
+
+        found = {size for kind in kinds if (size := size_of(kind)) is not None}
+        for size in sizes:
+            if size not in found:
+                available = ", ".join(map(str, sorted(found))) or "none"
+                raise InputError(f"no Trace has batch size {size} (available: {available})")
+        return [kind for kind in kinds if size_of(kind) in sizes]
+
+    def leave_out_outdated(self, *, shows_them: bool, warn: Callable[[str], None]) -> None:
+        """Leave out the Traces of other versions of their Definition than the registry's, which lines tell.
+
+        Those that do not tell their version stay: flashinfer-bench does not record it. With `shows_them`, so do those
+        of one version where there are no others. Raises InputError if none is left.
+        """
+        outdated = find_other_versions(self.traces, self.roots)
+        kept = [
+            trace for trace in self.traces if (trace.facts.definition, trace.facts.definition_sha256) not in outdated
+        ]
+        counts = Counter[str]()
+        for (name, _), number in outdated.items():
+            counts[name] += number
+        if shows_them and not kept and len(outdated) == 1:
+            ((name, number),) = counts.items()
+            warn(f"{_traces(number)} of another version of Definition {name} than the registry's")
+            return
+        for name, number in counts.items():
+            warn(f"{_traces(number)} of another version of Definition {name} (left out)")
+        if not kept:
+            raise InputError(f"no Trace is left; measure again: {bench_command(counts)}")
+        self.traces = kept
+
+    def leave_out_false(self, *, warn: Callable[[str], None]) -> TraceSet:
+        """Those to believe; lines tell the others. Raises InputError if none is left."""
+        false = find_false(self.records)
+        for (path, line), origin in false.items():
+            warn(f"{path}:{line}: a Trace {origin.value} (left out)")
+        kept = [trace for trace in self.traces if (trace.origin.path, trace.line) not in false]
+        if not kept:
+            raise InputError(f"no Trace is left; measure again: {bench_command({r.definition for r in self.records})}")
+        return replace(self, traces=kept)
 
 
 def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
@@ -72,77 +168,19 @@ def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
     What cannot be read is skipped, with one warning per file that says what and where.
     Raises InputError for a source that does not exist.
     """
-    found = load_traces([Path(source) for source in sources], root, warn=partial(warnings.warn, stacklevel=3))
-    return found.read_solutions().records
+    warn = partial(warnings.warn, stacklevel=3)
+    return decode_traces([Path(source) for source in sources], root, warn=warn).read_solutions().records
 
 
-def load_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> TraceSet:
-    """Like `load`, with what the registries around the files say; `warn` gets a line for each bad file."""
-    return decode_traces(sources, root, warn=warn).read()
-
-
-@dataclass
-class DecodedTraces:
-    """The Traces of files, to choose among before they become records."""
-
-    roots: list[Path]
-    faults: list[str] = field(default_factory=list)
-    traces: list[DecodedTrace] = field(default_factory=list)
-
-    def facts(self) -> list[TraceFacts]:
-        """What the Traces are of, in their order."""
-        return list(dict.fromkeys(trace.facts for trace in self.traces))
-
-    def keep(self, facts: Collection[TraceFacts]) -> None:
-        """Leave out the Traces of others."""
-        kept = set(facts)
-        self.traces = [trace for trace in self.traces if trace.facts in kept]
-
-    def leave_out_outdated(self) -> dict[str, int]:
-        """Leave out the Traces of other versions of their Definition than the registry's; count them by Definition.
-
-        Those that do not tell their version stay: flashinfer-bench does not record it.
-        """
-        outdated = find_other_versions(self.traces, self.roots)
-        if outdated:
-            self.keep([each for each in self.facts() if (each.definition, each.definition_sha256) not in outdated])
-        counts = Counter[str]()
-        for (name, _), number in outdated.items():
-            counts[name] += number
-        return counts
-
-    def read(self) -> TraceSet:
-        """All Traces."""
-        return self._flatten(self.traces)
-
-    def read_newest(self) -> TraceSet:
-        """The newest Trace of each evaluation under the same conditions: `sections.split` keeps no others."""
-        clocks = cluster_clocks((each.facts.hardware, each.facts.timer, each.during_mhz) for each in self.traces)
-        newest: dict[object, DecodedTrace] = {}
-        for trace in self.traces:
-            facts = trace.facts
-            key = facts[:2], facts[3], facts[5:], clocks.find(facts.hardware, facts.timer, trace.during_mhz)
-            if key not in newest or newest[key].timestamp <= trace.timestamp:
-                newest[key] = trace
-        found = self._flatten(newest.values())
-        found.unread = LeftUnread(len(self.traces) - len(newest), clocks)
-        return found
-
-    def _flatten(self, traces: Iterable[DecodedTrace]) -> TraceSet:
-        with collector_off():  # records hold no cycles
-            records = [trace.flatten() for trace in traces]
-        return TraceSet(records, self.roots, self.faults)
-
-
-def decode_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> DecodedTraces:
-    """Like `load_traces`, to choose among the Traces first."""
+def decode_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> TraceSet:
+    """Decode the Traces of files and folders, by default of the registry; `warn` gets a line for each bad file."""
     asked = sources or [_near(find_root(root))]
-    roots = find_roots([file for source in asked for file in list_trace_files(source)], sources, root)
-    found = DecodedTraces(roots)
-    with locked(reading=roots), collector_off():
+    files = [file for source in asked for file in list_trace_files(source)]
+    found = TraceSet(find_roots(files, sources, root))
+    with locked(reading=found.roots), collector_off():
         for file in (file for source in asked for file in list_trace_files(source)):
             faults: list[str] = []
-            found.traces += _decode_file(file, faults)
+            found.traces += decode_file(file, faults)
             if faults:
                 more = f"; and {len(faults) - 1} more in this file" if len(faults) > 1 else ""
                 found.faults.append(f"{faults[0]} (skipped{more})")
@@ -156,23 +194,46 @@ def _near(folder: Path) -> Path:
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
-def _decode_file(file: TraceFile, faults: list[str]) -> Iterator[DecodedTrace]:
-    """The Traces of a file; `faults` gets what could not be read in it."""
-    path = file.path
-    origin = Origin(str(path), path_in_registry(path), author_by_path(path))
-    try:
-        for number, item in items_of(path, file.root):
-            try:
-                trace = decode(item, origin, number)
-            except NotATraceError as error:
-                faults.append(f"{path}:{number}: {error}")
-                continue
-            if trace is not None:
-                yield trace
-    except InputError as error:
-        faults.append(str(error))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        faults.append(f"{path}: not a JSON array: {error}")
+def read_chosen(
+    sources: list[Path], root: Path | None, choice: TraceChoice, *, warn: Callable[[str], None]
+) -> TraceSet:
+    """Read the chosen Traces; `warn` gets a line for each file that cannot be read completely, and what is left out.
+
+    Another line names Solutions of whose version today no Trace is.
+    Raises InputError if nothing is left, or if a choice matches nothing.
+    """
+    found = decode_traces(sources, root, warn=warn)
+    if not found.traces:
+        where = ", ".join(map(str, sources or found.roots))
+        bench = bench_command(choice.definitions or list_definitions(found.roots))
+        raise InputError(f"no Traces in {where}; create them with: {bench}")
+    found.choose(choice)
+    if choice.all_versions:
+        return found
+    found.leave_out_outdated(shows_them=choice.shows_outdated, warn=warn)
+    found.read_solutions()
+    # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
+    if not choice.believes_all and find_false(each for section in found.sections.sections for each in section.records):
+        found = found.leave_out_false(warn=warn)
+    for told in _describe_changed(found):
+        warn(told)
+    return found
+
+
+def _traces(number: int) -> str:
+    return f"{number} Trace{'s' * (number != 1)}"
+
+
+def _describe_changed(found: TraceSet) -> Iterator[str]:
+    """A line for each device with Solutions that were measured as something else than they are today."""
+    kinds = {trace.facts for trace in found.traces}
+    definitions = sorted({kind.definition for kind in kinds})
+    for hardware, changed in find_changed(kinds, found.digests).items():
+        few = len(changed) <= _NAMED
+        chosen = ["--solutions", ",".join(changed)] if few else ["--definitions", ",".join(definitions)]
+        many = f"{len(changed)} Solution{'s' * (len(changed) != 1)}"
+        again = join(["fib-rmsnorm", "bench", *chosen])
+        yield f"{many} changed since the newest Trace on {hardware}; measure again: {again}"
 
 
 def find_false(records: Iterable[TraceRecord]) -> dict[tuple[str, int], TraceOrigin]:

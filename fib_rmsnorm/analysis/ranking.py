@@ -7,14 +7,17 @@ on each Workload, the fastest Solution beside the fastest peer, which is a Solut
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, geometric_mean
+from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.comparing.difference import find_difference, relate
-from fib_rmsnorm.analysis.estimate import Estimate, Verdict
+from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup, relate
 from fib_rmsnorm.analysis.results import BASELINE_AUTHOR, Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import RunLatency
+from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, Verdict
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Performance, Trace
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,15 @@ def rank(section: SectionResults) -> Ranking:
     for contest in contests:
         for place in contest.places if contest.winner else ():
             places.setdefault(place.result.label, []).append(place)
-    standings = [_standing(label, mine) for label, mine in places.items()]
+    standings = [
+        Standing(
+            label,
+            sum(place.is_tied for place in mine),
+            len(mine),
+            math.exp(fmean(math.log(place.behind.value) for place in mine)),
+        )
+        for label, mine in places.items()
+    ]
     standings.sort(key=lambda standing: (-standing.workloads, standing.mean_behind))
     return Ranking(section, tuple(contests), tuple(standings))
 
@@ -132,15 +143,6 @@ def _why_left_out(result: Result, workload: WorkloadResults) -> str:
     return result.mark or "no latency"
 
 
-def _standing(label: str, places: Sequence[Place]) -> Standing:
-    return Standing(
-        label,
-        sum(place.is_tied for place in places),
-        len(places),
-        math.exp(fmean(math.log(place.behind.value) for place in places)),
-    )
-
-
 @dataclass(frozen=True)
 class Match:
     """A Workload of a Definition: the contest of the peers, and that of all others, under the same conditions."""
@@ -154,7 +156,7 @@ class Match:
     @property
     def times_as_fast(self) -> Estimate | None:
         """The fastest peer's latency over the fastest other's; None unless both have one."""
-        own, peer = (RunLatency.of(each.winner.record) if each.winner else None for each in (self.own, self.peers))
+        own, peer = (each.winner.record if each.winner else None for each in (self.own, self.peers))
         return relate(own, peer)
 
     @property
@@ -185,7 +187,11 @@ def summarize(sections: Iterable[SectionResults]) -> list[Summary]:
     for section in sections:
         found = devices.setdefault(section.conditions.hardware, {})
         for each in section.workloads:
-            found.setdefault((section.definition, each.workload), []).append(_hold(section, each))
+            peers = tuple(result for result in each.results if result.record.author == BASELINE_AUTHOR)
+            others = tuple(result for result in each.results if result.record.author != BASELINE_AUTHOR)
+            contests = [hold_contest(replace(each, results=results)) for results in (others, peers)]
+            match = Match(section.definition, section.conditions.text, each, *contests)
+            found.setdefault((match.definition, each.workload), []).append(match)
     summaries = []
     for hardware, found in devices.items():
         matches = [next((match for match in mine if match.times_as_fast), mine[0]) for mine in found.values()]
@@ -195,19 +201,42 @@ def summarize(sections: Iterable[SectionResults]) -> list[Summary]:
     return summaries
 
 
-def _hold(section: SectionResults, workload: WorkloadResults) -> Match:
-    return Match(
-        section.definition,
-        section.conditions.text,
-        workload,
-        own=_hold_among(workload, lambda result: not _is_peer(result)),
-        peers=_hold_among(workload, _is_peer),
-    )
+@dataclass(frozen=True)
+class Fastest:
+    """The Solutions that may be the fastest."""
+
+    names: tuple[str, ...]
+    """The one with the least geometric mean of its latencies, then those that tie with it."""
+    apart: float | None
+    """How far they could be apart; None without a tie."""
+    speedups: tuple[float, ...]
+    """How many times as fast as the reference each is on each Workload."""
+    workloads: int
+    unknown: int
+    """The number of Workloads that are left out, because a latency on them has no bound."""
 
 
-def _is_peer(result: Result) -> bool:
-    return result.record.author == BASELINE_AUTHOR
-
-
-def _hold_among(workload: WorkloadResults, belongs: Callable[[Result], bool]) -> Contest:
-    return hold_contest(replace(workload, results=tuple(filter(belongs, workload.results))))
+def find_fastest(traces: Sequence[Trace]) -> Fastest | None:
+    """Among those that were timed on the most Workloads; None without a time."""
+    timed: dict[str, dict[str, tuple[RunLatency, Performance]]] = {}
+    for trace in traces:
+        if trace.performance and (latency := RunLatency.of(trace.performance)):
+            timed.setdefault(trace.solution or "", {})[trace.workload.uuid] = latency, trace.performance
+    unknown = {
+        uuid
+        for mine in timed.values()
+        for uuid, (run, _) in mine.items()
+        if run.interval_ms and not run.interval_ms.is_bounded
+    }
+    timed = {name: {uuid: mine[uuid] for uuid in sorted(mine.keys() - unknown)} for name, mine in timed.items()}
+    most = max(map(len, timed.values()), default=0)
+    if not most:
+        return None
+    runs = {name: [run for run, _ in mine.values()] for name, mine in timed.items() if len(mine) == most}
+    first = min(runs, key=lambda name: geometric_mean(run.ms for run in runs[name]))
+    others = [name for name in runs if name != first and timed[name].keys() == timed[first].keys()]
+    ratios = {name: find_difference(runs[first], runs[name]) for name in others}
+    ties = {name: ratio.apart for name, ratio in ratios.items() if ratio.verdict == "tie"}
+    speedups = [find_speedup(each) for name in (first, *ties) for _, each in timed[name].values()]
+    factors = tuple(each.value for each in speedups if each)
+    return Fastest((first, *ties), max(ties.values(), default=None), factors, most, len(unknown))

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.analysis.comparing.difference import find_speedup, relate
-from fib_rmsnorm.analysis.estimate import Estimate, recorded
-from fib_rmsnorm.analysis.sections import Section, SectionConditions, Sections
-from fib_rmsnorm.analysis.trace_record import RunLatency, TraceRecord
-from fib_rmsnorm.analysis.traffic import peak_of
-from fib_rmsnorm.analysis.versions import is_changed
+from fib_rmsnorm.analysis.sections import Section, SectionConditions
+from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, TraceRecord, recorded
+from fib_rmsnorm.analysis.trace_sources import is_changed
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.machine.gpu_models import find_gpu_model
 from fib_rmsnorm.registry.workload_titles import title_workloads
 
 if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.loading import TraceSet
     from fib_rmsnorm.schema import Solution
 
 BASELINE_AUTHOR = "baseline"
@@ -86,25 +86,19 @@ class SectionResults:
         return [result for each in self.workloads for result in each.results]
 
 
-def find_results(
-    sections: Sections,
-    solutions: Mapping[str, Solution],
-    baseline: str | None = None,
-    digests: Mapping[str, str] | None = None,
-) -> list[SectionResults]:
-    """Sum up each section. `digests` are those of today's Solutions, where they are known.
-
-    Raises InputError if no Trace is of the `baseline`.
-    """
+def find_results(found: TraceSet, baseline: str | None = None) -> list[SectionResults]:
+    """Sum up each section; what it does not show is dropped. Raises InputError if no Trace is of the `baseline`."""
+    sections = found.sections.sections
+    found.traces.clear()  # a million take 2 GB, and those that are shown have become records
     if baseline is not None:
-        names = sorted({record.solution for section in sections.sections for record in section.records})
+        names = sorted({record.solution for section in sections for record in section.records})
         if baseline not in names:
             raise InputError(
                 f"no Trace of a Solution {baseline!r} to use as the baseline (found: {', '.join(names) or 'none'})"
             )
     return [
-        _section_results(section, baseline or _find_baseline(section, solutions), digests or {})
-        for section in sections.sections
+        _section_results(section, baseline or _find_baseline(section, found.solutions), found.digests)
+        for section in sections
     ]
 
 
@@ -194,7 +188,7 @@ def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Resul
         bandwidth,
         100 * bandwidth / peak.gb_per_s if bandwidth and peak else None,
         find_speedup(record),
-        relate(RunLatency.of(record), RunLatency.of(rival)) if rival is not None and record is not rival else None,
+        relate(record, rival) if record is not rival else None,
     )
 
 
@@ -203,3 +197,19 @@ def _copy_of(record: TraceRecord) -> RunLatency | None:
         return None
     interval = recorded(record.copy_ms, record.copy_low_ms, record.copy_high_ms)
     return RunLatency(record.copy_ms, interval, record.timer, record.device_session)
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The peak bandwidth of a device, and its source."""
+
+    gb_per_s: float
+    source: str
+
+
+def peak_of(record: TraceRecord) -> Peak | None:
+    """What the Trace recorded of its device, else the datasheet."""
+    if record.peak_bandwidth_gb_per_s:
+        return Peak(record.peak_bandwidth_gb_per_s, "memory clock times bus width, as the device reports them")
+    model = find_gpu_model(record.hardware)
+    return Peak(model.bandwidth_gb_per_s, f"datasheet of the {model.name}") if model else None

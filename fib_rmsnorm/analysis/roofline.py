@@ -6,15 +6,15 @@ Latency grows with the work as t = floor + bytes / bandwidth, fitted over the Wo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from fib_rmsnorm.analysis.estimate import Estimate
-from fib_rmsnorm.analysis.ranking import Contest, hold_contest
-from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.analysis.traffic import Peak, peak_of
+from fib_rmsnorm.analysis.ranking import Contest, Ranking, hold_contest, rank
+from fib_rmsnorm.analysis.results import Peak, Result, SectionResults, WorkloadResults, peak_of
+from fib_rmsnorm.analysis.trace_record import Estimate, TraceRecord
+from fib_rmsnorm.analysis.trace_sources import read_definitions
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
 from fib_rmsnorm.student_t import t_quantile
@@ -71,7 +71,6 @@ class WorkloadRoof:
 class Roofline:
     """The roofs of a section's Workloads, and what they are computed from."""
 
-    definition: Definition | None
     cost: Cost | None
     """The cost of the largest Workload."""
     device: GpuModel | None
@@ -96,7 +95,7 @@ def make_roofline(section: SectionResults, definition: Definition | None) -> Roo
     flops_per_s = device.fp32_flops(clock_mhz) if device else None
     costs = [_count_cost(definition, each) for each in section.workloads]
     roofs = (_roof(each, cost, peak, flops_per_s, device) for each, cost in zip(section.workloads, costs, strict=True))
-    return Roofline(definition, costs[-1] if costs else None, device, peak, clock_mhz, flops_per_s, tuple(roofs))
+    return Roofline(costs[-1] if costs else None, device, peak, clock_mhz, flops_per_s, tuple(roofs))
 
 
 def _count_cost(definition: Definition | None, workload: WorkloadResults) -> Cost | None:
@@ -138,7 +137,6 @@ class Fit:
     worst: TraceRecord
     """The point farthest from the line, and how far: relative to the line, above it if positive."""
     worst_miss: float
-    points: int
 
     @property
     def crossover_bytes(self) -> float:
@@ -161,49 +159,30 @@ def fit(records: Sequence[TraceRecord]) -> Fit | None:
     ]
     if len({moved for moved, _, _ in points}) < _FEWEST_POINTS:
         return None
-    line = _fit_line([(moved, latency) for moved, latency, _ in points])
-    if line.slope <= 0 or line.intercept <= 0:
+    weights = [1 / latency**2 for _, latency, _ in points]
+    total = sum(weights)
+    weighted = list(zip(weights, points, strict=True))
+    mean_x = sum(w * x for w, (x, _, _) in weighted) / total
+    mean_y = sum(w * y for w, (_, y, _) in weighted) / total
+    spread = sum(w * (x - mean_x) ** 2 for w, (x, _, _) in weighted)
+    per_byte = sum(w * (x - mean_x) * (y - mean_y) for w, (x, y, _) in weighted) / spread
+    floor_ms = mean_y - per_byte * mean_x
+    if per_byte <= 0 or floor_ms <= 0:
         return None
+    residuals = (w * (y - floor_ms - per_byte * x) ** 2 for w, (x, y, _) in weighted)
+    variance = sum(residuals) / (len(points) - 2)
     t = t_quantile(_CONFIDENCE, len(points) - 2)
-    slope = _around(line.slope, t * line.slope_error)
-    misses = [(latency / (line.intercept + line.slope * moved) - 1, record) for moved, latency, record in points]
+    slope = _around(per_byte, t * math.sqrt(variance / spread))
+    misses = [(latency / (floor_ms + per_byte * moved) - 1, record) for moved, latency, record in points]
     worst_miss, worst = max(misses, key=lambda miss: abs(miss[0]))
     return Fit(
         solution=points[0][2].solution,
-        floor_ms=_around(line.intercept, t * line.intercept_error),
+        floor_ms=_around(floor_ms, t * math.sqrt(variance * (1 / total + mean_x**2 / spread))),
         bandwidth_gb_per_s=Estimate(
             1e-6 / slope.value, 1e-6 / slope.high, 1e-6 / slope.low if slope.low > 0 else math.inf
         ),
         worst=worst,
         worst_miss=worst_miss,
-        points=len(points),
-    )
-
-
-@dataclass(frozen=True)
-class _Line:
-    intercept: float
-    slope: float
-    intercept_error: float
-    slope_error: float
-
-
-def _fit_line(points: Sequence[tuple[float, float]]) -> _Line:
-    """y = intercept + slope * x by relative residuals, with standard errors from their scatter."""
-    weights = [1 / y**2 for _, y in points]
-    total = sum(weights)
-    mean_x = sum(w * x for w, (x, _) in zip(weights, points, strict=True)) / total
-    mean_y = sum(w * y for w, (_, y) in zip(weights, points, strict=True)) / total
-    spread = sum(w * (x - mean_x) ** 2 for w, (x, _) in zip(weights, points, strict=True))
-    slope = sum(w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, points, strict=True)) / spread
-    intercept = mean_y - slope * mean_x
-    residuals = (w * (y - intercept - slope * x) ** 2 for w, (x, y) in zip(weights, points, strict=True))
-    variance = sum(residuals) / (len(points) - 2)
-    return _Line(
-        intercept,
-        slope,
-        math.sqrt(variance * (1 / total + mean_x**2 / spread)),
-        math.sqrt(variance / spread),
     )
 
 
@@ -216,22 +195,23 @@ class SectionFindings:
     """A section, analysed."""
 
     results: SectionResults
+    ranking: Ranking
+    """Who wins where."""
     roofline: Roofline
     fits: tuple[Fit, ...]
     """A fit for each Solution that has one, the lowest floor first."""
 
 
-def analyze(sections: Sequence[SectionResults], definitions: dict[str, Definition]) -> list[SectionFindings]:
-    """Analyze each section; a missing Definition leaves some questions open."""
-    return [
-        SectionFindings(section, make_roofline(section, definitions.get(section.definition)), _fit_all(section))
-        for section in sections
-    ]
-
-
-def _fit_all(section: SectionResults) -> tuple[Fit, ...]:
-    groups: dict[str, list[TraceRecord]] = {}
-    for result in section.results:
-        groups.setdefault(result.label, []).append(result.record)
-    found = [each for records in groups.values() if (each := fit(records)) is not None]
-    return tuple(sorted(found, key=lambda each: each.floor_ms.value))
+def analyze_sections(sections: Sequence[SectionResults], roots: Iterable[Path]) -> list[SectionFindings]:
+    """Analyze each section; a Definition that no registry at `roots` has leaves some questions open."""
+    definitions = read_definitions({section.definition for section in sections}, roots)
+    found = []
+    for section in sections:
+        groups: dict[str, list[TraceRecord]] = {}
+        for result in section.results:
+            groups.setdefault(result.label, []).append(result.record)
+        fits = [line for records in groups.values() if (line := fit(records)) is not None]
+        fits.sort(key=lambda line: line.floor_ms.value)
+        roofline = make_roofline(section, definitions.get(section.definition))
+        found.append(SectionFindings(section, rank(section), roofline, tuple(fits)))
+    return found

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.decoding import DecodedTrace
 
 # Clocks nearer to each other than this are one. A GPU holds its clock or is throttled by steps; a CPU's wanders.
 _GPU_CLOCK_GAP = 0.02
 _CPU_CLOCK_GAP = 0.10
-
-
-class SectionSettings(NamedTuple):
-    """How it was asked to judge and time; tolerances of None are those of the dtype."""
-
-    warmup_runs: int | None = None
-    iterations: int | None = None
-    num_trials: int | None = None
-    l2: str | None = None
-    context: str = "isolated"
-    rtol: float | None = None
-    atol: float | None = None
 
 
 @dataclass(frozen=True)
@@ -34,7 +25,8 @@ class SectionConditions:
     clock: tuple[float, float] | None
     """The lowest and the highest clock in MHz."""
     cold_l2: bool | None
-    settings: SectionSettings
+    settings: Any
+    """How it was asked to judge and time; tolerances of None are those of the dtype."""
     told: tuple[str, ...] = field(default=(), compare=False)
     """The settings without which the text would be that of another section."""
 
@@ -149,87 +141,72 @@ Home = tuple[str, SectionConditions]
 """A Definition and conditions: what makes a section."""
 
 
-@dataclass(frozen=True)
-class LeftUnread:
-    """Traces that are none of the records because a newer one of the same evaluation is."""
-
-    number: int
-    clocks: ClockClusters
-    """Those of all Traces, read or not."""
-
-
-def split(records: Iterable[TraceRecord], unread: LeftUnread | None = None) -> Sections:
+def split(traces: Iterable[DecodedTrace]) -> Sections:
     """Sort into sections, the newest first for each Definition; of equal evaluations the newest counts."""
-    listed = list(records)
-    clusters = unread.clocks if unread else clock_clusters(listed)
-    newest: dict[Home, dict[tuple[str, ...], TraceRecord]] = {}
+    listed = list(traces)
+    clusters = cluster_clocks((each.facts.hardware, each.facts.timer, each.during_mhz) for each in listed)
+    newest: dict[Home, dict[tuple[str, ...], DecodedTrace]] = {}
     homes: dict[tuple[object, ...], Home] = {}
-    for record in listed:
-        if record.latency_ms is None:
+    for trace in listed:
+        facts = trace.facts
+        if facts.failed:
             continue
-        key = (record.definition, record.hardware, record.timer, record.during_mhz, record.cold_l2, _settings(record))
+        key = facts.definition, facts.hardware, facts.timer, trace.during_mhz, facts.cold_l2, facts.settings
         if key not in homes:  # few differ among many Traces
-            measured = record.hardware, record.timer, clusters.of(record), record.cold_l2, _settings(record)
-            homes[key] = record.definition, SectionConditions(*measured)
-        _keep_newest(newest.setdefault(homes[key], {}), record)
-    for record in listed:
-        if record.latency_ms is None:
-            for home in _homes_of_failure(record, newest):
-                _keep_newest(newest.setdefault(home, {}), record)
+            clock = clusters.find(facts.hardware, facts.timer, trace.during_mhz)
+            measured = facts.hardware, facts.timer, clock, facts.cold_l2, facts.settings
+            homes[key] = facts.definition, SectionConditions(*measured)
+        _keep_newest(newest.setdefault(homes[key], {}), trace)
+    for trace in listed:
+        if trace.facts.failed:
+            for home in _homes_of_failure(trace, newest):
+                _keep_newest(newest.setdefault(home, {}), trace)
+    kept = {id(trace) for mine in newest.values() for trace in mine.values()}
     sections = [
-        Section(definition, conditions, tuple(kept.values())) for (definition, conditions), kept in newest.items()
+        Section(definition, conditions, tuple(trace.flatten() for trace in mine.values()))
+        for (definition, conditions), mine in newest.items()
     ]
     sections.sort(key=lambda section: max(record.timestamp for record in section.records), reverse=True)
     sections.sort(key=lambda section: section.definition)
-    kept = {id(record) for section in sections for record in section.records}
-    return Sections(tuple(_tell_apart(sections)), len(listed) - len(kept) + (unread.number if unread else 0))
+    return Sections(tuple(_tell_apart(sections)), len(listed) - len(kept))
 
 
 def _tell_apart(sections: Sequence[Section]) -> Iterator[Section]:
     """The sections; those with the same text tell the settings in which they differ."""
-    same: dict[tuple[str, str], list[SectionSettings]] = {}
+    same: dict[tuple[str, str], list[Any]] = {}
     for section in sections:
         same.setdefault((section.definition, section.conditions.text), []).append(section.conditions.settings)
     for section in sections:
         settings = same[section.definition, section.conditions.text]
-        told = [
-            name
-            for name, values in zip(SectionSettings._fields, zip(*settings, strict=True), strict=True)
-            if len(set(values)) > 1
-        ]
+        told = [name for name in settings[0].__struct_fields__ if len({getattr(each, name) for each in settings}) > 1]
         yield replace(section, conditions=replace(section.conditions, told=tuple(told)))
 
 
-def _evaluated(record: TraceRecord) -> tuple[str, ...]:
+def _evaluated(trace: DecodedTrace) -> tuple[str, ...]:
     """What was evaluated: of the same under the same conditions, the newest counts."""
-    return (record.workload, record.solution, record.solution_sha256 or "")
+    return (trace.facts.workload, trace.facts.solution, trace.facts.solution_sha256 or "")
 
 
-def _keep_newest(kept: dict[tuple[str, ...], TraceRecord], record: TraceRecord) -> None:
-    key = _evaluated(record)
+def _keep_newest(kept: dict[tuple[str, ...], DecodedTrace], trace: DecodedTrace) -> None:
+    key = _evaluated(trace)
     other = kept.get(key)
-    if other is None or other.timestamp <= record.timestamp:
-        kept[key] = record
-
-
-def _settings(record: TraceRecord) -> SectionSettings:
-    return SectionSettings(*(getattr(record, name) for name in SectionSettings._fields))
+    if other is None or other.timestamp <= trace.timestamp:
+        kept[key] = trace
 
 
 def _homes_of_failure(
-    record: TraceRecord, newest: Mapping[Home, Mapping[tuple[str, ...], TraceRecord]]
+    trace: DecodedTrace, newest: Mapping[Home, Mapping[tuple[str, ...], DecodedTrace]]
 ) -> Sequence[Home]:
     """A failure has no timer or clock: it joins what was measured with the same settings on the same hardware.
 
     That is every section that has an older success of the same evaluation, which it replaces, or else the first one.
     """
-    settings = _settings(record)
+    facts = trace.facts
     alike = [
         (definition, conditions)
         for definition, conditions in newest
-        if (definition, conditions.hardware, conditions.settings) == (record.definition, record.hardware, settings)
+        if (definition, conditions.hardware, conditions.settings) == (facts.definition, facts.hardware, facts.settings)
     ]
-    replacing = [home for home in alike if _evaluated(record) in newest[home]]
-    return (
-        replacing or alike[:1] or [(record.definition, SectionConditions(record.hardware, None, None, None, settings))]
-    )
+    replacing = [home for home in alike if _evaluated(trace) in newest[home]]
+    alone = SectionConditions(facts.hardware, None, None, None, facts.settings)
+    return replacing or alike[:1] or [(facts.definition, alone)]

@@ -1,4 +1,4 @@
-"""What a Trace says, flat: one record a Trace, ready for a table or a DataFrame.
+"""What a Trace says, flat: one record a Trace, ready for a table or a DataFrame; and its numbers with their intervals.
 
 A field has the schema's name, by which the decoder finds it in the parts of a Trace. None means that the Trace does not
 say: flashinfer-bench writes fewer fields than this tool.
@@ -6,16 +6,65 @@ say: flashinfer-bench writes fewer fields than this tool.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
-from fib_rmsnorm.analysis.estimate import Estimate, recorded
 from fib_rmsnorm.registry.workload_titles import NamedWorkload
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Performance
+
+Verdict = Literal["slower", "faster", "tie"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval's width relative to the value.
+
+        A latency's interval ends at ticks of a clock, and the median may lie beyond both: then it extends the interval.
+        """
+        return (max(self.high, self.value) - min(self.low, self.value)) / 2 / self.value
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is known at all: a single call, or too few undisturbed ones, leave one end open."""
+        return self.low > 0 and math.isfinite(self.high)
+
+    @property
+    def inverse(self) -> Estimate:
+        """One over it."""
+        return Estimate(1 / self.value, 1 / self.high, 1 / self.low if self.low else math.inf)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What a new latency over an old one says: a tie where its interval holds 1."""
+        if self.low > 1:
+            return "slower"
+        return "faster" if self.high < 1 else "tie"
+
+    @property
+    def apart(self) -> float:
+        """How far the two numbers of a ratio could be apart, as a share: 0.12 is 12%."""
+        return max(self.high, 1 / self.low if self.low else math.inf) - 1
+
+
+def recorded(value: float | None, low: float | None, high: float | None) -> Estimate | None:
+    """A recorded value with its interval; None without. JSON has no infinity, to which a single call's reaches."""
+    if not value or low is None:
+        return None
+    return Estimate(value, low, math.inf if high is None else high)
+
 
 LEAST_LATENCY_MS = 1e-9
 """A picosecond: less is not a latency, so its Trace is damaged."""
@@ -121,11 +170,6 @@ class TraceRecord:
         return self.status == "PASSED"
 
     @property
-    def by_reference(self) -> bool:
-        """Whether the Definition's reference alone judged the outputs, without hard inputs."""
-        return self.judged_by == "reference"
-
-    @property
     def is_native(self) -> bool:
         """Whether there is a latency: it passed, and no interpreter ran it."""
         return bool(self.latency_ms) and self.passed
@@ -172,8 +216,10 @@ class RunLatency:
     """The number of kernels, copies and fills of a call."""
 
     @staticmethod
-    def of(measured: TraceRecord | Performance) -> RunLatency | None:
+    def of(measured: TraceRecord | Performance | None) -> RunLatency | None:
         """A Solution's; None if it was not timed."""
+        if measured is None:
+            return None
         interval = recorded(measured.latency_ms, measured.latency_low_ms, measured.latency_high_ms)
         return _run(measured, measured.latency_ms, interval, measured.trial_scatter, measured.pieces)
 

@@ -1,7 +1,10 @@
-"""`fib-rmsnorm analyze`, `best` and `history`: what recorded Traces come to."""
+"""`fib-rmsnorm report`, `analyze`, `best` and `history`: what recorded Traces come to."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,22 +16,20 @@ from fib_rmsnorm.cli.options import (
     Json,
     Root,
     SolutionNames,
+    Traces,
+    check_output,
+    name_option,
+    parse_folder,
+    read_traces,
     refuse_empty,
 )
-from fib_rmsnorm.cli.printing import print_report, warn
-from fib_rmsnorm.cli.reading import Traces, choose_traces, complete, find_todays, read_traces
+from fib_rmsnorm.cli.printing import Format, choose_format, note, write_or_print, write_report
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.reports.legend import LEGEND
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.loading import TraceSet
-    from fib_rmsnorm.analysis.results import SectionResults
-
-
-def _find_results(found: TraceSet) -> list[SectionResults]:
-    from fib_rmsnorm.analysis.results import find_results
-    from fib_rmsnorm.analysis.sections import split
-
-    return find_results(split(found.records, found.unread), found.solutions, digests=found.digests)
+    from fib_rmsnorm.reports.page import PageSection
+    from fib_rmsnorm.reports.text.document import Part
 
 
 def analyze(
@@ -40,14 +41,13 @@ def analyze(
     json: Json = False,
 ) -> None:
     """Explain results: arithmetic intensity, bottleneck, distance from the peak, scaling."""
-    from fib_rmsnorm.analysis import roofline
-    from fib_rmsnorm.analysis.traffic import read_definitions
+    from fib_rmsnorm.analysis.results import find_results
+    from fib_rmsnorm.analysis.roofline import analyze_sections
     from fib_rmsnorm.reports.findings import describe_findings, finding_records
 
-    found = read_traces(traces, root, definitions, solutions, batch_sizes, newest=True, shows_outdated=True)
-    results = _find_results(found)
-    known = read_definitions({section.definition for section in results}, found.roots)
-    print_report(roofline.analyze(results, known), finding_records, describe_findings, as_json=json)
+    found = read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
+    findings = analyze_sections(find_results(found), found.roots)
+    write_report(describe_findings(findings), lambda: finding_records(findings), Format.JSON if json else Format.TABLE)
 
 
 def best(
@@ -59,34 +59,13 @@ def best(
     json: Json = False,
 ) -> None:
     """Show the fastest Solution per Workload and device, with ties, and a leaderboard."""
-    from fib_rmsnorm.analysis.loading import find_false
     from fib_rmsnorm.analysis.ranking import rank
-    from fib_rmsnorm.analysis.sections import split
+    from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.reports.ranking import describe_rankings, ranking_records
 
-    chosen = choose_traces(traces, root, definitions, solutions, batch_sizes)
-    found = complete(chosen.read_newest())
-    shown = (record for section in split(found.records, found.unread).sections for record in section.records)
-    # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
-    if find_false(shown):
-        found = complete(chosen.read())
-        _leave_out_false(found)
-    rankings = [rank(section) for section in _find_results(find_todays(found))]
-    print_report(rankings, ranking_records, describe_rankings, as_json=json)
-
-
-def _leave_out_false(found: TraceSet) -> None:
-    """Leave out Traces not to believe, each of which is told on stderr. Raises InputError if none is left."""
-    from fib_rmsnorm.analysis.loading import find_false
-    from fib_rmsnorm.registry.selection import bench_command
-
-    measured = {record.definition for record in found.records}
-    false = find_false(found.records)
-    for (path, line), origin in false.items():
-        warn(f"{path}:{line}: a Trace {origin.value} (left out)")
-    found.records = [record for record in found.records if (record.path, record.line) not in false]
-    if not found.records:
-        raise InputError(f"no Trace is left; measure again: {bench_command(measured)}")
+    found = read_traces(traces, root, definitions, solutions, batch_sizes, believes_all=False)
+    rankings = [rank(section) for section in find_results(found)]
+    write_report(describe_rankings(rankings), lambda: ranking_records(rankings), Format.JSON if json else Format.TABLE)
 
 
 def history(
@@ -102,7 +81,102 @@ def history(
 ) -> None:
     """Show a Solution's latency over time, and which runs certainly changed it."""
     from fib_rmsnorm.analysis.comparing.history import find_histories
-    from fib_rmsnorm.reports.history import describe_histories, histories_record
+    from fib_rmsnorm.reports.comparison import describe_histories, histories_record
 
     found = read_traces(traces, root, definitions, name, batch_sizes, all_versions=True)
-    print_report(find_histories(found.records), histories_record, describe_histories, as_json=json)
+    histories = find_histories(found.records)
+    write_report(
+        describe_histories(histories), lambda: histories_record(histories), Format.JSON if json else Format.TABLE
+    )
+
+
+def report(
+    traces: Traces = None,
+    format_: Annotated[
+        Format | None, typer.Option("--format", help="Output format; default: by the suffix of --output, else table.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", callback=check_output, help="Write to this file instead.")
+    ] = None,
+    plots: Annotated[
+        Path | None,
+        typer.Option(parser=parse_folder, metavar="DIR", help="Also write PNG and SVG charts to this folder."),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        name_option("--baseline", "Solution to compare with; default: the Python baseline.", "SOLUTION"),
+    ] = None,
+    against: Annotated[
+        str | None,
+        name_option(
+            "--against",
+            "Report instead how outputs differ from this Solution's (or a glob's), as bench --against recorded.",
+        ),
+    ] = None,
+    summary: Annotated[
+        bool,
+        typer.Option(
+            "--summary", help="Report instead one table for all Definitions: the fastest Solution and the fastest peer."
+        ),
+    ] = False,
+    definitions: DefinitionNamesOrMain = None,
+    solutions: SolutionNames = None,
+    batch_sizes: BatchSizes = None,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Report latency, bandwidth, percent of peak, speedups, and numbers not to trust."""
+    chosen = choose_format(format_, output, is_json=json)
+    if against is not None and summary:
+        raise InputError("--against and --summary are two reports: give one of them")
+    if (against is not None or summary) and (plots or baseline or chosen is Format.HTML):
+        option = "--summary" if summary else "--against"
+        raise InputError(f"{option} is one table: leave out --plots, --baseline and HTML")
+    found = read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
+    parts: Iterable[Part]
+    record: Callable[[], object]
+    if against is not None:
+        from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
+        from fib_rmsnorm.reports.differences import describe_differences, difference_records
+
+        differences = find_output_differences(found.records, against, found.roots)
+        parts, record = describe_differences(differences), partial(difference_records, differences)
+    elif summary:
+        from fib_rmsnorm.analysis.ranking import summarize
+        from fib_rmsnorm.analysis.results import find_results
+        from fib_rmsnorm.reports.ranking import describe_summaries, summary_records
+
+        summaries = summarize(find_results(found))
+        parts, record = describe_summaries(summaries), partial(summary_records, summaries)
+    else:
+        from fib_rmsnorm.analysis.results import find_results
+        from fib_rmsnorm.reports.results import describe_results, results_record
+
+        results, superseded = find_results(found, baseline), found.sections.superseded
+        parts, record = describe_results(results, superseded), partial(results_record, results, superseded)
+        if plots or chosen is Format.HTML:
+            from fib_rmsnorm.analysis.roofline import analyze_sections
+            from fib_rmsnorm.reports.page import PageSection, make_page
+
+            sections = list(map(PageSection, analyze_sections(results, found.roots)))
+            if plots:
+                _draw(sections, plots)
+            if chosen is Format.HTML:
+                write_or_print(make_page(sections, found.solutions, superseded), output)
+                return
+    write_report(parts, record, chosen, output)
+
+
+_WORDS = (f"{word}: {meaning}" for word, meaning in LEGEND.items())
+EPILOGS = {"report": "\n\n".join(["Words and columns:", *_WORDS])}
+"""What the help of commands ends with."""
+
+
+def _draw(sections: Sequence[PageSection], folder: Path) -> None:
+    from fib_rmsnorm.reports.charts import draw
+
+    try:
+        paths = list(draw({each.title: each.charts for each in sections}, folder))
+    except OSError as error:
+        raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
+    note(f"Wrote {len(paths)} charts to {folder}")

@@ -9,18 +9,18 @@ from typing import Annotated
 import typer
 
 COMMANDS = {
-    "define": "define:command",
+    "define": "definitions:define",
     "solve": "solutions:solve",
-    "workload": "workload:command",
+    "workload": "definitions:workload",
     "bench": "bench:command",
     "new": "solutions:new",
-    "try": "try_:command",
-    "serve": "serve:command",
+    "try": "try_:try_",
+    "serve": "try_:serve",
     "register": "solutions:register",
     "adapt": "adapt:command",
     "list": "records:list_",
     "show": "records:show",
-    "report": "report:command",
+    "report": "analyses:report",
     "analyze": "analyses:analyze",
     "best": "analyses:best",
     "compare": "compare:command",
@@ -34,7 +34,7 @@ COMMANDS = {
     "validate": "registries:validate",
     "env": "records:env",
     "init": "registries:init",
-    "exercise": "exercise:command",
+    "exercise": "registries:exercise",
 }
 """The module and function of each command, in the order of the help."""
 
@@ -59,7 +59,7 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
         place, _, function = COMMANDS[name].partition(":")
         module = import_module(f"fib_rmsnorm.cli.{place}")
         command = getattr(module, function)
-        cls, epilog = getattr(module, "Command", None), getattr(module, "EPILOG", None)
+        cls, epilog = getattr(module, "Command", None), getattr(module, "EPILOGS", {}).get(name)
         app.command(name, cls=cls, help=command.__doc__, epilog=epilog)(_without_options if is_list else command)
     return app
 

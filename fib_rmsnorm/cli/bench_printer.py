@@ -16,7 +16,7 @@ from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.evaluations import fastest_line, folded_result, results_footnotes, results_table
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.units import count
-from fib_rmsnorm.schema import EvaluationStatus, Trace, Workload
+from fib_rmsnorm.schema import Trace, Workload
 
 
 class BenchPrinter:
@@ -91,9 +91,7 @@ class BenchPrinter:
     def finish(self, output: Path | None) -> int:
         """Remove the bar, print the tables and the skipped evaluations, and return the exit code."""
         self._bar.stop()
-        failed = sum(
-            trace.evaluation is None or trace.evaluation.status is not EvaluationStatus.PASSED for trace in self._traces
-        )
+        failed = sum(trace.status != "PASSED" for trace in self._traces)
         if not self._as_json:
             self._print_tables()
         self._print_skips()
@@ -108,12 +106,10 @@ class BenchPrinter:
         )
         mine_of: dict[tuple[str, str], list[Trace]] = {}
         for trace in traces:
-            hardware = trace.evaluation.environment.hardware if trace.evaluation else ""
-            hardware = hardware.removesuffix(INTERPRETER)
+            hardware = trace.hardware.removesuffix(INTERPRETER)
             mine_of.setdefault((trace.definition, hardware), []).append(trace)
         for (definition, hardware), mine in mine_of.items():
-            found = (t.evaluation.performance for t in mine if t.evaluation)
-            timers = ", ".join(sorted({each.timer for each in found if each and each.timer}))
+            timers = ", ".join(sorted({t.performance.timer for t in mine if t.performance and t.performance.timer}))
             title = f"{definition} on {hardware}"
             if timers:
                 title += f": median latency ±, speedup; timer {timers}"

@@ -17,16 +17,16 @@ from fib_rmsnorm.cli.options import (
     Root,
     SolutionNames,
     name_option,
+    read_traces,
     refuse_empty,
     split_names,
     split_sizes,
 )
-from fib_rmsnorm.cli.printing import note, print_report
-from fib_rmsnorm.cli.reading import read_traces
+from fib_rmsnorm.cli.printing import Format, note, write_report
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison
+    from fib_rmsnorm.analysis.comparing.comparison import Comparisons
     from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 _LIMIT_S = 120.0
@@ -113,18 +113,12 @@ def command(
         ]
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)
-    found = compare(before, after, allowed, in_turn=measure)
-    unjudged = [] if max_slowdown is None else found.unjudged(max_slowdown)
-    print_report(
-        found,
-        lambda found: comparisons_record(found, max_slowdown, unjudged),
-        lambda found: describe_comparisons(found, max_slowdown, unjudged),
-        as_json=json,
-    )
-    if found.regressions(max_slowdown or 0.0):
+    found = compare(before, after, allowed, in_turn=measure, max_slowdown=max_slowdown)
+    write_report(describe_comparisons(found), lambda: comparisons_record(found), Format.JSON if json else Format.TABLE)
+    if found.regressions:
         return 1
     if max_slowdown is not None:
-        _require_judged(found, unjudged, faults, accepts_missing=MISSING in allowed)
+        _require_judged(found, faults, accepts_missing=MISSING in allowed)
     return 0
 
 
@@ -175,9 +169,7 @@ def _measure_in_turn(
     return sides
 
 
-def _require_judged(
-    found: Comparisons, unjudged: list[SolutionComparison], faults: list[str], *, accepts_missing: bool
-) -> None:
+def _require_judged(found: Comparisons, faults: list[str], *, accepts_missing: bool) -> None:
     """Raise InputError if results are missing, or if the gate could judge nothing: neither must look like a pass."""
     lacking: list[str] = []
     if found.missing:
@@ -186,7 +178,7 @@ def _require_judged(
         lacking.append("a file could not be read completely")
     if lacking and not accepts_missing:
         raise InputError(f"the gate failed: {', and '.join(lacking)}; to accept that, add --allow missing")
-    if len(unjudged) == len(found.comparisons):
+    if len(found.unjudged) == len(found.comparisons):
         raise InputError(
             "the gate judged nothing: every interval is wider than the limit; bench each side more often, or raise"
             " --max-slowdown"

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Root, split_names, there
+from fib_rmsnorm.cli.options import Json, Root, Traces, read_traces, split_names, there
 from fib_rmsnorm.cli.printing import note, print_json
-from fib_rmsnorm.cli.reading import Traces, read_traces
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ def command(
     from shlex import join
 
     from fib_rmsnorm.analysis.results import find_results
-    from fib_rmsnorm.analysis.sections import split
     from fib_rmsnorm.analysis.winners import find_deployable, make_table
     from fib_rmsnorm.deployment.winner_table import format_table
     from fib_rmsnorm.registry.selection import bench_command
@@ -59,10 +57,8 @@ def command(
         served = {solution.definition for solution in deployable.solutions.values()}
         bench = bench_command(served, *there(root), main=registry.main_definition)
         raise InputError(f"no published Traces in {registry.root}; to choose by your own: {bench}; then run: {own}")
-    found = read_traces(traces or [registry.layout.published], registry.root, newest=True)
-    table = make_table(
-        find_results(split(found.records, found.unread), found.solutions, digests=found.digests), deployable
-    )
+    found = read_traces(traces or [registry.layout.published], registry.root)
+    table = make_table(find_results(found), deployable)
     text, path = format_table(table), registry.layout.winners
     if json:
         echo(text, end="")

@@ -110,7 +110,7 @@ def profile(
     from fib_rmsnorm.registry import Registry, choose_workloads
     from fib_rmsnorm.registry.selection import row_axis
     from fib_rmsnorm.registry.sources.draft import find_solution
-    from fib_rmsnorm.reports.counters import describe_profile
+    from fib_rmsnorm.reports.explanation import describe_profile
     from fib_rmsnorm.reports.text.units import assignments
 
     registry = Registry.find_or_shipped(root)

@@ -1,7 +1,8 @@
-"""Options that several commands share, and the parsing of their values."""
+"""Options that several commands share, the parsing of their values, and the records that they choose."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
@@ -9,10 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fib_rmsnorm.cli.printing import warn
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
 
 if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.loading import TraceSet
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.schema import Settings
 
 
@@ -183,3 +188,58 @@ def make_settings(**given: Any) -> Settings:
         first = error.errors()[0]
         option = "-".join(map(str, first["loc"])).replace("_", "-")
         raise InputError(f"--{option} {first['input']}: {first['msg'].replace('Input should', 'must')}") from None
+
+
+Traces = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[TRACES]...", help="Trace files (.json, .jsonl), registries or folders; default: the registry."
+    ),
+]
+
+
+def read_traces(
+    sources: list[Path] | None,
+    root: Path | None,
+    definitions: str | None = None,
+    solutions: str | None = None,
+    batch_sizes: str | None = None,
+    **how: bool,
+) -> TraceSet:
+    """Read the Traces that options and `how`, the flags of a TraceChoice, choose; its warnings are lines on stderr."""
+    sizes = split_sizes(batch_sizes)
+    from fib_rmsnorm.analysis.loading import TraceChoice, read_chosen
+    from fib_rmsnorm.registry.layout import find_root
+
+    wanted = split_names(definitions) if sources else split_definitions(definitions, find_root(root), solutions)
+    choice = TraceChoice(wanted, split_names(solutions), sizes, **how)
+    found = read_chosen(sources or [], root, choice, warn=warn)
+    gc.freeze()  # a million objects that live to the end: do not scan them again and again
+    return found
+
+
+def read_catalogue(
+    registry: Registry,
+    definitions: str | None,
+    solutions: str | None,
+    languages: str | None = None,
+    authors: str | None = None,
+) -> Catalogue:
+    """Read a registry and keep the chosen records.
+
+    Raises InputError for a choice that matches nothing, or nothing but sources that cannot be packed.
+    """
+    from fib_rmsnorm.cli.progress import ProgressBar
+    from fib_rmsnorm.registry.catalogue import Catalogue
+    from fib_rmsnorm.registry.sources.packing import check_languages, require_packed
+
+    with ProgressBar(doing="reading"):
+        everything = Catalogue.read(registry)
+    names = split_names(solutions)
+    require_packed(everything.faulty, names, everything.solutions)
+    return everything.select(
+        definitions=split_names(definitions),
+        solutions=names,
+        languages=check_languages(split_names(languages)),
+        authors=split_names(authors),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from fib_rmsnorm.errors import InputError
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from fib_rmsnorm.reports.text.document import Part
-
-Found = TypeVar("Found")
 
 
 def say(*parts: RenderableType) -> None:
@@ -52,19 +50,6 @@ def print_json(record: object) -> None:
     from fib_rmsnorm.reports.text.data import json_text
 
     echo(json_text(record), end="")
-
-
-def print_report(
-    found: Found, to_record: Callable[[Found], object], to_parts: Callable[[Found], Iterable[Part]], *, as_json: bool
-) -> None:
-    """Print what was found as JSON or as a text."""
-    from fib_rmsnorm.reports.text.console import stdout
-    from fib_rmsnorm.reports.text.document import print_parts
-
-    if as_json:
-        print_json(to_record(found))
-    else:
-        print_parts(to_parts(found), stdout())
 
 
 class Format(str, Enum):
@@ -105,26 +90,24 @@ def choose_format(format_: Format | None, output: Path | None, *, is_json: bool)
 
 
 def write_report(
-    chosen: Format,
-    output: Path | None,
-    parts: Callable[[], Iterable[Part]],
-    rows: Callable[[], list[dict[str, Any]]],
-    **more: object,
+    parts: Iterable[Part], record: Callable[[], object], chosen: Format, output: Path | None = None
 ) -> None:
-    """Write a report, but for HTML, to a file, or print it: as parts, or as rows of JSON.
+    """Write a report, but for HTML, to a file, or print it: its parts, or its record as JSON.
 
-    A table has the terminal's width. With `more`, JSON is an object that also has the rows, as `results`.
+    A table has the terminal's width.
     """
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.data import json_text
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
+    if chosen is Format.TABLE and output is None and stdout().is_terminal:
+        print_parts(parts, stdout())
+        return
     if chosen is Format.JSON:
-        write_or_print(json_text({**more, "results": rows()} if more else rows()), output)
-    elif chosen is Format.TABLE and output is None:
-        print_parts(parts(), stdout())
+        text = json_text(record())
     else:
-        write_or_print((as_markdown if chosen is Format.MARKDOWN else as_text)(parts()), output)
+        text = as_markdown(parts) if chosen is Format.MARKDOWN else as_text(parts)
+    write_or_print(text, output)
 
 
 def write_or_print(text: str, output: Path | None) -> None:

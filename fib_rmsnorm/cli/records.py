@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fib_rmsnorm.cli.options import AuthorNames, DefinitionNames, Json, Languages, Root, SolutionNames, there
+from fib_rmsnorm.cli.options import (
+    AuthorNames,
+    DefinitionNames,
+    Json,
+    Languages,
+    Root,
+    SolutionNames,
+    read_catalogue,
+    there,
+)
 from fib_rmsnorm.cli.printing import note, note_folded, print_json, say
-from fib_rmsnorm.cli.reading import read_catalogue
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -130,7 +138,7 @@ def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> It
 def env(json: Json = False) -> None:
     """Show devices, tools and versions. Says what each language can do here and what to install."""
     from fib_rmsnorm.evaluation.machine_report import report_machine
-    from fib_rmsnorm.reports.machine import describe_machine
+    from fib_rmsnorm.reports.records.listing import describe_machine
 
     machine = report_machine()
     if json:

@@ -16,8 +16,7 @@ from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.reports.live.sweep import SweepResults, figures_table, trial_line
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.units import count
-from fib_rmsnorm.tuning.figures import collect_figures
-from fib_rmsnorm.tuning.sweep import SweepEvent, SweepOptions, TrialsStarted
+from fib_rmsnorm.tuning.sweep import SweepEvent, SweepOptions, TrialsStarted, collect_figures
 from fib_rmsnorm.tuning.tunable import Tunable
 
 _QUIET_S = 10.0

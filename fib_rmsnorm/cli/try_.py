@@ -1,8 +1,10 @@
-"""`fib-rmsnorm try`."""
+"""`fib-rmsnorm try` and `serve`: one kernel checked and timed, once, again with each save, or for others to ask."""
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -12,6 +14,7 @@ import typer
 from fib_rmsnorm.cli.options import (
     Atol,
     BatchSizes,
+    ChosenDefinition,
     CompilerFlags,
     DeviceName,
     Entry,
@@ -27,8 +30,8 @@ from fib_rmsnorm.cli.program import importing
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.sessions.session import Session
+    from fib_rmsnorm.cli.progress import ProgressBar
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
     from fib_rmsnorm.sessions.session_protocol import KernelFile
     from fib_rmsnorm.sessions.version import Version
 
@@ -44,7 +47,7 @@ class Sanitizer(str, Enum):
     SYNCCHECK = "synccheck"
 
 
-def command(
+def try_(
     kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
     definition: KernelDefinition = None,
     entry: Entry = None,
@@ -87,122 +90,210 @@ def command(
 
     Stops at the first timeout. With --watch it stays, with everything warm, and ends with exit code 130 by Ctrl-C.
     """
+    asked = _Asked(
+        kernel, definition, entry, flags, split_sizes(batch_sizes), device, rtol, atol, timeout, not check, root, json
+    )
+    if served or socket:
+        return _try_served(asked, socket, {"--watch": watch, "--sanitize": sanitize})
+    if sanitize:
+        if check or watch:
+            raise InputError("--sanitize judges nothing: leave out --check and --watch")
+        from fib_rmsnorm.cli.inspecting import sanitize_kernel
+
+        return sanitize_kernel(asked.file, sanitize.value, asked.batch_sizes, device, timeout, root, as_json=json)
+    return _watch(asked) if watch else _try(asked)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the options of `try` ask for."""
+
+    kernel: Path
+    definition: str | None
+    entry: str | None
+    flags: str
+    batch_sizes: tuple[int, ...]
+    device: str
+    rtol: float | None
+    atol: float | None
+    timeout_s: float
+    is_timed: bool
+    root: Path | None
+    as_json: bool
+
+    @property
+    def file(self) -> KernelFile:
+        """As a session takes it."""
+        from fib_rmsnorm.sessions.session_protocol import KernelFile
+
+        flags = tuple(self.flags.split())
+        return KernelFile(file=self.kernel, definition=self.definition, entry=self.entry, flags=flags)
+
+
+@contextmanager
+def _starting(*, is_timed: bool) -> Iterator[tuple[ForkServer, ProgressBar]]:
+    """A fork server and a bar. The server starts before our own imports: it loads torch in parallel."""
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-    sizes = split_sizes(batch_sizes)
-    if served or socket:
-        given = {"--batch-sizes": sizes, "--rtol": rtol is not None, "--atol": atol is not None, "--root": root}
-        given |= {"--device": device != "auto", "--timeout": timeout != _TIMEOUT_S}
-        for option, value in {**given, "--watch": watch, "--sanitize": sanitize}.items():
-            if value:
-                by = "the server goes by the options that it was started with"
-                raise InputError(f"--served: {by}; leave out {option}")
-        return _try_served(_kernel_file(kernel, definition, entry, flags), socket, timed=not check, as_json=json)
-    if sanitize:
-        from fib_rmsnorm.cli.inspecting import sanitize_kernel
-
-        if check or watch:
-            raise InputError("--sanitize judges nothing: leave out --check and --watch")
-        file = _kernel_file(kernel, definition, entry, flags)
-        return sanitize_kernel(file, sanitize.value, sizes, device, timeout, root, as_json=json)
     # Threads of OpenMP that wait by spinning take the cores from those that work: on a loaded machine a check took 27 s
     # with it and 8 s without. Not where a kernel is timed: waking them would count.
-    defaults = {"OMP_WAIT_POLICY": "passive"} if check else {}
-    # The fork server starts before our own imports: it loads torch in parallel.
-    with ForkServer(ROLES, defaults) as fork_server:
+    with ForkServer(ROLES, {} if is_timed else {"OMP_WAIT_POLICY": "passive"}) as fork_server:
         from fib_rmsnorm.cli.progress import ProgressBar
 
         with ProgressBar() as bar:
-            with importing():
-                from fib_rmsnorm.registry import Registry
-                from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-                from fib_rmsnorm.registry.sources.draft import draft_solution
-
-                registry = Registry.find_or_shipped(root)
-                wanted = choose_definition(registry, kernel, definition)
-                if not watch or not kernel.exists():  # tells a wrong source at once
-                    draft = draft_solution(registry, kernel, wanted, entry, flags=flags.split())
-
-                from fib_rmsnorm.cli.try_printer import TryPrinter
-                from fib_rmsnorm.evaluation.run_config import RunConfig
-                from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
-                from fib_rmsnorm.machine.devices import choose_devices
-
-            settings = make_settings(rtol=rtol, atol=atol)
-            if watch:
-                from fib_rmsnorm.sessions.session import Session
-
-                bar.stop()
-                session = Session(
-                    registry,
-                    wanted.name,
-                    batch_sizes=sizes,
-                    device=device,
-                    settings=settings,
-                    timeout_s=timeout,
-                    fork_server=fork_server,
-                )
-                file = _kernel_file(kernel, definition, entry, flags)
-                _watch(session, registry, file, timed=not check, as_json=json)
-            trial = plan_try(registry, wanted, draft, sizes, choose_devices(device)[0], is_timed=not check, file=kernel)
-            printer = TryPrinter(trial, bar, is_timed=not check, as_json=json)
-            config = RunConfig(settings, timeout, registry.root)
-            with closing(run_try(fork_server, trial, config, timed=not check)) as events:
-                for event in events:
-                    printer.show(event)
-            return printer.finish()
+            yield fork_server, bar
 
 
-def _kernel_file(kernel: Path, definition: str | None, entry: str | None, flags: str) -> KernelFile:
-    from fib_rmsnorm.sessions.session_protocol import KernelFile
+def _try(asked: _Asked) -> int:
+    """Judge and time one version, print it, and return the exit code."""
+    with _starting(is_timed=asked.is_timed) as (fork_server, bar):
+        with importing():
+            from fib_rmsnorm.registry import Registry
+            from fib_rmsnorm.registry.sources.definition_choice import choose_definition
+            from fib_rmsnorm.registry.sources.draft import draft_solution
 
-    return KernelFile(file=kernel, definition=definition, entry=entry, flags=tuple(flags.split()))
+            registry = Registry.find_or_shipped(asked.root)
+            wanted = choose_definition(registry, asked.kernel, asked.definition)
+            # Before the imports that take the longest: it tells a wrong source at once.
+            draft = draft_solution(registry, asked.kernel, wanted, asked.entry, flags=asked.flags.split())
+
+            from fib_rmsnorm.cli.try_printer import TryPrinter
+            from fib_rmsnorm.evaluation.run_config import RunConfig
+            from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
+            from fib_rmsnorm.machine.devices import choose_devices
+
+        config = RunConfig(make_settings(rtol=asked.rtol, atol=asked.atol), asked.timeout_s, registry.root)
+        device, timed = choose_devices(asked.device)[0], asked.is_timed
+        trial = plan_try(registry, wanted, draft, asked.batch_sizes, device, is_timed=timed, file=asked.kernel)
+        printer = TryPrinter(trial, bar, is_timed=timed, as_json=asked.as_json)
+        with closing(run_try(fork_server, trial, config, timed=timed)) as events:
+            for event in events:
+                printer.show(event)
+        return printer.finish()
 
 
-def _watch(session: Session, registry: Registry, kernel: KernelFile, *, timed: bool, as_json: bool) -> NoReturn:
+def _watch(asked: _Asked) -> NoReturn:
     """Print what a session finds of each version, until Ctrl-C, and close it."""
-    from fib_rmsnorm.reports.text.console import echo
-    from fib_rmsnorm.sessions.watching import Watch
+    with _starting(is_timed=asked.is_timed) as (fork_server, bar):
+        with importing():
+            from fib_rmsnorm.registry import Registry
+            from fib_rmsnorm.registry.sources.definition_choice import choose_definition
+            from fib_rmsnorm.registry.sources.draft import draft_solution
+            from fib_rmsnorm.reports.text.console import echo
+            from fib_rmsnorm.sessions.session import Session
+            from fib_rmsnorm.sessions.watching import Watch
 
-    note(f"watching {kernel.file} on {session.definition.name}, {session.device.hardware}; Ctrl-C ends")
-    with session, closing(Watch(session, registry, kernel).versions(timed=timed)) as versions:
-        for version in filter(None, versions):
-            if not version.done:
-                note(f"#{version.number}: right after {version.verdict_s:.1f} s; timing")
-            elif as_json:
-                echo(version.model_dump_json())
-            else:
-                _say_version(version)
+            registry = Registry.find_or_shipped(asked.root)
+            wanted = choose_definition(registry, asked.kernel, asked.definition)
+            if not asked.kernel.exists():  # tells a wrong name at once
+                draft_solution(registry, asked.kernel, wanted, asked.entry)
+        bar.stop()
+        session = Session(
+            registry,
+            wanted.name,
+            batch_sizes=asked.batch_sizes,
+            device=asked.device,
+            settings=make_settings(rtol=asked.rtol, atol=asked.atol),
+            timeout_s=asked.timeout_s,
+            fork_server=fork_server,
+        )
+        note(f"watching {asked.kernel} on {session.definition.name}, {session.device.hardware}; Ctrl-C ends")
+        watch = Watch(session, registry, asked.file)
+        with session, closing(watch.versions(timed=asked.is_timed)) as versions:
+            for version in filter(None, versions):
+                if not version.done:
+                    note(f"#{version.number}: right after {version.verdict_s:.1f} s; timing")
+                elif asked.as_json:
+                    echo(version.model_dump_json())
+                else:
+                    _say_version(version)
     raise AssertionError("a watch ends by an exception alone")
 
 
 def _say_version(version: Version) -> None:
-    from fib_rmsnorm.reports.live.versions import version_details, version_line
+    from fib_rmsnorm.reports.live.try_verdict import version_details, version_line
     from fib_rmsnorm.reports.text.console import Folded
 
     say(*(Folded(line, 4) for line in (version_line(version), *version_details(version))))
 
 
-def _try_served(kernel: KernelFile, socket: Path | None, *, timed: bool, as_json: bool) -> int:
-    """Have a running `serve` evaluate a kernel; print the verdict, then the times, and return the exit code."""
+def _try_served(asked: _Asked, socket: Path | None, unfit: dict[str, object]) -> int:
+    """Have a running `serve` evaluate a kernel; print the verdict, then the times, and return the exit code.
+
+    Raises InputError for an option of the server's, or an `unfit` one.
+    """
+    given = {"--batch-sizes": asked.batch_sizes, "--rtol": asked.rtol is not None, "--atol": asked.atol is not None}
+    given |= {"--root": asked.root, "--device": asked.device != "auto", "--timeout": asked.timeout_s != _TIMEOUT_S}
+    for option, value in {**given, **unfit}.items():
+        if value:
+            raise InputError(f"--served: the server goes by the options that it was started with; leave out {option}")
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.reports.text.console import echo, stderr
     from fib_rmsnorm.sessions.session_protocol import Client
 
     with Client(socket) as client, ProgressBar(doing="judging") as bar:
-        version = client.check(kernel)
+        version = client.check(asked.file)
         if version.refused:
             raise InputError(version.refused)
         bar.print(stderr(), f"{version.kernel} as {version.definition} on {version.hardware}")
-        if timed and version.passed:
+        if asked.is_timed and version.passed:
             bar.print(stderr(), f"right after {version.verdict_s:.1f} s")
             bar.tell("timing")
-            version = client.measure(kernel)
+            version = client.measure(asked.file)
     if version.abandoned or not version.verdicts:
         raise FibRmsnormError(f"{version.kernel} was not judged: the server ended its evaluation")
-    if as_json:
+    if asked.as_json:
         echo(version.model_dump_json())
     else:
         _say_version(version)
     return 0 if version.passed else 1
+
+
+def serve(
+    definition: ChosenDefinition = None,
+    batch_sizes: BatchSizes = None,
+    device: DeviceName = "auto",
+    rtol: Rtol = None,
+    atol: Atol = None,
+    timeout: TimeLimit = 60.0,
+    socket: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Socket, in a folder that only you can enter; the default is printed at the start."
+        ),
+    ] = None,
+    root: Root = None,
+) -> int:
+    """Answer requests of editors and agents to check and measure kernels, on a local socket; store nothing."""
+    import signal
+    import threading
+
+    from fib_rmsnorm.evaluation import ROLES
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
+
+    sizes, settings = split_sizes(batch_sizes), make_settings(rtol=rtol, atol=atol)
+    # The fork server starts before our own imports: it loads torch in parallel.
+    with ForkServer(ROLES) as fork_server:
+        with importing():
+            from fib_rmsnorm.registry import Registry
+            from fib_rmsnorm.sessions.session import Session
+            from fib_rmsnorm.sessions.session_protocol import default_socket
+            from fib_rmsnorm.sessions.session_server import SessionServer, prepare_socket
+
+        path = prepare_socket(socket or default_socket())
+        session = Session(
+            Registry.find_or_shipped(root),
+            definition,
+            batch_sizes=sizes,
+            device=device,
+            settings=settings,
+            timeout_s=timeout,
+            fork_server=fork_server,
+        )
+        with session, SessionServer(session, path) as server:
+            # A service manager's way to end a server; from a thread, because it waits for the loop below.
+            signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
+            note(f"serving {session.definition.name} on {session.device.hardware} at {path}; Ctrl-C ends")
+            server.serve_forever(poll_interval=0.2)
+    return 0

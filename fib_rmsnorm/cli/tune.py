@@ -130,8 +130,7 @@ def _write(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str,
 
     path = write_table(registry, tunables, traces)
     told = ", ".join(name for name, each in traces.items() if each)
-    evaluations = [trace.evaluation for each in traces.values() for trace in each if trace.evaluation]
-    models = " and ".join(sorted({each.environment.hardware for each in evaluations}))
+    models = " and ".join(sorted({trace.hardware for each in traces.values() for trace in each}))
     note(f"Wrote {path} (choices for {told} on {models}); its Solutions are packed again")
     if stale := ", ".join(name for name, each in traces.items() if not each):
         note(f"No choices for {stale}: its timings come from other sources or another device; tune it too")

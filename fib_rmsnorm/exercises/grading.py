@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
-from fib_rmsnorm.analysis.loading import load_traces
+from fib_rmsnorm.analysis.loading import decode_traces
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.exercises.exercise import TRACES, Exercise, KernelTask, find_definition
+from fib_rmsnorm.exercises.course import TRACES, Exercise, KernelTask, find_definition
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry, generate_workloads
@@ -142,7 +142,7 @@ def _grade_evaluations(
     """Whether each kernel is a Solution, and at how many batch sizes the bench evaluated it as it is: two tasks."""
     solutions = list(read_current(registry).by_name.values())
     file, share = registry.root / TRACES, exercise.evaluation_points
-    records = load_traces([file], registry.root, warn=lambda _: None).records if file.exists() else []
+    records = decode_traces([file], registry.root, warn=lambda _: None).records if file.exists() else []
     made, earned, remarks, faults = 0, 0, [], []
     bench, beside = f"fib-rmsnorm bench --output {TRACES}", ""
     if exercise.against:
@@ -152,7 +152,8 @@ def _grade_evaluations(
         solution, remark = _find_own(solutions, registry.root, kernel)
         remarks.append(remark)
         made += share * (solution is not None)
-        evaluated = [each for each in records if solution and _is_of(each, solution)]
+        sha256 = digest(solution) if solution else ""
+        evaluated = [each for each in records if each.passed and each.solution_sha256 == sha256]
         lacking = {*batch_sizes} - {each.axes.get("batch", 0) for each in _compared(evaluated, exercise.against)}
         earned += share * (len(batch_sizes) - len(lacking)) // len(batch_sizes)
         if lacking:
@@ -182,10 +183,6 @@ def _find_own(solutions: Sequence[Solution], folder: Path, kernel: KernelTask) -
         return None, f"{own[0][0].name} holds another version of {kernel.file}: copy it to its folder in solutions/"
     register = f"fib-rmsnorm register {kernel.file} --name {kernel.solution} --author me"
     return None, f"no Solution is made of {kernel.file}; run: {register}"
-
-
-def _is_of(record: TraceRecord, solution: Solution) -> bool:
-    return record.passed and record.solution == solution.name and record.solution_sha256 == digest(solution)
 
 
 def _compared(records: Sequence[TraceRecord], against: str) -> list[TraceRecord]:

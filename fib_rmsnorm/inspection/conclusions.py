@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 from math import ceil
+from operator import attrgetter
 
 from fib_rmsnorm.inspection.facts import Code, Conclusion, Direction, ExplainedLaunch, Explanation, Kernel
 
@@ -91,8 +92,8 @@ def _conclude_loops(code: Code) -> Iterator[tuple[str, str]]:
 
 
 def _conclude_launches(explanation: Explanation) -> Iterator[Conclusion]:
-    processors = explanation.multiprocessors
-    for number, mine in groupby(sorted(explanation.launches, key=_number), key=_number):
+    processors, number_of = explanation.multiprocessors, attrgetter("kernel_number")
+    for number, mine in groupby(sorted(explanation.launches, key=number_of), key=number_of):
         launches = list(mine)
         about = f"#{number} {launches[0].kernel}"
         findings = [*_conclude_occupancy(explanation.kernels[number], launches)]
@@ -100,10 +101,6 @@ def _conclude_launches(explanation: Explanation) -> Iterator[Conclusion]:
             findings += [*_conclude_grids(launches, processors)]
         yield from (Conclusion(about=about, finding=finding, advice=advice) for finding, advice in findings)
     yield from _conclude_traffic(explanation)
-
-
-def _number(launch: ExplainedLaunch) -> int:
-    return launch.kernel_number
 
 
 def _at(launch: ExplainedLaunch) -> str:

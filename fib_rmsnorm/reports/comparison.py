@@ -1,4 +1,4 @@
-"""Old beside new, in words and numbers."""
+"""Old Traces beside new ones, and a Solution over time, in words and numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 
 from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison, Verdict, latencies
 from fib_rmsnorm.analysis.comparing.difference import session_deviation
-from fib_rmsnorm.analysis.trace_record import RunLatency
+from fib_rmsnorm.analysis.comparing.history import Histories, Run, SolutionHistory, WorkloadHistory
+from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, TraceRecord
+from fib_rmsnorm.reports.results import latency_cell
 from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes, format_latency
@@ -17,10 +19,8 @@ from fib_rmsnorm.reports.text.units import count, format_apart, format_change, f
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "faster", "tie")
 
 
-def describe_comparisons(
-    found: Comparisons, max_slowdown: float | None, unjudged: Sequence[SolutionComparison]
-) -> Iterator[Part]:
-    """A table for each Definition and device, the verdict, how sure it is, and what a gate at `max_slowdown` says."""
+def describe_comparisons(found: Comparisons) -> Iterator[Part]:
+    """A table for each Definition and device, the verdict, how sure it is, and what a gate says."""
     groups: dict[str, list[SolutionComparison]] = {}
     for each in found.comparisons:
         groups.setdefault(f"{each.record.definition} on {_whose(each)}", []).append(each)
@@ -28,7 +28,7 @@ def describe_comparisons(
         yield Heading(title)
         yield Grid(
             ("solution", "workload", ">old", ">new", ">runs", ">latency", ">interval", "verdict"),
-            [_row(each, found.title(each)) for each in members],
+            [_comparison_row(each, found.title(each)) for each in members],
         )
     verdicts = Counter(each.verdict for each in found.comparisons)
     told = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in _ORDER if verdicts[verdict])
@@ -38,7 +38,7 @@ def describe_comparisons(
     for each in found.comparisons:
         for reason in dict.fromkeys(reason for run in (*each.old, *each.new) for reason in run.noisy):
             yield Doubt(f"Noisy: {found.name(each)}: {reason}")
-    yield from _regressions(found, max_slowdown, unjudged)
+    yield from _regressions(found)
 
 
 def _whose(each: SolutionComparison) -> str:
@@ -48,7 +48,7 @@ def _whose(each: SolutionComparison) -> str:
     return " against ".join(dict.fromkeys(sides))
 
 
-def _row(each: SolutionComparison, title: str) -> Sequence[str]:
+def _comparison_row(each: SolutionComparison, title: str) -> Sequence[str]:
     ratio = each.ratio
     return (
         each.record.solution,
@@ -58,10 +58,16 @@ def _row(each: SolutionComparison, title: str) -> Sequence[str]:
             for side in (each.old, each.new)
         ),
         f"{len(each.old)}, {len(each.new)}",
-        format_change(ratio.value) if ratio else "",
-        format_changes(ratio.low, ratio.high) if ratio else "",
-        f"tie, up to {format_apart(ratio.apart)} apart" if ratio and each.verdict == "tie" else each.verdict,
+        *_change_cells(ratio, each.verdict),
     )
+
+
+def _change_cells(ratio: Estimate | None, verdict: str) -> tuple[str, str, str]:
+    """The change, its interval, and the verdict."""
+    if ratio is None:
+        return "", "", verdict
+    told = f"tie, up to {format_apart(ratio.apart)} apart" if verdict == "tie" else verdict
+    return format_change(ratio.value), format_changes(ratio.low, ratio.high), told
 
 
 def _how_sure(found: Comparisons) -> Iterator[str]:
@@ -102,11 +108,9 @@ def _range(deviation: Callable[[RunLatency], float], comparisons: Sequence[Solut
     return low if low == high else f"{low} to {high}"
 
 
-def _regressions(
-    found: Comparisons, max_slowdown: float | None, unjudged: Sequence[SolutionComparison]
-) -> Iterator[Part]:
+def _regressions(found: Comparisons) -> Iterator[Part]:
     """State the limit even if nothing is found: 5 means 500%, which its author may not have meant."""
-    regressions = found.regressions(max_slowdown or 0.0)
+    regressions, unjudged, max_slowdown = found.regressions, found.unjudged, found.max_slowdown
     limit = f" by more than {100 * max_slowdown:.4g}%" if max_slowdown else ""
     slower = [found.name(each) for each in regressions if each.verdict == "slower"]
     failing = [f"{found.name(each)} ({each.record.status})" for each in regressions if each.verdict == "now fails"]
@@ -125,17 +129,14 @@ def _regressions(
         yield Doubt(f"Not judged: {found.name(each)} could still be up to {apart} apart")
 
 
-def comparisons_record(
-    found: Comparisons, max_slowdown: float | None, unjudged: Sequence[SolutionComparison]
-) -> dict[str, Any]:
+def comparisons_record(found: Comparisons) -> dict[str, Any]:
     """The same in numbers."""
-    regressions = found.regressions(max_slowdown or 0.0)
     return {
         "drift": found.drift,
         "confidence_of_each": found.confidence,
-        "max_slowdown": max_slowdown or 0.0,
-        "regressions": len(regressions),
-        "unjudged": len(unjudged),
+        "max_slowdown": found.max_slowdown or 0.0,
+        "regressions": len(found.regressions),
+        "unjudged": len(found.unjudged),
         "notes": found.notes,
         "comparisons": [
             {
@@ -143,11 +144,112 @@ def comparisons_record(
                 "old_ms": [run.latency_ms for run in each.old],
                 "new_ms": [run.latency_ms for run in each.new],
                 **pick(each, "ratio", "resolution", "is_of_one_session", "verdict"),
-                "is_regression": each in regressions,
-                "is_judged": each not in unjudged,
+                "is_regression": each in found.regressions,
+                "is_judged": each not in found.unjudged,
                 **pick(each.ratio, "apart"),
                 "noisy": [run.noisy for run in (*each.old, *each.new)],
             }
             for each in found.comparisons
         ],
+    }
+
+
+_MARKS = "* marks new sources."
+_SOURCES = 6
+
+
+def describe_histories(found: Histories) -> Iterator[Part]:
+    """The changes of each Solution and device, and a table of runs for each Workload."""
+    for each in found.histories:
+        yield Heading(f"{each.solution} ({each.definition}) on {each.hardware}")
+        yield from _changes(each)
+        for workload in each.workloads:
+            yield Grid(
+                ("evaluated", "sources", ">latency", "timer", ">change", ">interval", "verdict"),
+                [_run_row(run) for run in workload.runs],
+                title=workload.title,
+            )
+        for workload in each.workloads:
+            for run in workload.runs:
+                if run.record.noisy:
+                    yield Doubt(f"Noisy: {_name(workload, run)}: {'; '.join(run.record.noisy)}")
+    if any(run.change for each in found.histories for line in each.workloads for run in line.runs):
+        yield (
+            "Change: against the newest earlier run that has the same device, timer, clock, cache state and"
+            " version of the Definition. A verdict is that of `compare`: all intervals together have a confidence of"
+            f" 95% (each has {found.confidence:.2%}), and include what a median drifts from run to run and from session"
+            f" to session. {_MARKS}"
+        )
+    else:
+        yield (
+            "No run can be compared with an earlier one: that must be timed, and of the same device, timer, clock,"
+            f" cache state and version of the Definition. {_MARKS}"
+        )
+
+
+def _changes(each: SolutionHistory) -> Iterator[Part]:
+    runs = sum(len(workload.runs) for workload in each.workloads)
+    changes = each.changes
+    yield f"{count(runs, 'run')}, {count(len(changes), 'change') if changes else 'no change'}."
+    for workload, run in changes:
+        sources = "new sources" if run.is_new_content else "the same sources"
+        yield Doubt(f"{_name(workload, run)}: {run.verdict}{_by_how_much(run.change)}, {sources}")
+
+
+def _name(workload: WorkloadHistory, run: Run) -> str:
+    return f"{workload.title} on {_when(run.record)}"
+
+
+def _when(record: TraceRecord) -> str:
+    return record.timestamp[:16].replace("T", " ")
+
+
+def _by_how_much(change: SolutionComparison | None) -> str:
+    ratio = change.ratio if change else None
+    return f" ({format_change(ratio.value)}, {format_changes(ratio.low, ratio.high)})" if ratio else ""
+
+
+def _run_row(run: Run) -> Sequence[str]:
+    record = run.record
+    sources = (record.solution_sha256 or "unknown")[:_SOURCES]
+    verdict = run.verdict if record.passed else f"{run.verdict}: {record.status}"
+    return (
+        _when(record),
+        f"{sources} *" if run.is_new_content else sources,
+        latency_cell(record),
+        record.timer or "",
+        *_change_cells(run.change.ratio if run.change else None, verdict),
+    )
+
+
+def histories_record(found: Histories) -> dict[str, Any]:
+    """The same in numbers."""
+    return {
+        "drift": found.drift,
+        "confidence_of_each": found.confidence,
+        "histories": [
+            {
+                **pick(each, "definition", "solution", "hardware"),
+                "changes": len(each.changes),
+                "workloads": [
+                    {
+                        **pick(line.runs[0].record, "workload", "axes", "scalars"),
+                        "runs": [_run_record(run) for run in line.runs],
+                    }
+                    for line in each.workloads
+                ],
+            }
+            for each in found.histories
+        ],
+    }
+
+
+def _run_record(run: Run) -> dict[str, Any]:
+    record, change = run.record, run.change
+    return {
+        **pick(record, "timestamp", "definition_sha256", "solution_sha256", "status"),
+        **pick(run, "is_new_content", "conditions", "verdict", "is_change"),
+        **pick(record, "latency_ms", "latency_low_ms", "latency_high_ms", "noisy"),
+        "change": change and {"since": change.old[-1].timestamp, **pick(change, "verdict", "ratio")},
+        "trace": record.place,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +11,20 @@ from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Grid, Heading, Part
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Definition, Difference
+    from fib_rmsnorm.schema import Difference, UlpStatistics
 
 _KINDS = {"workload": "its own", "hard": "hard", "awkward": "awkward size", "timed": "timed call"}
 
 
-def describe_differences(found: Sequence[OutputDifference], definitions: Mapping[str, Definition]) -> Iterator[Part]:
+def describe_differences(found: Sequence[OutputDifference]) -> Iterator[Part]:
     """A table for each device, Definition and peer. A Definition that is not known has no hidden size and dtypes."""
     for (hardware, name, peer), group in groupby(
         found, key=lambda each: (each.record.hardware, each.record.definition, each.peer.solution)
     ):
-        definition = definitions.get(name)
+        mine = list(group)
         yield Heading(f"{name} on {hardware}: outputs against {peer}")
-        yield _grid(list(group), definition)
-        if definition is not None:
+        yield _grid(mine)
+        if definition := mine[0].definition:
             inputs = ", ".join(f"{name} ({spec.dtype.value})" for name, spec in definition.inputs.items())
             yield f"{name} takes {inputs}."
     yield (
@@ -34,10 +34,11 @@ def describe_differences(found: Sequence[OutputDifference], definitions: Mapping
     )
 
 
-def _grid(found: Sequence[OutputDifference], definition: Definition | None) -> Grid:
+def _grid(found: Sequence[OutputDifference]) -> Grid:
+    definition = found[0].definition
     consts = definition.const_axes if definition else {}
     axes = list(dict.fromkeys(name for each in found for name in each.record.axes))
-    buckets = _list_buckets([each.difference for each in found])
+    buckets = list_buckets(each.difference.ulp for each in found if each.difference.ulp)[1:]
     sizes = [f">{name}" for name in (*axes, *consts)]
     rows = [
         (
@@ -45,32 +46,36 @@ def _grid(found: Sequence[OutputDifference], definition: Definition | None) -> G
             *(str(each.record.axes.get(axis, "")) for axis in axes),
             *map(str, consts.values()),
             each.output,
-            _dtype(each, definition) or "",
+            each.dtype or "",
             _KINDS[each.kind],
             *_difference_cells(each.difference, buckets),
         )
         for each in found
     ]
-    return Grid(("solution", *sizes, "output", "dtype", "inputs", *_difference_columns(buckets)), rows)
+    return Grid(
+        (
+            "solution",
+            *sizes,
+            "output",
+            "dtype",
+            "inputs",
+            ">largest",
+            ">relative",
+            ">equal",
+            *(f">{bucket} ULP" for bucket in buckets),
+            ">largest ULP",
+        ),
+        rows,
+    )
 
 
-def _dtype(each: OutputDifference, definition: Definition | None) -> str | None:
-    outputs = definition.outputs if definition else {}
-    return outputs[each.output].dtype.value if each.output in outputs else None
-
-
-def _list_buckets(differences: Iterable[Difference]) -> list[str]:
-    """The buckets of distances beyond 0, up to the last that any has."""
-    counted = [each.ulp.histogram for each in differences if each.ulp]
+def list_buckets(ulps: Iterable[UlpStatistics]) -> list[str]:
+    """The buckets of distances, from 0 up to the last that any has."""
+    counted = [each.histogram for each in ulps]
     names = list(dict.fromkeys(bucket for histogram in counted for bucket in histogram))
-    while names and not any(histogram.get(names[-1]) for histogram in counted):
+    while len(names) > 1 and not any(histogram.get(names[-1]) for histogram in counted):
         names.pop()
-    return names[1:]
-
-
-def _difference_columns(buckets: Sequence[str]) -> tuple[str, ...]:
-    """The names of the columns that `_difference_cells` fills."""
-    return (">largest", ">relative", ">equal", *(f">{bucket} ULP" for bucket in buckets), ">largest ULP")
+    return names
 
 
 def _difference_cells(difference: Difference, buckets: Sequence[str]) -> tuple[str, ...]:
@@ -90,14 +95,13 @@ def largest_text(value: float | None) -> str:
     return "infinite" if value is None else f"{value:.3g}"
 
 
-def difference_records(
-    found: Iterable[OutputDifference], definitions: Mapping[str, Definition]
-) -> list[dict[str, Any]]:
+def difference_records(found: Iterable[OutputDifference]) -> list[dict[str, Any]]:
     """A row for each output and kind of inputs, with numbers as they are; None is infinite."""
-    return [_record(each, definitions.get(each.record.definition)) for each in found]
+    return list(map(_record, found))
 
 
-def _record(each: OutputDifference, definition: Definition | None) -> dict[str, Any]:
+def _record(each: OutputDifference) -> dict[str, Any]:
+    definition = each.definition
     return {
         **pick(each.record, "definition", "hardware", "axes"),
         "constants": definition.const_axes if definition else {},
@@ -107,7 +111,7 @@ def _record(each: OutputDifference, definition: Definition | None) -> dict[str, 
         "against": each.peer.solution,
         "against_sha256": each.peer.solution_sha256,
         "output": each.output,
-        "dtype": _dtype(each, definition),
+        "dtype": each.dtype,
         "judged_on": each.kind,
         **pick(each.difference, "max_absolute", "max_relative", "elements", "equal", "ulp"),
         "trace": each.record.place,

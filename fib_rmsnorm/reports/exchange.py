@@ -64,6 +64,5 @@ def verdict_line(validation: Validation) -> Text:
     """What was checked, and whether it is sound."""
     levels = Counter(sorted(finding.level for finding in validation.findings))
     found = ", ".join(count(levels[level], level) for level in levels)
-    checked = ", ".join(count(number, kind[:-1].capitalize()) for kind, number in validation.counts.items())
     verdict = ("Valid", "green") if validation.is_valid else ("Not valid", "bold red")
-    return Text.assemble(verdict, f": {checked}" + (f"; {found}" if found else ""))
+    return Text.assemble(verdict, f": {counts_text(validation.counts)}" + (f"; {found}" if found else ""))

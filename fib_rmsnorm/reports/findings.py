@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fib_rmsnorm.analysis.estimate import Estimate
-from fib_rmsnorm.analysis.roofline import Fit, Roofline, SectionFindings, WorkloadRoof
+from fib_rmsnorm.analysis.roofline import Roofline, SectionFindings, WorkloadRoof
+from fib_rmsnorm.analysis.trace_record import Estimate
 from fib_rmsnorm.machine.gpu_models import GpuModel
 from fib_rmsnorm.reports.ranking import contest_record, describe_left_out
 from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_copy
@@ -223,7 +223,13 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
             "peak_flops_per_s": roofline.flops_per_s,
             "ridge_flops_per_byte": roofline.ridge,
             "workloads": [_workload_record(each) for each in roofline.workloads],
-            "scaling": [_fit_record(fit) for fit in section.fits],
+            "scaling": [
+                {
+                    **pick(fit, "solution", "floor_ms", "bandwidth_gb_per_s", "crossover_bytes", "worst_miss"),
+                    "worst_miss_at": fit.worst.axes,
+                }
+                for fit in section.fits
+            ],
         }
         for section in sections
         for roofline in [section.roofline]
@@ -239,11 +245,4 @@ def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
         "bound_by": workload.bound,
         **contest_record(workload.contest),
         **pick(workload.best, "percent_of_peak"),
-    }
-
-
-def _fit_record(fit: Fit) -> dict[str, Any]:
-    return {
-        **pick(fit, "solution", "floor_ms", "bandwidth_gb_per_s", "crossover_bytes", "worst_miss"),
-        "worst_miss_at": fit.worst.axes,
     }

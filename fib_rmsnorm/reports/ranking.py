@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from fib_rmsnorm.analysis.ranking import Contest, Match, Ranking, Summary
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
@@ -103,7 +105,7 @@ def ranking_records(rankings: Sequence[Ranking]) -> list[dict[str, Any]]:
             "definition": ranking.section.definition,
             **pick(conditions, "hardware", "timer", "cold_l2"),
             "clock_mhz": conditions.clock,
-            **conditions.settings._asdict(),
+            **asdict(conditions.settings),
             "workloads": [{**each.workload.identity, **contest_record(each)} for each in ranking.contests],
             "leaderboard": [
                 {"solution": each.label, "won_or_tied": each.wins, **pick(each, "mean_behind", "workloads")}

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fib_rmsnorm.analysis.estimate import Estimate, recorded
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import RunLatency, TraceRecord
+from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, TraceRecord, recorded
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER
@@ -23,6 +22,7 @@ from fib_rmsnorm.reports.text.units import (
     format_percent,
     format_ratio,
 )
+from fib_rmsnorm.schema import REFERENCE
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
         for each in section.workloads:
             yield _workload_grid(section, each, columns)
         yield " ".join(_legend(section, columns))
-        if any(result.record.by_reference for result in section.results):
+        if any(result.record.judged_by == REFERENCE for result in section.results):
             yield "Judged by the reference alone, on the Workload's inputs: no known operator computes the same."
         for each in section.workloads:
             for result in each.results:
@@ -177,14 +177,15 @@ def _doubts(record: TraceRecord, name: str) -> Iterator[Doubt]:
         yield Doubt(f"Noisy: {name} in a graph: {'; '.join(record.chain_noisy)}")
 
 
-def result_rows(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
-    """A row for each result, with numbers as they are, for JSON."""
-    return [
+def results_record(sections: Sequence[SectionResults], superseded: int) -> dict[str, Any]:
+    """The same for JSON: a row for each result, with numbers as they are."""
+    rows = [
         _row(section, workload, result)
         for section in sections
         for workload in section.workloads
         for result in workload.results
     ]
+    return {"superseded": superseded, "results": rows}
 
 
 def _row(section: SectionResults, workload: WorkloadResults, result: Result) -> dict[str, Any]:

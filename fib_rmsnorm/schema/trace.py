@@ -125,6 +125,26 @@ class Trace(upstream.Trace, use_attribute_docstrings=False):
 
     evaluation: Evaluation | None = None
 
+    @property
+    def performance(self) -> Performance | None:
+        """What was timed, if anything was."""
+        return self.evaluation.performance if self.evaluation else None
+
+    @property
+    def status(self) -> str:
+        """`PASSED`, `TIMEOUT`; like the next two, empty for a Workload."""
+        return self.evaluation.status.value if self.evaluation else ""
+
+    @property
+    def hardware(self) -> str:
+        """The device's model."""
+        return self.evaluation.environment.hardware if self.evaluation else ""
+
+    @property
+    def timestamp(self) -> str:
+        """When it was evaluated."""
+        return self.evaluation.timestamp if self.evaluation else ""
+
 
 class Check(BaseModel):
     """Whether a Solution is correct on a Workload, without a measurement of its speed.

@@ -90,11 +90,10 @@ def _describe(timings: Sequence[Timings], chosen: Parameters, batches: Iterable[
 def collect_timings(traces: Iterable[Trace]) -> dict[int, dict[Parameters, float]]:
     """The newest latency for each batch and parameters, of what passed and was timed."""
     found: dict[int, dict[Parameters, float]] = {}
-    for trace in sorted(traces, key=lambda each: each.evaluation.timestamp if each.evaluation else ""):
-        performance = trace.evaluation.performance if trace.evaluation else None
+    for trace in sorted(traces, key=lambda each: each.timestamp):
         batch = row_size(trace.workload.axes)
-        if batch is not None and performance and performance.latency_ms > 0:
-            found.setdefault(batch, {})[parameters_of(trace)] = performance.latency_ms
+        if batch is not None and trace.performance and trace.performance.latency_ms > 0:
+            found.setdefault(batch, {})[parameters_of(trace)] = trace.performance.latency_ms
     return found
 
 
@@ -119,11 +118,11 @@ def make_table(tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]
     Shapes are sorted: another order would change the Solution's digest, and its Traces would no longer belong to it.
     """
     everything = [trace for each in traces.values() for trace in each]
-    models = sorted({trace.evaluation.environment.hardware for trace in everything if trace.evaluation})
+    models = sorted({trace.hardware for trace in everything})
     choices = []
     for tunable in sorted(tunables, key=lambda each: tuple(each.shape.values())):
-        mine = [(each, each.evaluation) for each in traces.get(tunable.definition.name, ()) if each.evaluation]
-        by_model = [[each for each, found in mine if found.environment.hardware == model] for model in models]
+        mine = traces.get(tunable.definition.name, ())
+        by_model = [[each for each in mine if each.hardware == model] for model in models]
         choices += choose(tunable.shape, list(map(collect_timings, by_model)))
     return render_table(tunables[0].name, tunables[0].columns, choices, _describe_provenance(everything))
 

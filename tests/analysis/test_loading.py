@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gc
 import json
-import random
 import shutil
 import warnings
 from pathlib import Path
@@ -12,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fib_rmsnorm import load
-from fib_rmsnorm.analysis.loading import decode_traces, load_traces
-from fib_rmsnorm.analysis.sections import split
+from fib_rmsnorm.analysis.loading import TraceChoice, decode_traces
 from fib_rmsnorm.errors import InputError
 from support.paths import PUBLISHED
 from support.trace_json import lines, trace, upstream_trace
@@ -36,7 +34,7 @@ def write(path: Path, text: str) -> Path:
 
 def read(*paths: Path) -> tuple[list, list[str]]:
     told: list[str] = []
-    return load_traces(list(paths), warn=told.append).records, told
+    return decode_traces(list(paths), warn=told.append).records, told
 
 
 def test_every_form_of_file_gives_the_same_records(tmp_path):
@@ -188,35 +186,8 @@ def test_any_value_in_any_field_is_read_or_told(tmp_path, where, field, value):
     assert len(records) + len(told) == 1
 
 
-CHOICES = {
-    "solution": ["fast_v1", "slow_v1"],
-    "batch": [1, 8],
-    "latency_ms": [None, 0.002, 0.003],
-    "hardware": ["NVIDIA H200", "a CPU"],
-    "timestamp": ["2026-01-02T03:04:05+00:00", "2026-01-02T03:04:06+00:00", "2026-01-02T03:04:06Z", "é"],
-    "sha": ["aa", "bb", None],
-    "definition_sha": ["cc", "dd", None],
-    "clock": [1980.0, 1979.5, 1530.0, 1e-7, None],
-    "settings": [{}, {"num_trials": 9}],
-    "timer": ["cupti", "cpu_clock", None],
-    "cold_l2": [True, False, None],
-}
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_newest_of_many_traces_make_the_sections_of_all(tmp_path, seed):
-    chance = random.Random(seed)
-    every = [trace(**{name: chance.choice(CHOICES[name]) for name in CHOICES}) for _ in range(1500)]
-    decoded = decode_traces([write(tmp_path / "t.jsonl", lines(*every))], warn=pytest.fail)
-    newest, everything = decoded.read_newest(), decoded.read()
-    assert split(newest.records, newest.unread) == split(everything.records)
-    assert len(newest.records) < 900 and len(everything.records) == 1500
-
-
 def test_traces_are_chosen_by_what_they_are_of(tmp_path):
     traces = [trace(solution, batch) for solution in ("b_v1", "a_v1") for batch in (8, 1)]
     decoded = decode_traces([write(tmp_path / "t.jsonl", lines(*traces, *traces))], warn=pytest.fail)
-    facts = decoded.facts()
-    assert [(each.solution, each.axes) for each in facts[:2]] == [("b_v1", {"batch": 8}), ("b_v1", {"batch": 1})]
-    decoded.keep(facts[1:2])
-    assert [(each.line, each.axes) for each in decoded.read().records] == [(2, {"batch": 1}), (6, {"batch": 1})]
+    decoded.choose(TraceChoice(["rms*"], ["b_*"], [1]))
+    assert [(each.line, each.axes) for each in decoded.records] == [(2, {"batch": 1}), (6, {"batch": 1})]

@@ -3,15 +3,13 @@ from __future__ import annotations
 import pytest
 
 from fib_rmsnorm.analysis.loading import load
-from fib_rmsnorm.analysis.results import find_results
+from fib_rmsnorm.analysis.results import find_results, peak_of
 from fib_rmsnorm.analysis.roofline import make_roofline
-from fib_rmsnorm.analysis.sections import split
-from fib_rmsnorm.analysis.traffic import peak_of
 from fib_rmsnorm.machine.gpu_models import GPU_MODELS, find_gpu_model
 from fib_rmsnorm.operators import RmsNorm, count_cost
 from fib_rmsnorm.schema import Definition
 from support.paths import PUBLISHED, REPOSITORY
-from support.trace_json import records, trace
+from support.trace_json import records, trace, trace_set
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +18,7 @@ def definition() -> Definition:
 
 
 def roofline(definition, *traces):
-    (section,) = find_results(split(records(*traces)), {})
+    (section,) = find_results(trace_set(*traces))
     return make_roofline(section, definition)
 
 

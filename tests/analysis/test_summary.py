@@ -9,17 +9,16 @@ import pytest
 from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.analysis.ranking import summarize
 from fib_rmsnorm.analysis.results import find_results
-from fib_rmsnorm.analysis.sections import split
 from support.paths import PUBLISHED
-from support.trace_json import records, trace
+from support.trace_json import trace, trace_set
 
 
 def match_of(*traces, peers=()):
     """The only match of Traces on one Workload; `peers` names the Solutions by the author baseline."""
-    found = records(*traces)
-    for record in found:
+    found = trace_set(*traces)
+    for record in (record for section in found.sections.sections for record in section.records):
         record.author = "baseline" if record.solution in peers else "ann"
-    ((match,),) = [each.matches for each in summarize(find_results(split(found), {}))]
+    ((match,),) = [each.matches for each in summarize(find_results(found))]
     return match
 
 
@@ -47,7 +46,7 @@ def test_without_peers_nothing_is_compared():
 def test_a_device_has_a_summary_of_all_definitions():
     other = trace("other_v1", latency_ms=0.003)
     other["definition"] = "layernorm_d4096"
-    found = summarize(find_results(split(records(trace("mine"), other, trace("mine", hardware="Some GPU"))), {}))
+    found = summarize(find_results(trace_set(trace("mine"), other, trace("mine", hardware="Some GPU"))))
     told = {each.hardware: [(m.definition, m.own.winner.record.latency_ms) for m in each.matches] for each in found}
     assert told["NVIDIA H200"] == [("layernorm_d4096", 0.003), ("rmsnorm_d4096", 0.002)]
     assert told["Some GPU"] == [("rmsnorm_d4096", 0.002)]

@@ -10,10 +10,9 @@ from functools import partial
 
 import pytest
 
-from fib_rmsnorm.analysis.loading import load_traces
-from fib_rmsnorm.analysis.traffic import peak_of
-from fib_rmsnorm.exercises.course import EXERCISES
-from fib_rmsnorm.exercises.exercise import STARTERS
+from fib_rmsnorm import load
+from fib_rmsnorm.analysis.results import peak_of
+from fib_rmsnorm.exercises.course import EXERCISES, STARTERS
 from support.exercise_page import (
     correct_files,
     earn_with_corrections,
@@ -36,7 +35,7 @@ class Figures:
 
     def __init__(self, number: int) -> None:
         file = STARTERS / EXERCISES[number].starters[0] / STAND_IN
-        self.records = {(each.solution, each.axes["batch"]): each for each in load_traces([file], warn=print).records}
+        self.records = {(each.solution, each.axes["batch"]): each for each in load(file)}
 
     def of(self, field: str, solution: str, batch: int) -> float:
         return getattr(self.records[solution, batch], field)

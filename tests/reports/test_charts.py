@@ -5,21 +5,17 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm import load
-from fib_rmsnorm.analysis.loading import load_traces
+from fib_rmsnorm.analysis.loading import decode_traces
 from fib_rmsnorm.analysis.results import find_results
-from fib_rmsnorm.analysis.roofline import analyze
-from fib_rmsnorm.analysis.sections import split
-from fib_rmsnorm.analysis.traffic import read_definitions
+from fib_rmsnorm.analysis.roofline import analyze_sections
 from fib_rmsnorm.reports.charts import make_charts, number_series
 from support.paths import PUBLISHED, REPOSITORY
 from support.trace_json import lines, trace, upstream_trace
 
 
 def charts(*sources: Path):
-    found = load_traces(list(sources), REPOSITORY, warn=print).read_solutions()
-    results = find_results(split(found.records), found.solutions)
-    definitions = read_definitions({section.definition for section in results}, [REPOSITORY])
-    (findings,) = analyze(results, definitions)
+    found = decode_traces(list(sources), REPOSITORY, warn=print).read_solutions()
+    (findings,) = analyze_sections(find_results(found), found.roots)
     return {chart.name: chart for chart in make_charts(findings)}
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from fib_rmsnorm.analysis.decoding import Origin, decode
+from fib_rmsnorm.analysis.loading import TraceSet
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 GPU = "NVIDIA H200"
@@ -105,10 +106,15 @@ def lines(*traces: dict[str, Any]) -> str:
     return "".join(f"{json.dumps(each)}\n" for each in traces)
 
 
-def records(*traces: dict[str, Any]) -> list[TraceRecord]:
-    """As the analysis reads them."""
+def trace_set(*traces: dict[str, Any]) -> TraceSet:
+    """As the analysis reads them, of no registry."""
     origin = Origin("t.jsonl", "t.jsonl", None)
-    return [decode(json.dumps(each).encode(), origin, line).flatten() for line, each in enumerate(traces, 1)]
+    return TraceSet([], [decode(json.dumps(each).encode(), origin, line) for line, each in enumerate(traces, 1)])
+
+
+def records(*traces: dict[str, Any]) -> list[TraceRecord]:
+    """All of them."""
+    return trace_set(*traces).records
 
 
 def record(*arguments: Any, **changes: Any) -> TraceRecord:

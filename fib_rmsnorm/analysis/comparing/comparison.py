@@ -16,10 +16,9 @@ from fib_rmsnorm.analysis.comparing.difference import (
     imbalance,
     share_confidence,
 )
-from fib_rmsnorm.analysis.estimate import Estimate
-from fib_rmsnorm.analysis.estimate import Verdict as LatencyVerdict
 from fib_rmsnorm.analysis.sections import clock_clusters
-from fib_rmsnorm.analysis.trace_record import RunLatency, TraceRecord
+from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, TraceRecord
+from fib_rmsnorm.analysis.trace_record import Verdict as LatencyVerdict
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.workload_titles import show_name, title_by_definition
 
@@ -115,6 +114,8 @@ class Comparisons:
     missing: int
     """The number of old timings that NEW lacks, or has only under other conditions."""
     notes: tuple[str, ...]
+    max_slowdown: float | None
+    """What a gate lets pass: 0.05 is 5%. None without a gate."""
 
     @cached_property
     def _titles(self) -> dict[str, dict[str, str]]:
@@ -128,27 +129,31 @@ class Comparisons:
         """The Solution on its Workload, as `fib-rmsnorm show` finds it."""
         return show_name(each.record.solution, self.title(each))
 
-    def regressions(self, max_slowdown: float) -> list[SolutionComparison]:
-        """Those that now fail, and those that are certainly slower, by more than `max_slowdown`."""
+    @cached_property
+    def regressions(self) -> list[SolutionComparison]:
+        """Those that now fail, and those that are certainly slower, by more than the gate lets pass."""
+        limit = self.max_slowdown or 0.0
         return [
             each
             for each in self.comparisons
             if each.verdict == "now fails"
-            or (each.verdict == "slower" and each.ratio is not None and each.ratio.value - 1 > max_slowdown)
+            or (each.verdict == "slower" and each.ratio is not None and each.ratio.value - 1 > limit)
         ]
 
-    def unjudged(self, max_slowdown: float) -> list[SolutionComparison]:
+    @cached_property
+    def unjudged(self) -> list[SolutionComparison]:
         """The ties that may hide a slowdown of more than the limit, which must not look like a pass.
 
         A limit of 0 asks only for what is certainly slower, so every tie passes.
         """
+        limit = self.max_slowdown or 0.0
         return [
             each
             for each in self.comparisons
-            if max_slowdown
+            if limit
             and each.verdict == "tie"
             and each.ratio is not None
-            and min(each.ratio.high - 1, each.resolution or 0.0) > max_slowdown
+            and min(each.ratio.high - 1, each.resolution or 0.0) > limit
         ]
 
 
@@ -156,7 +161,12 @@ _Runs = list[TraceRecord]
 
 
 def compare(
-    old: Iterable[TraceRecord], new: Iterable[TraceRecord], allow: Collection[str] = (), *, in_turn: bool = False
+    old: Iterable[TraceRecord],
+    new: Iterable[TraceRecord],
+    allow: Collection[str] = (),
+    *,
+    in_turn: bool = False,
+    max_slowdown: float | None = None,
 ) -> Comparisons:
     """Compare every Solution and Workload that both sides have under the same conditions.
 
@@ -188,6 +198,7 @@ def compare(
         confidence,
         len(old_runs.keys() - new_runs.keys()) + lost,
         tuple(_notes(old_runs, new_runs, refused)),
+        max_slowdown,
     )
 
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.estimate import Estimate
-from fib_rmsnorm.analysis.trace_record import RunLatency, TraceRecord
+from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, TraceRecord
 from fib_rmsnorm.student_t import t_quantile
 
 if TYPE_CHECKING:
@@ -165,13 +164,15 @@ def find_difference(
 
 def find_speedup(measured: TraceRecord | Performance) -> Estimate | None:
     """The reference's latency over the Solution's, of one run; None if either was not timed, or has no bound."""
-    found = relate(RunLatency.of(measured), RunLatency.of_reference(measured))
+    own, reference = RunLatency.of(measured), RunLatency.of_reference(measured)
+    found = find_difference([own], [reference]) if own and reference else None
     return found if found and found.is_bounded else None
 
 
-def relate(own: RunLatency | None, other: RunLatency | None) -> Estimate | None:
+def relate(own: TraceRecord | Performance | None, other: TraceRecord | Performance | None) -> Estimate | None:
     """How many times as fast `own` is: the other latency over it; None if either was not timed."""
-    return find_difference([own], [other]) if own and other else None
+    mine, theirs = RunLatency.of(own), RunLatency.of(other)
+    return find_difference([mine], [theirs]) if mine and theirs else None
 
 
 def _exp(power: float) -> float:

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from pathlib import Path
 
 import msgspec
 from pydantic import TypeAdapter
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.analysis.trace_sources import read_items
+from fib_rmsnorm.analysis.trace_sources import read_definitions, read_items
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.selection import bench_command
-from fib_rmsnorm.schema import AGAINST, CaseKind, Difference, JudgedCase, Peer, UlpStatistics
+from fib_rmsnorm.schema import AGAINST, CaseKind, Definition, Difference, JudgedCase, Peer, UlpStatistics
 
 _CASES = TypeAdapter(list[JudgedCase])
 _PEER = TypeAdapter(Peer)
@@ -31,20 +32,31 @@ class OutputDifference:
     kind: CaseKind
     output: str
     difference: Difference
+    definition: Definition | None
+    """None if no registry has it."""
+
+    @property
+    def dtype(self) -> str | None:
+        """The output's."""
+        outputs = self.definition.outputs if self.definition else {}
+        return outputs[self.output].dtype.value if self.output in outputs else None
 
 
-def find_output_differences(records: Sequence[TraceRecord], glob: str) -> list[OutputDifference]:
+def find_output_differences(
+    records: Sequence[TraceRecord], glob: str, roots: Iterable[Path] = ()
+) -> list[OutputDifference]:
     """What Traces recorded against peers whose names match a glob; of equal evaluations, the newest.
 
-    Raises InputError if there is none.
+    `roots` are the registries that may have their Definitions. Raises InputError if there is none.
     """
+    definitions = read_definitions({record.definition for record in records}, roots)
     found: dict[tuple[str, ...], list[OutputDifference]] = {}
     peers: set[str] = set()
     for record, peer, cases in sorted(_read(records), key=lambda each: each[0].timestamp):
         peers.add(peer.solution)
         if fnmatch(peer.solution, glob):
             key = (record.hardware, record.definition, peer.solution, record.solution, record.workload)
-            found[key] = list(_sum_up(record, peer, cases))
+            found[key] = list(_sum_up(record, peer, cases, definitions.get(record.definition)))
     if not found:
         there = f" (found: {', '.join(sorted(peers))})" if peers else ""
         bench = bench_command({record.definition for record in records}, "--against", glob)
@@ -64,14 +76,16 @@ def _read(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, Peer, l
                     yield record, peer, cases
 
 
-def _sum_up(record: TraceRecord, peer: Peer, cases: Sequence[JudgedCase]) -> Iterator[OutputDifference]:
+def _sum_up(
+    record: TraceRecord, peer: Peer, cases: Sequence[JudgedCase], definition: Definition | None
+) -> Iterator[OutputDifference]:
     groups: dict[tuple[str, CaseKind], list[Difference]] = {}
     for case in cases:
         for output, difference in case.against.items():
             groups.setdefault((output, case.kind or "workload"), []).append(difference)
     outputs = list(dict.fromkeys(output for output, _ in groups))  # in the Definition's order
     for output, kind in sorted(groups, key=lambda key: outputs.index(key[0])):
-        yield OutputDifference(record, peer, kind, output, add_up(groups[output, kind]))
+        yield OutputDifference(record, peer, kind, output, add_up(groups[output, kind]), definition)
 
 
 def add_up(differences: Sequence[Difference]) -> Difference:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from fib_rmsnorm.analysis.comparing.difference import find_speedup
-from fib_rmsnorm.analysis.comparing.fastest import find_fastest, performance_of
+from fib_rmsnorm.analysis.ranking import find_fastest
 from fib_rmsnorm.analysis.trace_record import RunLatency
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.text.console import Folded
@@ -21,7 +21,7 @@ from fib_rmsnorm.reports.text.units import (
     format_percent,
     format_ratio,
 )
-from fib_rmsnorm.schema import REFERENCE, Chain, Check, EvaluationStatus, Performance, Trace, list_cases
+from fib_rmsnorm.schema import REFERENCE, Chain, Check, Performance, Trace, list_cases
 
 _AXES_WIDTH = 11
 _REASON_WIDTH = 160  # of a failure
@@ -49,7 +49,7 @@ def result_line(
     title = title or NamedWorkload.of(told.workload).title()
     line = Text(f"{title:<{_AXES_WIDTH}}  {told.solution or '':<{name_width}}  ")
     line.append(f"{check.status.value:<6}", style="green" if check.passed else "bold red")
-    performance = told.evaluation.performance if isinstance(told, Trace) and told.evaluation else None
+    performance = told.performance if isinstance(told, Trace) else None
     if performance:
         line.append(f"  {_describe_time(performance)}")
     elif check.passed:
@@ -101,13 +101,12 @@ def first_line(log: str, most: int | None = None) -> str:
 
 def marks(trace: Trace) -> list[str]:
     """Why a Trace's latency is noisy."""
-    performance = performance_of(trace)
-    return performance.noisy if performance else []
+    return trace.performance.noisy if trace.performance else []
 
 
 def describe_load(traces: Iterable[Trace]) -> str:
     """The share of the cores that other processes took during the trials; empty where it was not measured."""
-    clocks = (each.clocks for each in map(performance_of, traces) if each)
+    clocks = (trace.performance.clocks for trace in traces if trace.performance)
     shares = [each.other_share for each in clocks if each and each.other_share is not None]
     if not shares:
         return ""
@@ -143,7 +142,7 @@ def _align(cells: Sequence[tuple[str, str, str]]) -> list[str]:
 
 def _reference_cell(traces: Sequence[Trace], workload: str) -> tuple[str, str, str]:
     for trace in traces:
-        performance = trace.evaluation.performance if trace.evaluation else None
+        performance = trace.performance
         if trace.workload.uuid == workload and performance and performance.reference_latency_ms:
             reference = RunLatency.of_reference(performance)
             interval = format_either_side(reference.interval_ms) if reference else ""
@@ -153,10 +152,9 @@ def _reference_cell(traces: Sequence[Trace], workload: str) -> tuple[str, str, s
 
 def _cell(trace: Trace) -> tuple[str, str, str]:
     """The latency, its interval where that is wide, and the factor over the reference."""
-    evaluation = trace.evaluation
-    performance = evaluation.performance if evaluation else None
+    performance = trace.performance
     if performance is None:
-        return (evaluation.status.value if evaluation else "", "", "")
+        return (trace.status, "", "")
     if performance.interpreted:
         return ("correct", "", "")
     mark = "*" * bool(performance.noisy)
@@ -181,7 +179,7 @@ def fastest_line(traces: Sequence[Trace]) -> str:
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:
     """What the table's `*` stands for, where to read what failed, what was judged weakly, and the machine's load."""
     noisy = [trace for trace in traces if marks(trace)]
-    failed = [trace for trace in traces if trace.evaluation and trace.evaluation.status is not EvaluationStatus.PASSED]
+    failed = [trace for trace in traces if trace.status != "PASSED"]
     titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
 
     def show(trace: Trace) -> str:

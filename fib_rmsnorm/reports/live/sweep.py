@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
 from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
+from fib_rmsnorm.reports.live.evaluations import first_line
 from fib_rmsnorm.reports.text.document import plain_table
 from fib_rmsnorm.reports.text.units import assignments, format_latency, format_percent
-from fib_rmsnorm.schema import EvaluationStatus, Performance, Trace
-from fib_rmsnorm.tuning.figures import CompiledCombination
+from fib_rmsnorm.schema import Trace
+from fib_rmsnorm.tuning.tunable import Parameters, parameters_of
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.tuning.sweep import CompiledCombination
 
 
 class SweepResults:
     """What has been tried of one Definition, the newest result for each batch and combination."""
 
     def __init__(self) -> None:
-        self._traces: dict[tuple[tuple[tuple[str, int], ...], int], Trace] = {}
+        self._traces: dict[tuple[Parameters, int], Trace] = {}
         self._axis = ""
 
     def add(self, trace: Trace) -> None:
         """Take a Trace with parameters."""
         ((self._axis, batch),) = trace.workload.axes.items()
-        self._traces[_parameters_of(trace), batch] = trace
+        self._traces[parameters_of(trace), batch] = trace
 
     def name_batch(self, batch: int) -> str:
         """`batch=8`, with the name of the Definition's variable axis."""
@@ -75,24 +80,21 @@ class SweepResults:
     @property
     def noisy(self) -> int:
         """Evaluations that are noisy."""
-        return sum(bool(each and each.noisy) for each in map(_performance, self._traces.values()))
+        return sum(bool(each.performance and each.performance.noisy) for each in self._traces.values())
 
 
 def trial_line(trace: Trace) -> Text:
     """One evaluation in one line."""
-    evaluation = trace.evaluation
-    status = evaluation.status.value if evaluation else ""
-    passed = evaluation is not None and evaluation.status is EvaluationStatus.PASSED
-    line = Text(f"{assignments(trace.workload.axes):<11}  {assignments(dict(_parameters_of(trace)))}  ")
-    line.append(status, style="green" if passed else "bold red")
-    performance = evaluation.performance if evaluation else None
+    line = Text(f"{assignments(trace.workload.axes):<11}  {assignments(dict(parameters_of(trace)))}  ")
+    line.append(trace.status, style="green" if trace.status == "PASSED" else "bold red")
+    performance = trace.performance
     if performance and performance.interpreted:
         line.append("  interpreted")
     elif performance:
         line.append(f"  {format_latency(performance.latency_ms)}")
         line.append("  noisy" if performance.noisy else "", style="yellow")
-    elif evaluation:
-        line.append(f"  {evaluation.log.strip().partition(chr(10))[0]}")
+    elif trace.evaluation:
+        line.append(f"  {first_line(trace.evaluation.log)}")
     return line
 
 
@@ -125,24 +127,13 @@ def figures_table(figures: Sequence[CompiledCombination], results: SweepResults)
     )
 
 
-def _parameters_of(trace: Trace) -> tuple[tuple[str, int], ...]:
-    found = trace.evaluation.parameters if trace.evaluation else None
-    return tuple((found or {}).items())
-
-
-def _performance(trace: Trace) -> Performance | None:
-    return trace.evaluation.performance if trace.evaluation else None
-
-
 def _latency_ms(trace: Trace) -> float | None:
     """The median latency of a Trace that passed."""
-    performance = _performance(trace)
-    return performance.latency_ms if performance else None
+    return trace.performance.latency_ms if trace.performance else None
 
 
 def _is_interpreted(trace: Trace) -> bool:
-    performance = _performance(trace)
-    return performance is not None and performance.interpreted
+    return trace.performance is not None and trace.performance.interpreted
 
 
 def _cell(trace: Trace | None, best_ms: float | None) -> Text:

@@ -8,12 +8,11 @@ from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.ranking import Ranking, rank
 from fib_rmsnorm.analysis.results import SectionResults
 from fib_rmsnorm.analysis.roofline import SectionFindings
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
-from fib_rmsnorm.reports.charts import Chart, number_series
+from fib_rmsnorm.reports.charts import Chart, make_charts, number_series
 from fib_rmsnorm.reports.findings import describe_section
 from fib_rmsnorm.reports.ranking import describe_left_out, summarize_ranking, winners_grid
 from fib_rmsnorm.reports.results import Column, result_columns, section_title
@@ -28,7 +27,11 @@ class PageSection:
     """What the page shows of a section."""
 
     findings: SectionFindings
-    charts: Sequence[Chart]
+
+    @cached_property
+    def charts(self) -> list[Chart]:
+        """What a browser draws, and plots."""
+        return make_charts(self.findings)
 
     @property
     def results(self) -> SectionResults:
@@ -44,11 +47,6 @@ class PageSection:
     def title(self) -> str:
         """What was measured, and how."""
         return section_title(self.results)
-
-    @cached_property
-    def ranking(self) -> Ranking:
-        """Who wins where."""
-        return rank(self.results)
 
 
 def make_page(sections: Sequence[PageSection], solutions: dict[str, Solution], superseded: int) -> str:

@@ -1,19 +1,22 @@
-"""What a registry holds as rows, one thing a row, and as tables of them."""
+"""What a registry holds as rows, one thing a row, and as tables of them; and what this machine has."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
 
 from fib_rmsnorm.languages import ABILITIES
-from fib_rmsnorm.machine.capabilities import Readiness
+from fib_rmsnorm.machine.capabilities import DeviceReport, FoundTool, MachineReport, Readiness
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.reports.text.document import plain_table
-from fib_rmsnorm.reports.text.units import assignments, format_bytes, format_latency
+from fib_rmsnorm.reports.text.units import assignments, count, format_bytes, format_latency
 from fib_rmsnorm.schema import ScalarInput, Trace, trace_id
 
 _SHORT_UUID = 8
@@ -46,7 +49,7 @@ def solution_rows(catalogue: Catalogue, here: Mapping[str, Readiness]) -> list[R
     """
     today, earlier = _split_by_content(catalogue.traces, catalogue)
     traces = Counter(trace.solution for trace in today)
-    passes = Counter(trace.solution for trace in today if _status(trace) == "PASSED")
+    passes = Counter(trace.solution for trace in today if trace.status == "PASSED")
     older = Counter(trace.solution for trace in earlier)
     return [
         {
@@ -86,7 +89,7 @@ def trace_rows(traces: Iterable[Trace], catalogue: Catalogue) -> list[Row]:
     """
     groups: dict[tuple[str, str, str], list[Trace]] = {}
     for trace in traces:
-        groups.setdefault((trace.definition, trace.solution or "", _hardware(trace)), []).append(trace)
+        groups.setdefault((trace.definition, trace.solution or "", trace.hardware), []).append(trace)
     rows: list[Row] = []
     for (definition, solution, hardware), mine in groups.items():
         today, earlier = _split_by_content(mine, catalogue)
@@ -96,9 +99,9 @@ def trace_rows(traces: Iterable[Trace], catalogue: Catalogue) -> list[Row]:
                 "solution": solution,
                 "hardware": hardware,
                 "traces": len(today),
-                "statuses": dict(Counter(map(_status, today)).most_common()),
+                "statuses": dict(Counter(trace.status for trace in today).most_common()),
                 "workloads": len({trace.workload.uuid for trace in today}),
-                "newest": max(map(timestamp_of, today or earlier)),
+                "newest": max(trace.timestamp for trace in today or earlier),
                 "earlier": len(earlier),
             }
         )
@@ -116,7 +119,6 @@ def _split_by_content(traces: Iterable[Trace], catalogue: Catalogue) -> tuple[li
 
 def each_trace_rows(traces: Iterable[Trace]) -> list[Row]:
     """A row for each Trace, with the id by which `show` finds it; the latency is None where nothing was timed."""
-    performances = ((trace, trace.evaluation.performance if trace.evaluation else None) for trace in traces)
     return [
         {
             "id": trace_id(trace),
@@ -124,26 +126,13 @@ def each_trace_rows(traces: Iterable[Trace]) -> list[Row]:
             "solution": trace.solution,
             "workload": trace.workload.uuid,
             "axes": trace.workload.axes,
-            "hardware": _hardware(trace),
-            "status": _status(trace),
-            "latency_ms": (performance.latency_ms or None) if performance else None,
-            "timestamp": timestamp_of(trace),
+            "hardware": trace.hardware,
+            "status": trace.status,
+            "latency_ms": (trace.performance.latency_ms or None) if trace.performance else None,
+            "timestamp": trace.timestamp,
         }
-        for trace, performance in performances
+        for trace in traces
     ]
-
-
-def _status(trace: Trace) -> str:
-    return trace.evaluation.status.value if trace.evaluation else ""
-
-
-def _hardware(trace: Trace) -> str:
-    return trace.evaluation.environment.hardware if trace.evaluation else ""
-
-
-def timestamp_of(trace: Trace) -> str:
-    """When a Trace was made."""
-    return trace.evaluation.timestamp if trace.evaluation else ""
 
 
 def scalars_of(record: Trace) -> dict[str, float]:
@@ -230,3 +219,54 @@ def here_text(here: Readiness) -> str:
     if here.ability in ("run", "interpret"):
         return f"{word} on {', '.join(here.devices)}"
     return f"{word}: {here.note}"
+
+
+def describe_machine(machine: MachineReport) -> Iterator[RenderableType]:
+    """Show devices, languages, tools, libraries and the folder of builds."""
+    groups = list(_group(machine.devices))
+    yield plain_table(
+        ("name", "device", ">memory", "timer", ""),
+        (
+            (name, device.hardware, format_bytes(device.memory_bytes), device.timer, device.timer_note)
+            for name, device in groups
+        ),
+        title="Devices",
+    )
+    yield from machine.notes
+    yield ""
+    yield plain_table(
+        ("language", "on", "can", ""),
+        (
+            (language, name, ABILITIES[found.ability], found.note)
+            for language in groups[0][1].languages
+            for name, device in groups
+            for found in [device.languages[language]]
+        ),
+        title="Languages",
+    )
+    yield ""
+    yield plain_table(("tool", "version", ""), map(_tool_row, machine.tools), title="Tools")
+    yield ""
+    yield plain_table(
+        ("library", "version"),
+        ((name, version or "missing") for name, version in machine.libraries.items()),
+        title="Libraries",
+    )
+    yield ""
+    cache = machine.cache
+    yield f"Python: {machine.python}"
+    yield f"Builds: {cache.folder} ({count(cache.files, 'file')}, {format_bytes(cache.size_bytes)})"
+
+
+def _group(devices: Sequence[DeviceReport]) -> Iterator[tuple[str, DeviceReport]]:
+    """Equal devices as one: `cuda:0-7`."""
+    for _, equal in groupby(devices, key=lambda device: replace(device, name="")):
+        members = list(equal)
+        first, last = members[0].name, members[-1].name
+        yield first if len(members) == 1 else f"{first}-{last.rpartition(':')[2]}", members[0]
+
+
+def _tool_row(tool: FoundTool) -> tuple[str, str, str]:
+    if tool.path is None and tool.version is None:
+        return (tool.name, "missing", tool.note)
+    return (tool.name, tool.version or "unknown", tool.path or "")

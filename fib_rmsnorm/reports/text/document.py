@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from fib_rmsnorm.reports.text.control_characters import harmless, one_line
+from fib_rmsnorm.reports.text.control_characters import one_line
 
 # Prose is read, so it is folded; rows of tables and warnings are also searched, so they are not.
 _PROSE_WIDTH = 110
@@ -214,10 +214,7 @@ def _markdown(part: Part) -> str:
 
 
 def print_parts(parts: Iterable[Part], console: Console) -> None:
-    """On a terminal in its width, elsewhere as plain text."""
-    if not console.is_terminal:
-        console.file.write(harmless(as_text(parts)))
-        return
+    """On a terminal, in its width."""
     before: Part | None = None
     for part in parts:
         if before is not None and not _are_close(before, part):

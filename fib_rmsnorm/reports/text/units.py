@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.estimate import Estimate
+if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.trace_record import Estimate
 
 _SMALL = 0.02
 _FACTOR = 4.0  # "+3577.2%" has to be read twice, "36.8x" does not

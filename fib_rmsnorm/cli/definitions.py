@@ -1,23 +1,34 @@
-"""`fib-rmsnorm define`: its options are those that the operators declare."""
+"""`fib-rmsnorm define` and `workload`: what to compute, by options that the operators declare, and on which sizes."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Root, there
-from fib_rmsnorm.cli.printing import say
+from fib_rmsnorm.cli.options import (
+    BatchSizes,
+    ChosenDefinition,
+    Json,
+    Root,
+    split_named,
+    split_sizes,
+    take_main_definition,
+    there,
+)
+from fib_rmsnorm.cli.printing import note, print_json, say
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import Operator, Option, find_operator, list_operators
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.schema import Definition
+    from fib_rmsnorm.schema import Definition, Workload
+
 
 _DEFAULT = "rmsnorm"
 _NAMES = [operator.name for operator in list_operators()]
@@ -56,7 +67,7 @@ def _with_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @_with_options
-def command(
+def define(
     operator: Annotated[
         str, typer.Argument(metavar="OPERATOR", help=f"Operator; default: {_DEFAULT}.", show_default=False)
     ] = _DEFAULT,
@@ -130,3 +141,99 @@ def _check_options(operator: Operator, options: dict[str, Any]) -> dict[str, Any
             has = ", ".join(f"--{each}" for each in known)
             raise InputError(f"--{name}: {operator.name} has no such option (available: {has})")
     return {**{option.name: option.default for option in operator.options}, **given}
+
+
+def workload(
+    definition: ChosenDefinition = None,
+    batch_sizes: BatchSizes = None,
+    axes: Annotated[
+        list[str] | None,
+        typer.Option("--axes", metavar="AXIS=1,8", help="Sizes of a variable axis; repeatable."),
+    ] = None,
+    scalars: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Value of a scalar input, such as eps; repeatable."),
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Remove the Definition's other Workloads; default: keep them.")
+    ] = False,
+    root: Root = None,
+    json: Json = False,
+) -> None:
+    """Add Workloads to a Definition. The default is 1, 8, 32, 128 and 512 rows, if they fit this machine's memory.
+
+    Rows are the Definition's first variable axis, whose sizes --batch-sizes gives. With several axes, each combination
+    of sizes is a Workload.
+    """
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.files.locking import locked
+    from fib_rmsnorm.reports.text.units import assignments, count
+
+    sizes = {name: split_sizes(values, "--axes") for name, values in split_named("--axes", axes or []).items()}
+    values = {name: _read_number(name, value) for name, value in split_named("--set", scalars or []).items()}
+    registry = Registry.find(root)
+    definition = definition or take_main_definition(registry.root, "for another: --definition NAME")
+    wanted = registry.definition(definition)
+    workloads = _generate(wanted, split_sizes(batch_sizes), sizes, values)
+    made = {workload.uuid for workload in workloads}
+    with locked(writing=[registry.root]):
+        # One may lie in the files of two op_types.
+        there = {workload.model_dump_json(): workload for workload in registry.workloads(wanted.name)}
+        others = [workload for workload in there.values() if workload.uuid not in made]
+        kept = [] if replace else others
+        everything = [*kept, *workloads]
+        if kept:
+            everything.sort(key=lambda each: [each.axes.get(name, 0) for name in wanted.var_axes])
+        path = registry.write_workloads(wanted, everything)
+    if replace and others:
+        note(f"Removed {count(len(others), 'Workload')}; Traces that refer to it are told by: fib-rmsnorm validate")
+    if json:
+        print_json([workload.model_dump(mode="json") for workload in workloads])
+        return
+    say(f"Workloads of {wanted.name}:")
+    chosen = {name: given.value for name, given in workloads[0].inputs.items() if given.type == "scalar"}
+    width = max(len(assignments(workload.axes)) for workload in workloads)
+    for workload in workloads:
+        say(f"  {assignments(workload.axes):<{width}}  {assignments(chosen)}  {workload.uuid}")
+    rest = f"; kept {count(len(kept), 'existing Workload')}" if kept else ""
+    say(f"Wrote {path.relative_to(registry.root)}{rest}")
+
+
+def _read_number(name: str, text: str) -> float:
+    """Read an integer, a float, or `true` or `false`."""
+    if text in ("true", "false"):
+        return text == "true"
+    for read in (int, float):
+        with suppress(ValueError):
+            return read(text)
+    raise InputError(f"--set {name}={text}: {text!r} is not a number")
+
+
+def _generate(
+    definition: Definition,
+    batch_sizes: tuple[int, ...],
+    axes: dict[str, tuple[int, ...]],
+    scalars: dict[str, float],
+) -> list[Workload]:
+    """Generate what was asked for; of the default sizes, those that obey the constraints and fit the device."""
+    from fib_rmsnorm.evaluation.plan import fits
+    from fib_rmsnorm.machine.devices import choose_devices
+    from fib_rmsnorm.registry import generate_workloads
+    from fib_rmsnorm.registry.validation.records import find_broken_constraints
+    from fib_rmsnorm.registry.workload_generation import refuse_empty
+
+    refuse_empty(definition)
+    workloads = generate_workloads(definition, batch_sizes or None, axes, scalars)
+    broken = [next(find_broken_constraints(definition, each), None) for each in workloads]
+    is_asked_for = batch_sizes or axes.keys() >= {*definition.var_axes}
+    faults = [fault for fault in broken if fault]
+    if faults and (is_asked_for or all(broken)):
+        raise InputError(f"{faults[0]}; give other sizes")
+    if is_asked_for:
+        return workloads
+    target = choose_devices()[0]
+    sound = [each for each, fault in zip(workloads, broken, strict=True) if not fault]
+    fitting = [each for each in sound if fits(definition, each, target)]
+    if not fitting:
+        raise InputError(f"{definition.name}: no Workload of the default sizes fits {target.hardware}; give sizes")
+    return fitting
