@@ -10,11 +10,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
-from fib_rmsnorm.sandbox.asking import Answer, Request
 from fib_rmsnorm.schema import Check, Correctness, Definition, EvaluationStatus, Peer, Solution, Workload, digest
 
 _MAX_BYTES_AT_ONCE = 2 << 30
@@ -36,24 +35,18 @@ class Admitted:
 
     solution: Solution
     worker: WorkerClient
-    budget: TimeBudget
     first_call_ms: float | None = None
     """The time of the first call; None for a Definition's reference, which is not judged."""
     correctness: Correctness | None = None
-
-    def ask(self, request: Request, kind: type[Answer]) -> Answer:
-        """Ask its worker, within its budget. Raises EvaluationFailedError with the status that fits the failure."""
-        return self.worker.ask(request, kind, self.budget)
 
 
 class CorrectnessGate:
     """Builds, calls and judges Solutions on one device."""
 
-    def __init__(self, workers: WorkerPool, judge_client: JudgeClient, device: Device, timeout_s: float) -> None:
+    def __init__(self, workers: WorkerPool, judge_client: JudgeClient, device: Device) -> None:
         self._workers = workers
         self._device = device
         self._judge_client = judge_client
-        self._timeout_s = timeout_s
 
     def admit(
         self,
@@ -107,14 +100,13 @@ class CorrectnessGate:
             worker = self._workers.find(definition, solution)
         except EvaluationFailedError as failure:
             return failure
-        budget = TimeBudget(self._timeout_s)
         with room:
             try:
-                first = self._judge_client.call(workload, worker, budget)
-                correctness = self._judge_client.judge(definition, workload, worker, first, budget, keep_as)
+                first = self._judge_client.call(workload, worker)
+                correctness = self._judge_client.judge(workload, worker, first, keep_as)
             except EvaluationFailedError as failure:
                 return failure.with_log(worker.process.take_log())
-        return Admitted(solution, worker, budget, first.call_ms, correctness)
+        return Admitted(solution, worker, first.call_ms, correctness)
 
     def check(
         self, definition: Definition, workload: Workload, solution: Solution

@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, refere
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, describe_performance
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
+from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.clocks import ClockWatch, read_clocks
 from fib_rmsnorm.machine.devices import Device, has_dependent_launch
@@ -51,7 +51,7 @@ class DeviceRunner:
         self.workers = WorkerPool(fork_server, device, config)
         self._reference_lock = threading.Lock()
         self._judge_client = JudgeClient(fork_server, device, config, self._find_reference_worker)
-        self.gate = CorrectnessGate(self.workers, self._judge_client, device, config.timeout_s)
+        self.gate = CorrectnessGate(self.workers, self._judge_client, device)
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
 
@@ -131,9 +131,7 @@ class DeviceRunner:
         worker, solution = admitted.worker, admitted.solution
         performance = Performance(interpreted=True)
         try:
-            performance.library_calls = self._judge_client.judge_repeated_calls(
-                definition, workload, worker, admitted.budget
-            )
+            performance.library_calls = self._judge_client.judge_repeated_calls(workload, worker)
             if busy := self.workers.end_busy_workers(worker).get(worker.process):
                 raise EvaluationFailedError("RUNTIME_ERROR", busy)
         except EvaluationFailedError as failure:
@@ -156,7 +154,7 @@ class DeviceRunner:
             worker = self._find_reference_worker(definition)
         except EvaluationFailedError as failure:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
-        return Admitted(reference_solution(definition), worker, TimeBudget(self._config.timeout_s))
+        return Admitted(reference_solution(definition), worker)
 
     def time(self, definition: Definition, workload: Workload, admitted: Sequence[Admitted]) -> Iterator[Trace]:
         """Time Solutions that are right, in turn with the reference. Raises ReferenceFailedError if that fails."""

@@ -24,7 +24,6 @@ from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.comparer import reference_solution
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, choose_tried_workloads, plan_try
-from fib_rmsnorm.evaluation.worker_pool import TimeBudget
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
@@ -72,7 +71,6 @@ class Session(AbstractContextManager["Session"]):
         """The versions so far, the one that was evaluated last at the end."""
         self._batch_sizes = tuple(batch_sizes)
         choose_tried_workloads(registry, self.definition, self._batch_sizes, self.device)
-        self._timeout_s = timeout_s
         self._abandoned = threading.Event()
         self._ending = threading.Lock()
         self._evaluated: Contender | None = None
@@ -270,7 +268,7 @@ class Session(AbstractContextManager["Session"]):
         """A contender with its worker; None if it is wrong. Judged here if it was not, or if its worker died."""
         known = contender.admitted.get(workload.uuid)
         if known is not None and known.worker.process.alive:
-            return replace(known, budget=TimeBudget(self._timeout_s))
+            return replace(known, worker=replace(known.worker))
         _, verdict = self._runner.gate.check(self.definition, workload, contender.solution)
         if not isinstance(verdict, Admitted):
             return None

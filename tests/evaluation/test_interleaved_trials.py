@@ -34,7 +34,7 @@ class Clock:
 class Worker:
     """Answers like a worker whose trials take some time, and counts the calls that the judge asks for."""
 
-    process = SimpleNamespace(pid=1)
+    process, left_s = SimpleNamespace(pid=1), 60.0
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Worker:
 
 
 class JudgeClient:
-    def judge_timed_calls(self, _definition, _workload, worker, _budget, count):
+    def judge_timed_calls(self, _workload, worker, count):
         worker.judged += count
 
 
@@ -81,10 +81,9 @@ def time_alone(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: f
     monkeypatch.setattr(interleaved_trials, "time", clock)
     (workload,) = generate_workloads(DEFINITION, [batch])
     trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings(l2=l2), on_cpu=False)
-    budget = SimpleNamespace(left_s=60.0)
     worker, reference = Worker(clock, trial_s, calls, spread), Worker(clock, trial_s, calls, spread)
     solution = SimpleNamespace(name="slow")
-    trials.run([Admitted(solution, worker, budget)], Admitted(solution, reference, budget))
+    trials.run([Admitted(solution, worker)], Admitted(solution, reference))
     assert reference.judged == 0
     return worker
 
@@ -131,16 +130,13 @@ def test_calls_are_judged_before_another_solution_is_timed(monkeypatch, batch):
             return super().ask(request, *rest)
 
     class Judge(JudgeClient):
-        def judge_timed_calls(self, definition, workload, worker, budget, count):
+        def judge_timed_calls(self, workload, worker, count):
             steps.append((worker.name, "judge"))
 
     trials = InterleavedTrials(DEFINITION, workload, Judge(), Settings(), on_cpu=False)
-    budget = SimpleNamespace(left_s=60.0)
     # The median of one is precise at once, that of another never.
-    admitted = [
-        Admitted(SimpleNamespace(name=name), Observed(name, spread), budget) for name, spread in (("a", 0), ("b", 1))
-    ]
-    trials.run(admitted, Admitted(SimpleNamespace(name="reference"), Observed("reference", 0), budget))
+    admitted = [Admitted(SimpleNamespace(name=name), Observed(name, spread)) for name, spread in (("a", 0), ("b", 1))]
+    trials.run(admitted, Admitted(SimpleNamespace(name="reference"), Observed("reference", 0)))
     for name in ("a", "b"):
         own = [number for number, step in enumerate(steps) if step == (name, "judge")]
         assert own and all(steps[number - 1] == (name, "time") for number in own)
@@ -167,9 +163,7 @@ def steps_of(monkeypatch, *, on_cpu: bool) -> list[str | set[str]]:
     monkeypatch.setattr(interleaved_trials, "time", clock)
     monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda pids: steps.append({NAMES[pid] for pid in pids}))
     (workload,) = generate_workloads(DEFINITION, [1])
-    reference, *solutions = (
-        Admitted(SimpleNamespace(name=name), Observed(pid), SimpleNamespace(left_s=60.0)) for pid, name in NAMES.items()
-    )
+    reference, *solutions = (Admitted(SimpleNamespace(name=name), Observed(pid)) for pid, name in NAMES.items())
     settings = Settings(iterations=40, num_trials=4)
     trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), settings, on_cpu=on_cpu)
     trials.run(solutions, reference)
@@ -200,8 +194,7 @@ def test_calls_of_several_kernels_are_also_timed_on_an_idle_gpu_and_judged(monke
     worker, reference = (Worker(clock, 0.001, 8, 0.0, pieces=pieces) for _ in range(2))
     solution = SimpleNamespace(name="of several kernels")
     trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), Settings(), on_cpu=False)
-    budget = SimpleNamespace(left_s=60.0)
-    [found], _ = trials.run([Admitted(solution, worker, budget)], Admitted(solution, reference, budget))
+    [found], _ = trials.run([Admitted(solution, worker)], Admitted(solution, reference))
     idle = [request for request in worker.asked if not request.queued]
     assert len(idle) == (pieces > 1) and (found.as_called is not None) == (pieces > 1)
     assert worker.judged == 2 + (pieces > 1)
@@ -215,7 +208,7 @@ def count_trials(monkeypatch, *, undisturbed, of_reference=1.0, trial_s=1 / 64, 
     monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda _: None)
     (workload,) = generate_workloads(DEFINITION, [SMALL])
     workers = [Worker(clock, trial_s, 40, spread, undisturbed=share) for share in (undisturbed, of_reference)]
-    own, reference = (Admitted(SimpleNamespace(name="a"), each, SimpleNamespace(left_s=60.0)) for each in workers)
+    own, reference = (Admitted(SimpleNamespace(name="a"), each) for each in workers)
     trials = InterleavedTrials(DEFINITION, workload, JudgeClient(), settings or Settings(), on_cpu=True)
     (outcome,), _ = trials.run([own], reference)
     return [len(worker.asked) for worker in workers], outcome.stopped_by

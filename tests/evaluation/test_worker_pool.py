@@ -108,7 +108,7 @@ def solution_in(language, name):
 
 def make_gate(**stubs):
     workers, judge_client = SimpleNamespace(find=stubs["find"]), SimpleNamespace(call=stubs.get("call"))
-    return CorrectnessGate(workers, judge_client, Device("cpu", "a CPU", 1 << 30), 10)
+    return CorrectnessGate(workers, judge_client, Device("cpu", "a CPU", 1 << 30))
 
 
 def test_once_the_reference_has_failed_no_other_solution_is_built(monkeypatch):

@@ -68,7 +68,7 @@ class FakeWorker:
         self.process = SimpleNamespace(outputs_file=17, clear_outputs=lambda: None)
         self.asked: list[str] = []
 
-    def ask(self, request, kind, _budget):
+    def ask(self, request, kind):
         self.asked.append(request.do)
         return SimpleNamespace(memory=self.memory)
 
@@ -152,7 +152,7 @@ def test_fewer_calls_than_were_timed_are_a_failure(registry, numbers):
     client = JudgeClient(None, Device("cpu", "a CPU", 1 << 30), RunConfig(QUICK, 10), lambda _: None)
     worker = Worker(numbers)
     with pytest.raises(EvaluationFailedError, match=rf"{len(set(numbers))} were revealed, not 4"):
-        client.judge_timed_calls(definition, registry.workloads(definition.name)[0], worker, None, 4)
+        client.judge_timed_calls(registry.workloads(definition.name)[0], worker, 4)
     assert worker.is_killed
 
 
