@@ -10,8 +10,7 @@ from pathlib import Path
 from fib_rmsnorm.building.cache import is_in_cache
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
-from fib_rmsnorm.evaluation.bench_records import BenchRecords, collect_records
-from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
+from fib_rmsnorm.evaluation.plan import BenchRecords, Plan, Selection, collect_records, make_plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, Resumed, Scheduler, key_of_trace, result_key
 from fib_rmsnorm.languages import DeviceKind

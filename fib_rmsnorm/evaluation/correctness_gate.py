@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
+from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device
@@ -49,25 +50,20 @@ class CorrectnessGate:
         self._judge_client = judge_client
 
     def admit(
-        self,
-        definition: Definition,
-        workload: Workload,
-        solutions: Sequence[Solution],
-        needed: Sequence[Callable[[], object]] = (),
-        meanwhile: Callable[[], object] = lambda: None,
-        peer: Solution | None = None,
+        self, group: Group, needed: Sequence[Callable[[], object]] = (), meanwhile: Callable[[], object] = lambda: None
     ) -> Iterator[tuple[Solution, Admitted | EvaluationFailedError]]:
-        """Judge each Solution on a Workload. Yields each verdict as soon as it is known.
+        """Judge each Solution of a group. Yields each verdict as soon as it is known.
 
         Compilers take most of the time, usually at the first call. Nothing is timed yet, so the Solutions are built,
         called and judged in parallel, those first that take the longest. What every verdict has `needed` runs beside
         them from the start, and `meanwhile` when all have begun: a GPU's driver lets few processes in at a time. A
-        `peer` among the Solutions comes first and alone: the outputs of all others are compared with its own. Raises
+        peer among the Solutions comes first and alone: the outputs of all others are compared with its own. Raises
         ReferenceFailedError.
         """
-        others = [solution for solution in solutions if peer is None or solution.name != peer.name]
+        definition, workload, peer = group.definition, group.workload, group.peer
+        others = [solution for solution in group.solutions if peer is None or solution.name != peer.name]
         others.sort(key=_takes_less_to_start)
-        stages = [others] if peer is None or len(others) == len(solutions) else [[peer], others]
+        stages = [others] if peer is None or len(others) == len(group.solutions) else [[peer], others]
         room = threading.Semaphore(count_at_once(definition, workload, self._device))
         with ThreadPoolExecutor((os.cpu_count() or 1) + len(needed) + 1) as pool:
             aside: list[Future[object]] = [pool.submit(task) for task in needed]

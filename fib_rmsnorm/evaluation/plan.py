@@ -1,4 +1,4 @@
-"""Plan what a bench evaluates: choose Definitions, Solutions and Workloads."""
+"""Plan what a bench evaluates: choose Definitions, Solutions and Workloads, and make those that are missing."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import partial
+from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.bench_records import BenchRecords
 from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.registry import bytes_moved
-from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, row_axis
-from fib_rmsnorm.registry.sources.packing import require_packed
-from fib_rmsnorm.registry.validation.records import find_workload_faults
-from fib_rmsnorm.registry.workload_generation import find_empty_axis
+from fib_rmsnorm.operators import define_by_name
+from fib_rmsnorm.registry import Registry, bytes_moved, generate_workloads
+from fib_rmsnorm.registry.selection import (
+    DEFAULT_DEFINITION,
+    choose,
+    choose_batches,
+    choose_peers,
+    choose_solutions,
+    row_axis,
+)
+from fib_rmsnorm.registry.sources.packing import FaultySources, read_current, require_packed
+from fib_rmsnorm.registry.validation.records import find_broken_constraints, find_workload_faults
+from fib_rmsnorm.registry.workload_generation import find_empty_axis, list_undetermined
 from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
@@ -26,6 +34,65 @@ _MEMORY_FACTOR = 8
 MAX_INTERPRETED_BYTES = 64 << 20
 # Of a Workload with more rows, a bench on a CPU takes minutes, and says little of a kernel that is meant for a GPU.
 _MOST_ROWS_ON_CPU = 512
+
+
+@dataclass(frozen=True)
+class Unwritten:
+    """A record that the registry lacks."""
+
+    what: str
+    definition: str
+    solution: str | None
+    """None for a Definition, and for its Workloads."""
+    write: Callable[[], Path]
+
+    def is_of(self, definitions: Collection[str], solutions: Collection[str]) -> bool:
+        """Whether it is of one of these Solutions, or else of one of these Definitions."""
+        return self.definition in definitions if self.solution is None else self.solution in solutions
+
+
+@dataclass(frozen=True)
+class BenchRecords:
+    """Records by name, and Workloads by the name of their Definition."""
+
+    root: Path
+    definitions: dict[str, Definition]
+    solutions: dict[str, Solution]
+    workloads: dict[str, list[Workload]]
+    unwritten: list[Unwritten] = field(default_factory=list)
+    faulty: list[FaultySources] = field(default_factory=list)
+    """Sources that cannot be packed. What was packed from them earlier is not among the Solutions."""
+
+
+def collect_records(registry: Registry) -> BenchRecords:
+    """Read a registry, and make what it lacks for a bench: a Definition, packed Solutions, Workloads.
+
+    Sources that have changed since they were packed are packed again, so that a bench evaluates what is on disk.
+    """
+    records = BenchRecords(registry.root, registry.definitions(), {}, {})
+
+    def add(what: str, definition: Definition, solution: Solution | None, write: Callable[[], Path]) -> None:
+        records.unwritten.append(Unwritten(what, definition.name, solution.name if solution else None, write))
+
+    if not records.definitions and (default := define_by_name(DEFAULT_DEFINITION)):
+        records.definitions[default.name] = default
+        add(f"Definition {default.name}", default, None, partial(registry.write_definition, default))
+    current = read_current(registry, records.definitions)
+    records.solutions.update(current.by_name)
+    records.faulty.extend(current.faulty)
+    for solution in current.unpacked:
+        served = records.definitions[solution.definition]
+        write = partial(registry.write_solution, solution, served.op_type)
+        add(f"Solution {solution.name}", served, solution, write)
+    for name, definition in records.definitions.items():
+        records.workloads[name] = registry.workloads(name)
+        if not records.workloads[name] and not list_undetermined(definition):
+            usual = generate_workloads(definition)
+            records.workloads[name] = [each for each in usual if not any(find_broken_constraints(definition, each))]
+            if records.workloads[name]:
+                write = partial(registry.write_workloads, definition, records.workloads[name])
+                add(f"Workloads of {name}", definition, None, write)
+    return records
 
 
 @dataclass(frozen=True)

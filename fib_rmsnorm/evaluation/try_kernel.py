@@ -13,7 +13,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
-from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Skip, fits, require_fit
+from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Skip, fits, require_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
 from fib_rmsnorm.languages import NEEDS_GPU
@@ -171,7 +171,7 @@ def _try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig, *, timed: 
             if unbuilt := runner.workers.count_unbuilt(rivals):
                 yield Building(wanted.device, unbuilt)
             right = {draft.name: known[workload.uuid]}
-            for found in runner.evaluate(definition, workload, [draft, *rivals], known=right):
+            for found in runner.evaluate(Group(definition, workload, (draft, *rivals)), right):
                 if isinstance(found, Trace):
                     yield Evaluated(found)
     except ReferenceFailedError as error:

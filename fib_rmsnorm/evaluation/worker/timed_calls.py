@@ -10,6 +10,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from secrets import randbelow
+from time import perf_counter_ns
 from typing import Any
 
 import torch
@@ -23,12 +24,17 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import (
     count_kept_calls,
     find_overrun,
 )
+from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.timer import Call, repeat
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError, Sample, Timer, collect, repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
+from fib_rmsnorm.evaluation.worker.worker_messages import Time, Timed
+from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.schema import Definition, Workload
 
 _clone = torch.Tensor.clone
+# A call that waits for the device itself is timed on an idle one from then on.
+_MOST_LATE_RELEASES = 2
 # Operators that only create, move or fill tensors: they do not do a kernel's work.
 _PLAIN = {
     *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "set_"),
@@ -69,6 +75,10 @@ class TimedCalls:
         self._changed_inputs: set[str] = set()
         self._overrun: set[str] = set()
         self._timed = 0
+        """The calls since the last choice was taken, as the timer counts them."""
+        self._seen = 0
+        """The same, as they returned."""
+        self._late_releases = 0
         self._chosen: list[ChosenCall] = []
         self._set_up()
         self._returned: deque[Any] = deque(maxlen=len(self._ring))
@@ -131,8 +141,8 @@ class TimedCalls:
         launched. Raises WrongOutputError if the outputs are invalid, or lie in the memory of an earlier output that we
         hold.
         """
-        self._timed += 1
-        place = len(self._chosen) if len(self._chosen) < self._judged_calls else randbelow(self._timed)
+        self._seen += 1
+        place = len(self._chosen) if len(self._chosen) < self._judged_calls else randbelow(self._seen)
         if self._number is None or place >= self._judged_calls:
             return 0
         found = self._outputs()
@@ -146,16 +156,17 @@ class TimedCalls:
         returned = None if self._caller.destination_passing else self._returned[-1]
         return self._caller.outputs_of(returned, self.buffers)
 
-    def take_chosen(self, timed: int) -> list[ChosenCall]:
-        """Return the calls that were chosen from the last `timed` calls, by their numbers, and begin another choice.
+    def take_chosen(self) -> list[ChosenCall]:
+        """Return the calls that were chosen since the last choice, by their numbers, and begin another choice.
 
-        Raises WrongOutputError if they were chosen from another number of calls, or if calls have changed the access to
-        inputs or outputs.
+        Raises WrongOutputError if they were chosen from another number of calls than were timed, or if calls have
+        changed the access to inputs or outputs.
         """
         self._require_access(*self._ring)
-        if not self._chosen or self._timed != timed:
-            raise WrongOutputError(f"only {self._timed} of {timed} timed calls were seen")
-        chosen, self._chosen, self._timed = sorted(self._chosen, key=attrgetter("number")), [], 0
+        if not self._chosen or self._seen != self._timed:
+            raise WrongOutputError(f"only {self._seen} of {self._timed} timed calls were seen")
+        chosen, self._chosen = sorted(self._chosen, key=attrgetter("number")), []
+        self._seen = self._timed = 0
         self._caller.synchronize()
         return chosen
 
@@ -163,6 +174,34 @@ class TimedCalls:
         """Names of the outputs that calls returned and changed later: a returned output belongs to its caller."""
         returning = ((call.returned, call.outputs) for call in chosen if call.returned)
         return sorted({name for pair in returning for name in self._caller.changed(*pair)})
+
+    def time(self, timer: Timer, request: Time) -> Timed:
+        """Time one trial, and again if its measurement fails. Raises RefusalError for MAX_ATTEMPTS in a row."""
+        samples: list[Sample] = []
+        repeated: list[str] = []
+        while not samples:
+            queued = request.queued and self._late_releases < _MOST_LATE_RELEASES
+            self.move()
+            try:
+                samples = timer.measure(
+                    self.prepare,
+                    request.calls,
+                    cold=request.cold,
+                    budget_s=request.budget_s,
+                    after=self.sample_outputs,
+                    queued=queued,
+                )
+            except MeasurementError as error:
+                self._timed += error.calls
+                self._late_releases += isinstance(error, LateReleaseError)
+                repeated.append(str(error))
+                if len(repeated) == MAX_ATTEMPTS:
+                    raise RefusalError("RUNTIME_ERROR", f"{error}, in {MAX_ATTEMPTS} trials in a row") from None
+        self._timed += len(samples)
+        if queued:
+            self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
+        is_queued = queued and self._device != "cpu"
+        return Timed(**vars(collect(samples)), repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
 
     def warm_up(self, calls: int, budget_s: float, *, lists_operators: bool) -> list[str] | None:
         """Call up to `calls` times without timing. Returns the torch operators that the first call ran, if asked to."""

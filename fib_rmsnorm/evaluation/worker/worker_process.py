@@ -18,8 +18,6 @@ from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
 from fib_rmsnorm.evaluation.tensors.inputs import make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun, same_bits
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
-from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample, collect
 from fib_rmsnorm.evaluation.worker.call_outputs import KeptOutputs, Outbox
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
@@ -48,9 +46,6 @@ from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError,
 from fib_rmsnorm.schema import Definition, SupportedLanguages, check_in_place
 
 _get_num_threads, _set_num_threads = torch.get_num_threads, torch.set_num_threads
-
-# A call that waits for the device itself is timed on an idle one from then on.
-_MOST_LATE_RELEASES = 2
 
 
 @contextmanager
@@ -110,8 +105,6 @@ class Worker:
         self._target: WorkerTarget | None = None
         self._caller: SolutionCaller | None = None
         self._timing: TimedCalls | None = None
-        self._calls_since_reveal = 0
-        self._late_releases = 0
         self._chain_trial: ChainTrial | None = None
 
     def open_device(self, message: Message) -> DeviceOpened:
@@ -197,8 +190,6 @@ class Worker:
         self._timing = TimedCalls(
             target.definition, request.workload, caller, target.device, target.dataset, request.judged_calls
         )
-        self._calls_since_reveal = 0
-        self._late_releases = 0
         operators = self._timing.warm_up(request.warmup_runs, request.budget_s, lists_operators=not target.is_python)
         return TimingPrepared(timer=target.timer.name, tick_ms=target.timer.tick_ms, operators=operators)
 
@@ -206,40 +197,14 @@ class Worker:
         """Time one trial."""
         request = Time.model_validate(message)
         target, _ = self._begin()
-        timed_calls = self._require_timed_calls()
         self.check()  # a check also follows each request, but a thread may have waited for that one to pass
-        samples: list[Sample] = []
-        repeated: list[str] = []
-        while not samples:
-            queued = request.queued and self._late_releases < _MOST_LATE_RELEASES
-            timed_calls.move()
-            try:
-                samples = target.timer.measure(
-                    timed_calls.prepare,
-                    request.calls,
-                    cold=request.cold,
-                    budget_s=request.budget_s,
-                    after=timed_calls.sample_outputs,
-                    queued=queued,
-                )
-            except MeasurementError as error:
-                self._calls_since_reveal += error.calls
-                self._late_releases += isinstance(error, LateReleaseError)
-                repeated.append(str(error))
-                if len(repeated) == MAX_ATTEMPTS:
-                    raise RefusalError("RUNTIME_ERROR", f"{error}, in {MAX_ATTEMPTS} trials in a row") from None
-        self._calls_since_reveal += len(samples)
-        if queued:
-            self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
-        is_queued = queued and target.device != "cpu"
-        return Timed(**vars(collect(samples)), repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
+        return self._require_timed_calls().time(target.timer, request)
 
     def reveal(self, _: Message) -> Revealed:
         """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
         self._begin()
         timed_calls = self._require_timed_calls()
-        chosen = timed_calls.take_chosen(self._calls_since_reveal)
-        self._calls_since_reveal = 0
+        chosen = timed_calls.take_chosen()
         memory = self._outbox.transfer([tensor for call in chosen for tensor in call.outputs])
         for call in chosen:
             self._kept_outputs.remember(call.outputs)
