@@ -1,8 +1,8 @@
-"""Plan what a bench evaluates: choose Definitions, Solutions and Workloads, and make those that are missing."""
+"""Plan what a bench evaluates: choose Definitions, Solutions and Workloads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import partial
@@ -11,19 +11,17 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.operators import define_by_name
-from fib_rmsnorm.registry import Registry, bytes_moved, generate_workloads
+from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
 from fib_rmsnorm.registry.selection import (
-    DEFAULT_DEFINITION,
     choose,
     choose_batches,
     choose_peers,
     choose_solutions,
     row_axis,
 )
-from fib_rmsnorm.registry.sources.packing import FaultySources, read_current, require_packed
-from fib_rmsnorm.registry.validation.records import find_broken_constraints, find_workload_faults
-from fib_rmsnorm.registry.workload_generation import find_empty_axis, list_undetermined
+from fib_rmsnorm.registry.sources.packing import FaultySources, require_packed
+from fib_rmsnorm.registry.validation.records import find_workload_faults
+from fib_rmsnorm.registry.workload_generation import find_empty_axis
 from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
@@ -62,37 +60,6 @@ class BenchRecords:
     unwritten: list[Unwritten] = field(default_factory=list)
     faulty: list[FaultySources] = field(default_factory=list)
     """Sources that cannot be packed. What was packed from them earlier is not among the Solutions."""
-
-
-def collect_records(registry: Registry) -> BenchRecords:
-    """Read a registry, and make what it lacks for a bench: a Definition, packed Solutions, Workloads.
-
-    Sources that have changed since they were packed are packed again, so that a bench evaluates what is on disk.
-    """
-    records = BenchRecords(registry.root, registry.definitions(), {}, {})
-
-    def add(what: str, definition: Definition, solution: Solution | None, write: Callable[[], Path]) -> None:
-        records.unwritten.append(Unwritten(what, definition.name, solution.name if solution else None, write))
-
-    if not records.definitions and (default := define_by_name(DEFAULT_DEFINITION)):
-        records.definitions[default.name] = default
-        add(f"Definition {default.name}", default, None, partial(registry.write_definition, default))
-    current = read_current(registry, records.definitions)
-    records.solutions.update(current.by_name)
-    records.faulty.extend(current.faulty)
-    for solution in current.unpacked:
-        served = records.definitions[solution.definition]
-        write = partial(registry.write_solution, solution, served.op_type)
-        add(f"Solution {solution.name}", served, solution, write)
-    for name, definition in records.definitions.items():
-        records.workloads[name] = registry.workloads(name)
-        if not records.workloads[name] and not list_undetermined(definition):
-            usual = generate_workloads(definition)
-            records.workloads[name] = [each for each in usual if not any(find_broken_constraints(definition, each))]
-            if records.workloads[name]:
-                write = partial(registry.write_workloads, definition, records.workloads[name])
-                add(f"Workloads of {name}", definition, None, write)
-    return records
 
 
 @dataclass(frozen=True)
@@ -284,11 +251,22 @@ def fits(definition: Definition, workload: Workload, device: Device) -> bool:
     return reason_not_to_fit(definition, workload, device) is None
 
 
-def require_fit(definition: Definition, workloads: Iterable[Workload], device: Device) -> None:
-    """Raise InputError for the first requested Workload that does not fit the device's memory."""
-    for workload in workloads:
-        if reason := reason_not_to_fit(definition, workload, device):
+def choose_fitting(
+    registry: Registry, definition: Definition, wanted: tuple[int, ...], usual: tuple[int, ...], device: Device
+) -> list[Workload]:
+    """The Workloads of the wanted batch sizes, else those of the usual ones that fit the device's memory.
+
+    The registry's where none can be generated. Raises InputError if there is none of a wanted size, or if it does not
+    fit.
+    """
+    fitting = []
+    for workload in choose_workloads(definition, registry.workloads(definition.name), wanted, usual):
+        reason = reason_not_to_fit(definition, workload, device)
+        if reason and wanted:
             raise InputError(f"--batch-sizes {workload.axes.get(row_axis(definition) or '')}: {reason}")
+        if not reason:
+            fitting.append(workload)
+    return fitting
 
 
 def reason_not_to_fit(definition: Definition, workload: Workload, device: Device) -> str | None:

@@ -29,8 +29,7 @@ from fib_rmsnorm.inspection.facts import (
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.capabilities import missing_dependency, missing_to_compile
 from fib_rmsnorm.machine.devices import Device, find_properties
-from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, WARP, Architecture, find_architecture, is_known
-from fib_rmsnorm.machine.occupancy import occupancy
+from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, WARP, Architecture, find_architecture, is_known, occupancy
 from fib_rmsnorm.operators import count_cost
 from fib_rmsnorm.registry import bytes_moved, generate_workloads, tensor_bytes
 from fib_rmsnorm.registry.selection import row_axis

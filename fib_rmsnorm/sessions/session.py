@@ -22,8 +22,9 @@ from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.comparer import reference_solution
+from fib_rmsnorm.evaluation.plan import choose_fitting
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, choose_tried_workloads, plan_try
+from fib_rmsnorm.evaluation.try_kernel import DEFAULT_BATCH_SIZES, TryPlan, choose_rivals, plan_try
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
@@ -70,7 +71,7 @@ class Session(AbstractContextManager["Session"]):
         self.history: deque[Version] = deque(maxlen=_MAX_HISTORY)
         """The versions so far, the one that was evaluated last at the end."""
         self._batch_sizes = tuple(batch_sizes)
-        choose_tried_workloads(registry, self.definition, self._batch_sizes, self.device)
+        choose_fitting(registry, self.definition, self._batch_sizes, DEFAULT_BATCH_SIZES, self.device)
         self._abandoned = threading.Event()
         self._ending = threading.Lock()
         self._evaluated: Contender | None = None

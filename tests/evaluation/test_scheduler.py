@@ -184,7 +184,7 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
             return {"ok": True, "memory": None, **effects, "call_ms": 1.0}
 
     process = Answers()
-    worker = worker_pool.WorkerClient(process, RunConfig(QUICK, 10), registry.definition())
+    worker = worker_pool.WorkerClient(process, RunConfig(QUICK, 10), registry.definition("rmsnorm_d128"))
     request = Call(workload=registry.workloads("rmsnorm_d128")[0], case=0, recognition=None)
     worker.ask(request, Called)
     clock.sleep(1000)

@@ -18,8 +18,7 @@ from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
 from fib_rmsnorm.evaluation.tensors.inputs import make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun, same_bits
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
-from fib_rmsnorm.evaluation.worker.call_outputs import KeptOutputs, Outbox
-from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
+from fib_rmsnorm.evaluation.worker.caller import KeptOutputs, Outbox, SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
 from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
@@ -92,10 +91,10 @@ class Worker:
             "call_as_timed": self.call_as_timed,
             "prepare_timing": self.prepare_timing,
             "time": self.time,
-            "reveal": self._alone(self.reveal),
+            "reveal": self.reveal,
             "write_outputs": self.write_outputs,
             "count_costs": self.count_costs,
-            "end_timing": self._alone(self.end_timing),
+            "end_timing": self.end_timing,
             "time_chain": self.time_chain,
             "reveal_chain": self.reveal_chain,
         }
@@ -202,19 +201,20 @@ class Worker:
 
     def reveal(self, _: Message) -> Revealed:
         """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
-        self._begin()
+        target, _caller = self._begin()
         timed_calls = self._require_timed_calls()
-        chosen = timed_calls.take_chosen()
-        memory = self._outbox.transfer([tensor for call in chosen for tensor in call.outputs])
-        for call in chosen:
-            self._kept_outputs.remember(call.outputs)
-        return Revealed(
-            memory=memory,
-            numbers=[call.number for call in chosen],
-            changed_inputs=timed_calls.changed_inputs(),
-            overrun=timed_calls.overrun(),
-            changed_outputs=timed_calls.changed_outputs(chosen),
-        )
+        with on_one_thread(target.device):
+            chosen = timed_calls.take_chosen()
+            memory = self._outbox.transfer([tensor for call in chosen for tensor in call.outputs])
+            for call in chosen:
+                self._kept_outputs.remember(call.outputs)
+            return Revealed(
+                memory=memory,
+                numbers=[call.number for call in chosen],
+                changed_inputs=timed_calls.changed_inputs(),
+                overrun=timed_calls.overrun(),
+                changed_outputs=timed_calls.changed_outputs(chosen),
+            )
 
     def write_outputs(self, _: Message) -> Done:
         """Write the outputs of the last call to the file."""
@@ -232,7 +232,9 @@ class Worker:
         """Release the memory that timing took. Fails if the solution kept outputs or replaced kernels of torch's."""
         target, _caller = self._begin()
         self._timing = None
-        if kept := self._kept_outputs.find_kept():
+        with on_one_thread(target.device):
+            kept = self._kept_outputs.find_kept()
+        if kept:
             raise RefusalError("RUNTIME_ERROR", f"the solution keeps the outputs of {kept} earlier calls", fatal=True)
         if kernels := self._tamper_check.replaced_kernels():
             raise RefusalError("RUNTIME_ERROR", f"the solution replaced {', '.join(kernels[:5])}", fatal=True)
@@ -267,15 +269,6 @@ class Worker:
             overrun=trial.overrun,
             changed_outputs=[],
         )
-
-    def _alone(self, handle: Handler) -> Handler:
-        """A handler during which the solution does nothing."""
-
-        def handle_alone(message: Message) -> object:
-            with on_one_thread(self._target.device if self._target else "cpu"):
-                return handle(message)
-
-        return handle_alone
 
     def _begin(self) -> tuple[WorkerTarget, SolutionCaller]:
         self._outbox.clear()  # a new request: the outputs of the last one have been copied
