@@ -101,11 +101,14 @@ def command(
         return _try_served(_kernel_file(kernel, definition, entry, flags), socket, timed=not check, as_json=json)
     if sanitize:
         from fib_rmsnorm.cli.inspecting import sanitize_kernel
+        from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.registry.sources.draft import draft_kernel
 
         if check or watch:
             raise InputError("--sanitize judges nothing: leave out --check and --watch")
-        file = _kernel_file(kernel, definition, entry, flags)
-        return sanitize_kernel(file, sanitize.value, sizes, device, timeout, root, as_json=json)
+        registry = Registry.find_or_shipped(root)
+        wanted, draft = draft_kernel(registry, kernel, definition, entry, flags.split())
+        return sanitize_kernel(registry, wanted, draft, sanitize.value, sizes, device, timeout, as_json=json)
     # Threads of OpenMP that wait by spinning take the cores from those that work: on a loaded machine a check took 27 s
     # with it and 8 s without. Not where a kernel is timed: waking them would count.
     defaults = {"OMP_WAIT_POLICY": "passive"} if check else {}
@@ -117,12 +120,13 @@ def command(
             with importing():
                 from fib_rmsnorm.registry import Registry
                 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-                from fib_rmsnorm.registry.sources.draft import draft_solution
+                from fib_rmsnorm.registry.sources.draft import draft_kernel
 
                 registry = Registry.find_or_shipped(root)
-                wanted = choose_definition(registry, kernel, definition)
-                if not watch or not kernel.exists():  # tells a wrong source at once
-                    draft = draft_solution(registry, kernel, wanted, entry, flags=flags.split())
+                if watch and kernel.exists():  # a source that is wrong may be mended
+                    wanted = choose_definition(registry, kernel, definition)
+                else:
+                    wanted, draft = draft_kernel(registry, kernel, definition, entry, flags.split())
 
                 from fib_rmsnorm.cli.try_printer import TryPrinter
                 from fib_rmsnorm.evaluation.run_config import RunConfig

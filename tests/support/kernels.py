@@ -85,7 +85,7 @@ class Kernel:
     @property
     def _sources(self) -> list[SourceFile]:
         if self.path.is_dir():
-            return read_sources(self.path, [], self.path)
+            return read_sources(self.path, {})
         source = SourceFile(path=self._entry, content=self.path.read_text())
         return [source, *shared_sources(source.content)]
 
