@@ -74,9 +74,9 @@ class TimedCalls:
         self._make_outputs = partial(OutputBuffers, definition, workload, device)
         self._changed_inputs: set[str] = set()
         self._overrun: set[str] = set()
-        self._timed = 0
+        self._measured = 0
         """The calls since the last choice was taken, as the timer counts them."""
-        self._seen = 0
+        self._timed = 0
         """The same, as they returned."""
         self._late_releases = 0
         self._chosen: list[ChosenCall] = []
@@ -141,8 +141,8 @@ class TimedCalls:
         launched. Raises WrongOutputError if the outputs are invalid, or lie in the memory of an earlier output that we
         hold.
         """
-        self._seen += 1
-        place = len(self._chosen) if len(self._chosen) < self._judged_calls else randbelow(self._seen)
+        self._timed += 1
+        place = len(self._chosen) if len(self._chosen) < self._judged_calls else randbelow(self._timed)
         if self._number is None or place >= self._judged_calls:
             return 0
         found = self._outputs()
@@ -163,10 +163,10 @@ class TimedCalls:
         changed the access to inputs or outputs.
         """
         self._require_access(*self._ring)
-        if not self._chosen or self._seen != self._timed:
-            raise WrongOutputError(f"only {self._seen} of {self._timed} timed calls were seen")
+        if not self._chosen or self._timed != self._measured:
+            raise WrongOutputError(f"only {self._timed} of {self._measured} timed calls were seen")
         chosen, self._chosen = sorted(self._chosen, key=attrgetter("number")), []
-        self._seen = self._timed = 0
+        self._timed = self._measured = 0
         self._caller.synchronize()
         return chosen
 
@@ -192,12 +192,12 @@ class TimedCalls:
                     queued=queued,
                 )
             except MeasurementError as error:
-                self._timed += error.calls
+                self._measured += error.calls
                 self._late_releases += isinstance(error, LateReleaseError)
                 repeated.append(str(error))
                 if len(repeated) == MAX_ATTEMPTS:
                     raise RefusalError("RUNTIME_ERROR", f"{error}, in {MAX_ATTEMPTS} trials in a row") from None
-        self._timed += len(samples)
+        self._measured += len(samples)
         if queued:
             self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
         is_queued = queued and self._device != "cpu"
