@@ -6,9 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from operator import attrgetter
-from pathlib import Path
 from secrets import randbelow
 from time import perf_counter_ns
 from typing import Any
@@ -18,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import require_access
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload
 from fib_rmsnorm.evaluation.tensors.output_buffers import (
     OutputBuffers,
     WrongOutputError,
@@ -30,7 +29,6 @@ from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementE
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.worker_messages import Time, Timed
 from fib_rmsnorm.sandbox.channel import RefusalError
-from fib_rmsnorm.schema import Definition, Workload
 
 _clone = torch.Tensor.clone
 # A call that waits for the device itself is timed on an idle one from then on.
@@ -57,21 +55,12 @@ class ChosenCall:
 class TimedCalls:
     """The inputs and outputs of a solution's timed calls on one Workload."""
 
-    def __init__(
-        self,
-        definition: Definition,
-        workload: Workload,
-        caller: SolutionCaller,
-        device: str,
-        dataset: Path | None,
-        judged_calls: int = 1,
-    ) -> None:
+    def __init__(self, timed: DeviceWorkload, caller: SolutionCaller, judged_calls: int = 1) -> None:
         """`judged_calls` is the number of calls that are chosen together to be judged."""
         self._judged_calls = judged_calls
         self._caller = caller
-        self._device = device
-        self._make_inputs = partial(FreshInputs, definition, workload, device, dataset)
-        self._make_outputs = partial(OutputBuffers, definition, workload, device)
+        self._device = timed.device
+        self._of = timed
         self._changed_inputs: set[str] = set()
         self._overrun: set[str] = set()
         self._measured = 0
@@ -85,10 +74,10 @@ class TimedCalls:
 
     def _set_up(self) -> None:
         self._number: int | None = None
-        self._inputs = self._make_inputs()
-        first = self._make_outputs()
+        self._inputs = FreshInputs(self._of)
+        first = OutputBuffers(self._of)
         kept = count_kept_calls(sum(tensor.nbytes for tensor in first.tensors))
-        self._ring = deque([first, *(self._make_outputs() for _ in range(kept - 1))])
+        self._ring = deque([first, *(OutputBuffers(self._of) for _ in range(kept - 1))])
 
     def move(self) -> None:
         """Before a trial on a GPU, move inputs and outputs elsewhere in memory, as another process would place them."""

@@ -15,7 +15,7 @@ import torch
 from fib_rmsnorm.building import BuildError, build_entry, prepare_build
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
-from fib_rmsnorm.evaluation.tensors.inputs import make_case
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun, same_bits
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
 from fib_rmsnorm.evaluation.worker.caller import KeptOutputs, Outbox, SolutionCaller
@@ -42,7 +42,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
 )
 from fib_rmsnorm.sandbox.asking import DeviceOpened, Done, open_device
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
-from fib_rmsnorm.schema import Definition, SupportedLanguages, check_in_place
+from fib_rmsnorm.schema import Definition, SupportedLanguages, Workload, check_in_place
 
 _get_num_threads, _set_num_threads = torch.get_num_threads, torch.set_num_threads
 
@@ -74,6 +74,10 @@ class WorkerTarget:
     device: str
     timer: Timer
     is_python: bool
+
+    def on_device(self, workload: Workload) -> DeviceWorkload:
+        """A Workload of the Definition, on the device."""
+        return DeviceWorkload(self.definition, workload, self.device, self.dataset)
 
 
 class Worker:
@@ -141,17 +145,10 @@ class Worker:
         request = Call.model_validate(message)
         target, caller = self._begin()
         with on_one_thread(target.device):
-            case = make_case(
-                target.definition,
-                request.recognition,
-                request.workload,
-                request.case,
-                target.device,
-                target.dataset,
-                few_rows=request.few_rows,
-            )
+            wanted = target.on_device(request.workload)
+            case = make_case(wanted, request.recognition, request.case, few_rows=request.few_rows)
             inputs, before = place_inputs(case.inputs, request.guards.fenced, request.guards.read_only)
-            outputs = OutputBuffers(target.definition, case.workload, target.device)
+            outputs = OutputBuffers(target.on_device(case.workload))
         started = perf_counter()
         found, changed_outputs = caller.run_checked(inputs, outputs, settle=request.case == 0)
         elapsed_ms = (perf_counter() - started) * 1e3
@@ -172,12 +169,13 @@ class Worker:
         """Call the solution once on the inputs of each of some timed calls, and transfer its outputs."""
         request = CallAsTimed.model_validate(message)
         target, caller = self._begin()
+        timed = target.on_device(request.workload)
         found: list[torch.Tensor] = []
         for number in request.numbers:
             with on_one_thread(target.device):
                 # Made anew each time: the last call may have changed its own.
-                inputs = FreshInputs(target.definition, request.workload, target.device, target.dataset).set(number)
-                outputs = OutputBuffers(target.definition, request.workload, target.device)
+                inputs = FreshInputs(timed).set(number)
+                outputs = OutputBuffers(timed)
             of_call, _changed = caller.run_checked(inputs, outputs)
             found += of_call
         return Outputs(self._outbox.transfer(found))
@@ -186,9 +184,7 @@ class Worker:
         """Prepare to time a Workload, and warm up."""
         request = PrepareTiming.model_validate(message)
         target, caller = self._begin()
-        self._timing = TimedCalls(
-            target.definition, request.workload, caller, target.device, target.dataset, request.judged_calls
-        )
+        self._timing = TimedCalls(target.on_device(request.workload), caller, request.judged_calls)
         operators = self._timing.warm_up(request.warmup_runs, request.budget_s, lists_operators=not target.is_python)
         return TimingPrepared(timer=target.timer.name, tick_ms=target.timer.tick_ms, operators=operators)
 
@@ -248,7 +244,7 @@ class Worker:
         target, caller = self._begin()
         self.check()
         target.timer.rest()  # a timer that is attached records each kernel of a graph, which slows it down
-        make = partial(ChainedCalls, target.definition, request.workload, caller, target.device, target.dataset)
+        make = partial(ChainedCalls, target.on_device(request.workload), caller)
         self._chain_trial = None
         try:
             self._chain_trial = time_chain(make, request.replays, request.budget_s, dependent=request.dependent)

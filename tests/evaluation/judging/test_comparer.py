@@ -19,7 +19,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
     Verdicts,
 )
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, generate_inputs
 from fib_rmsnorm.evaluation.worker.worker_messages import Revealed
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.machine.devices import Device
@@ -162,7 +162,7 @@ FALSE = DeviceMemory("ab" * 64, 0, 1 << 30)
 def compare_request(registry, path) -> Compare:
     (definition,) = registry.definitions().values()
     workload = registry.workloads(definition.name)[1]
-    inputs = generate_inputs(definition, workload, "cpu")
+    inputs = generate_inputs(DeviceWorkload(definition, workload, "cpu"))
     exact = recognise_source(definition).compute_exact(inputs)
     with path.open("wb") as file:
         write_outputs(file.fileno(), [each.values for each in exact])

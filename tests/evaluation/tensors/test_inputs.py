@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.case_numbers import FEW_ROWS, count_cases
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs, make_case
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, generate_inputs, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_bytes, same_bits
 from fib_rmsnorm.operators import RmsNorm, define_by_name, find_operator, list_operators, recognise_source
 from fib_rmsnorm.operators.norms.hard_rows import choose_other_eps
@@ -30,7 +30,10 @@ def test_inputs_depend_on_the_uuid_and_the_name():
     definition = DEFINITION
     one, other = generate_workloads(definition, [4, 5])
     same_size = one.model_copy(update={"uuid": other.uuid})
-    first, second = generate_inputs(definition, one, "cpu"), generate_inputs(definition, same_size, "cpu")
+    first, second = (
+        generate_inputs(DeviceWorkload(definition, one, "cpu")),
+        generate_inputs(DeviceWorkload(definition, same_size, "cpu")),
+    )
     assert not torch.equal(first["x"], second["x"])
     assert not torch.equal(first["x"][0], first["weight"])
     assert first["eps"] == 1e-6
@@ -39,14 +42,14 @@ def test_inputs_depend_on_the_uuid_and_the_name():
 def test_a_scalar_without_a_value_is_refused():
     workload = Workload(axes={"batch": 1}, inputs={"x": RandomInput(), "weight": RandomInput()}, uuid="u")
     with pytest.raises(InputError, match="scalar input 'eps' has no value"):
-        generate_inputs(DEFINITION, workload, "cpu")
+        generate_inputs(DeviceWorkload(DEFINITION, workload, "cpu"))
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 32])
 def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
     seen = set()
     for case in range(1, count_cases(DEFINITION, RECOGNITION, workload_of(batch)) - 1):
-        made = make_case(DEFINITION, RECOGNITION, workload_of(batch), case, "cpu")
+        made = make_case(DeviceWorkload(DEFINITION, workload_of(batch), "cpu"), RECOGNITION, case)
         inputs, kinds = made.inputs, made.row_kinds
         if not made.explains:
             continue
@@ -64,7 +67,7 @@ def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
 def test_hard_rows_are_what_breaks_kernels(batch):
     """By what lies in them: each of these finds kernels that none of the others finds."""
     numbers = range(1, count_cases(DEFINITION, RECOGNITION, workload_of(batch)) - 1)
-    hard = [make_case(DEFINITION, RECOGNITION, workload_of(batch), number, "cpu") for number in numbers]
+    hard = [make_case(DeviceWorkload(DEFINITION, workload_of(batch), "cpu"), RECOGNITION, number) for number in numbers]
     rows = torch.cat([case.inputs["x"] for case in hard if case.explains]).double()
     eps = torch.cat([torch.full((batch,), case.inputs["eps"], dtype=torch.float64) for case in hard if case.explains])
     size, mean_square = rows.abs(), rows.square().mean(dim=1)
@@ -100,7 +103,7 @@ def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
     definition = define_by_name(f"{operator}_d128")
     recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [1])
     numbers = range(count_cases(definition, recognition, workload))
-    cases = [make_case(definition, recognition, workload, number, "cpu") for number in numbers]
+    cases = [make_case(DeviceWorkload(definition, workload, "cpu"), recognition, number) for number in numbers]
     extreme = [recognition.compute_exact(case.inputs)[0].values for case in cases if not case.explains]
     if "fp8" in operator:
         assert extreme == []
@@ -116,17 +119,19 @@ def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
 )
 def test_the_last_case_has_an_awkward_size_and_inputs_of_its_own(batch, awkward):
     workload = workload_of(batch)
-    case = make_case(DEFINITION, RECOGNITION, workload, count_cases(DEFINITION, RECOGNITION, workload) - 1, "cpu")
+    case = make_case(
+        DeviceWorkload(DEFINITION, workload, "cpu"), RECOGNITION, count_cases(DEFINITION, RECOGNITION, workload) - 1
+    )
     assert case.name == f"batch={awkward}"
     assert case.workload.axes == {"batch": awkward} and case.inputs["x"].shape == (awkward, 256)
-    assert not torch.equal(case.inputs["x"][0], generate_inputs(DEFINITION, workload, "cpu")["x"][0])
+    assert not torch.equal(case.inputs["x"][0], generate_inputs(DeviceWorkload(DEFINITION, workload, "cpu"))["x"][0])
 
 
 def test_a_file_determines_the_size(tmp_path):
     save_file({"x": torch.randn(2, 256, dtype=torch.float16)}, tmp_path / "blob.safetensors")
     workload = safetensors_workload("blob.safetensors")
     for index in range(count_cases(DEFINITION, RECOGNITION, workload)):
-        case = make_case(DEFINITION, RECOGNITION, workload, index, "cpu", tmp_path)
+        case = make_case(DeviceWorkload(DEFINITION, workload, "cpu", tmp_path), RECOGNITION, index)
         assert case.workload == workload and case.inputs["x"].shape == (2, 256)
 
 
@@ -139,21 +144,23 @@ def safetensors_workload(path: str) -> Workload:
 def test_a_safetensors_input_is_loaded_from_the_dataset(tmp_path):
     x = torch.randn(2, 256, dtype=torch.float16)
     save_file({"x": x}, tmp_path / "blob.safetensors")
-    made = generate_inputs(DEFINITION, safetensors_workload("blob.safetensors"), "cpu", tmp_path)
+    made = generate_inputs(DeviceWorkload(DEFINITION, safetensors_workload("blob.safetensors"), "cpu", tmp_path))
     assert torch.equal(made["x"], x)
 
 
 @pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/passwd", "missing.safetensors"])
 def test_a_safetensors_input_outside_the_dataset_is_refused(tmp_path, path):
     with pytest.raises(InputError, match=r"is outside|no such file"):
-        generate_inputs(DEFINITION, safetensors_workload(path), "cpu", tmp_path)
+        generate_inputs(DeviceWorkload(DEFINITION, safetensors_workload(path), "cpu", tmp_path))
 
 
 def test_an_interpreter_gets_every_kind_of_case_on_few_rows():
     workload = workload_of(512)
     numbers = range(count_cases(DEFINITION, RECOGNITION, workload, few_rows=True))
-    cases = [make_case(DEFINITION, RECOGNITION, workload, number, "cpu", few_rows=True) for number in numbers]
-    usual = [make_case(DEFINITION, RECOGNITION, workload, number, "cpu") for number in numbers]
+    cases = [
+        make_case(DeviceWorkload(DEFINITION, workload, "cpu"), RECOGNITION, number, few_rows=True) for number in numbers
+    ]
+    usual = [make_case(DeviceWorkload(DEFINITION, workload, "cpu"), RECOGNITION, number) for number in numbers]
     assert [case.kind for case in cases] == [case.kind for case in usual]
     assert {kind for case in cases for kind in case.row_kinds} == {kind for case in usual for kind in case.row_kinds}
     own, *others = (case.inputs["x"].shape[0] for case in cases)
@@ -165,7 +172,7 @@ def test_an_interpreter_gets_every_kind_of_case_on_few_rows():
 def make(hidden=4096, batch=3, dtype="float16", device="cpu") -> tuple[Definition, Workload, FreshInputs]:
     definition = RmsNorm().define(hidden, dtype)
     (workload,) = generate_workloads(definition, [batch])
-    return definition, workload, FreshInputs(definition, workload, device, None)
+    return definition, workload, FreshInputs(DeviceWorkload(definition, workload, device))
 
 
 def tensors(inputs):
@@ -183,7 +190,7 @@ def test_inputs_made_from_others_still_fit_them_when_asked_again():
     """As on a GPU, where each trial asks before it moves the inputs."""
     definition = find_operator("layernorm_backward").define(128)
     (workload,) = generate_workloads(definition, [3])
-    inputs = FreshInputs(definition, workload, "cpu", None)
+    inputs = FreshInputs(DeviceWorkload(definition, workload, "cpu"))
     inputs.set(1)
     assert [inputs.changed(), inputs.changed()] == [[], []]
     inputs.set(2)["rstd"][1] += 1
@@ -196,7 +203,7 @@ def test_other_dtypes(dtype):
     x = definition.inputs["x"].model_copy(update={"dtype": SimpleNamespace(value=dtype)})
     definition = definition.model_copy(update={"inputs": {**definition.inputs, "x": x}})
     (workload,) = generate_workloads(definition, [4])
-    inputs = FreshInputs(definition, workload, "cpu", None)
+    inputs = FreshInputs(DeviceWorkload(definition, workload, "cpu"))
     for number in range(8):
         inputs.set(number)
     assert inputs.changed() == []

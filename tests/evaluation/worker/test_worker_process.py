@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fib_rmsnorm.building.cache import cache_folder
-from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, generate_inputs
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError
@@ -210,9 +210,9 @@ def test_the_call_gets_a_copy_of_the_input_in_the_buffer_of_the_output(source, i
     spec = solution.spec.model_copy(update={"destination_passing_style": True, "in_place": in_place})
     caller = SolutionCaller(namespace["run"], DEFINITION, solution.model_copy(update={"spec": spec}), "cpu")
     (workload,) = generate_workloads(DEFINITION, [3])
-    inputs = generate_inputs(DEFINITION, workload, "cpu")
+    inputs = generate_inputs(DeviceWorkload(DEFINITION, workload, "cpu"))
     before = {name: value.clone() for name, value in inputs.items() if isinstance(value, torch.Tensor)}
-    buffers = OutputBuffers(DEFINITION, workload, "cpu")
+    buffers = OutputBuffers(DeviceWorkload(DEFINITION, workload, "cpu"))
     for _ in range(2):  # a second call does not see what the first one wrote
         (_, total), _ = caller.run_checked(inputs, buffers)
         assert torch.equal(total, (before["x"].float() + before["residual"].float()).half())
