@@ -80,7 +80,7 @@ def collect_records(registry: Registry) -> BenchRecords:
     return records
 
 
-class OutputFile:
+class OutputFile(AbstractContextManager["OutputFile"]):
     """The traces of one run: a JSON array in a `.json` file, or lines in a `.jsonl` file.
 
     The first Trace replaces a `.jsonl` file. A `.json` file is written when this is closed; until then its Traces are
@@ -96,9 +96,6 @@ class OutputFile:
         self.path = path
         self._lines = path.with_name(f"{path.name}.unfinished.jsonl") if path.suffix == ".json" else path
         self._is_empty = True
-
-    def __enter__(self) -> OutputFile:
-        return self
 
     def __exit__(self, *_: object) -> None:
         try:
