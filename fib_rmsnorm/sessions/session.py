@@ -32,7 +32,7 @@ from fib_rmsnorm.registry.sources.definition_choice import require_meant
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Check, EvaluationStatus, Settings, Solution, Trace, Workload, digest
+from fib_rmsnorm.schema import EvaluationStatus, Settings, Solution, Trace, Workload, digest
 from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
 from fib_rmsnorm.sessions.session_protocol import KernelFile
 from fib_rmsnorm.sessions.version import Version, add_timing, describe_verdict
@@ -210,9 +210,19 @@ class Session(AbstractContextManager["Session"]):
         with ThreadPoolExecutor(1) as pool:
             # What timing needs, while the first version is built.
             warming = None if self._is_warm else pool.submit(self._runner.warm_up, self.definition, plan.workloads[0])
-            verdicts = [
-                describe_verdict(check, titles[check.workload.uuid]) for check in self._check_all(current, plan)
-            ]
+            verdicts = []
+            current.admitted.clear()
+            for workload in plan.workloads:
+                if self._abandoned.is_set():
+                    break
+                check, verdict = self._runner.gate.check(self.definition, workload, current.solution)
+                if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
+                    break
+                if isinstance(verdict, Admitted):
+                    current.admitted[workload.uuid] = verdict
+                verdicts.append(describe_verdict(check, titles[workload.uuid]))
+                if check.status is EvaluationStatus.TIMEOUT:
+                    break
             if warming is not None:
                 warming.result()
                 self._is_warm = True
@@ -226,21 +236,6 @@ class Session(AbstractContextManager["Session"]):
             "build_s": next((admitted.worker.build_s for admitted in current.admitted.values()), None),
             "verdict_s": round(time.monotonic() - started, 3),
         }
-
-    def _check_all(self, current: Contender, plan: TryPlan) -> Iterator[Check]:
-        """Judge a version on each Workload, until it has timed out once or is abandoned."""
-        current.admitted.clear()
-        for workload in plan.workloads:
-            if self._abandoned.is_set():
-                return
-            check, verdict = self._runner.gate.check(self.definition, workload, current.solution)
-            if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
-                return
-            if isinstance(verdict, Admitted):
-                current.admitted[workload.uuid] = verdict
-            yield check
-            if check.status is EvaluationStatus.TIMEOUT:
-                return
 
     def _time(self, current: Contender, version: Version, plan: TryPlan, started: float) -> Iterator[Version]:
         version = version.model_copy(update={"timings": [], "abandoned": False})
