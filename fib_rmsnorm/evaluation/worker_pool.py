@@ -70,7 +70,7 @@ class WorkerClient:
     """Whether Triton's interpreter runs it."""
     build_s: float = 0.0
     left_s: float = field(init=False)
-    """Of the time limit. The judge's time does not count."""
+    """Seconds that are left of the time limit. The judge's time does not count."""
 
     def __post_init__(self) -> None:
         self.left_s = self.config.timeout_s
