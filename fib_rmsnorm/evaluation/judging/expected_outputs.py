@@ -42,8 +42,8 @@ class ExpectedOutput:
         """
         common = self.exact.common_error
         default = 0.0 if self.exact.is_strict else None  # None for that of the dtype
-        given = (default if each is None else each for each in (settings.rtol, settings.atol))
-        found = compare(pair, *given, kinds, dim)
+        rtol, atol = (default if each is None else each for each in (settings.rtol, settings.atol))
+        found = compare(pair, rtol, atol, kinds, dim)
         if common is not None and self.has_random_inputs and settings.rtol is None and settings.atol is None:
             found.bias, found.allowed_bias = measure_bias(pair, found.atol, common)
         return found
