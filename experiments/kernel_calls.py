@@ -31,13 +31,13 @@ def make_calls(entry: Call, definition: Any, batch: int, sets: int) -> list[Call
     """Calls on as many sets of inputs and outputs of their own."""
     import torch
 
-    from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
+    from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, generate_inputs
     from fib_rmsnorm.registry import generate_workloads
 
     (workload,) = generate_workloads(definition, [batch])
     calls = []
     for _ in range(sets):
-        inputs = generate_inputs(definition, workload, "cuda:0")
+        inputs = generate_inputs(DeviceWorkload(definition, workload, "cuda:0"))
         calls.append(partial(entry, *inputs.values(), torch.empty_like(inputs["x"])))
     return calls
 

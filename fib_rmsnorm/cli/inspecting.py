@@ -24,7 +24,8 @@ from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.profiling.sanitizer import SanitizerLog
-    from fib_rmsnorm.sessions.session_protocol import KernelFile
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.schema import Definition, Solution
 
 _BUILD_LIMIT_S = 300.0
 """The time limit of the build."""
@@ -148,26 +149,22 @@ _SLOWER = 10
 
 
 def sanitize_kernel(
-    kernel: KernelFile,
+    registry: Registry,
+    wanted: Definition,
+    draft: Solution,
     sanitizer: str,
     sizes: Sequence[int],
     device: str,
     timeout_s: float,
-    root: Path | None,
     *,
     as_json: bool,
 ) -> int:
     """Print what the tool finds at each size, and return the exit code: 1 if it finds anything."""
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.profiling.sanitizer import sanitize
-    from fib_rmsnorm.registry import Registry, choose_workloads
-    from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-    from fib_rmsnorm.registry.sources.draft import draft_solution
+    from fib_rmsnorm.registry import choose_workloads
     from fib_rmsnorm.reports.text.units import assignments
 
-    registry = Registry.find_or_shipped(root)
-    wanted = choose_definition(registry, kernel.file, kernel.definition)
-    draft = draft_solution(registry, kernel.file, wanted, kernel.entry, flags=kernel.flags)
     place, limit = choose_devices(device)[0], _SLOWER * timeout_s
     records = []
     for workload in choose_workloads(wanted, registry.workloads(wanted.name), sizes, _ROWS):

@@ -86,16 +86,14 @@ def register(
     from shlex import join
 
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-    from fib_rmsnorm.registry.sources.draft import draft_solution, register_solution
+    from fib_rmsnorm.registry.sources.draft import draft_kernel, register_solution
 
     if kernel.is_dir():
         raise InputError(
             f"{kernel} is a folder; copy it into solutions/<author>/<op_type>/<definition>/, and run solve"
         )
     registry = Registry.find(root)
-    wanted = choose_definition(registry, kernel, definition)
-    draft = draft_solution(registry, kernel, wanted, entry, flags=flags.split())
+    wanted, draft = draft_kernel(registry, kernel, definition, entry, flags.split())
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author)
     following = join(["fib-rmsnorm", "bench", "--solutions", name, *there(root)])
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])

@@ -31,7 +31,9 @@ from fib_rmsnorm.errors import FibRmsnormError, InputError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
+    from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.sandbox.fork_server import ForkServer
+    from fib_rmsnorm.schema import Definition, Solution
     from fib_rmsnorm.sessions.session_protocol import KernelFile
     from fib_rmsnorm.sessions.version import Version
 
@@ -100,7 +102,7 @@ def try_(
             raise InputError("--sanitize judges nothing: leave out --check and --watch")
         from fib_rmsnorm.cli.inspecting import sanitize_kernel
 
-        return sanitize_kernel(asked.file, sanitize.value, asked.batch_sizes, device, timeout, root, as_json=json)
+        return sanitize_kernel(*asked.read(), sanitize.value, asked.batch_sizes, device, timeout, as_json=json)
     return _watch(asked) if watch else _try(asked)
 
 
@@ -129,6 +131,14 @@ class _Asked:
         flags = tuple(self.flags.split())
         return KernelFile(file=self.kernel, definition=self.definition, entry=self.entry, flags=flags)
 
+    def read(self) -> tuple[Registry, Definition, Solution]:
+        """The registry, and in it the Definition by which the kernel is judged, and the Solution that it makes."""
+        from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.registry.sources.draft import draft_kernel
+
+        registry = Registry.find_or_shipped(self.root)
+        return registry, *draft_kernel(registry, self.kernel, self.definition, self.entry, self.flags.split())
+
 
 @contextmanager
 def _starting(*, is_timed: bool) -> Iterator[tuple[ForkServer, ProgressBar]]:
@@ -149,14 +159,7 @@ def _try(asked: _Asked) -> int:
     """Judge and time one version, print it, and return the exit code."""
     with _starting(is_timed=asked.is_timed) as (fork_server, bar):
         with importing():
-            from fib_rmsnorm.registry import Registry
-            from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-            from fib_rmsnorm.registry.sources.draft import draft_solution
-
-            registry = Registry.find_or_shipped(asked.root)
-            wanted = choose_definition(registry, asked.kernel, asked.definition)
-            # Before the imports that take the longest: it tells a wrong source at once.
-            draft = draft_solution(registry, asked.kernel, wanted, asked.entry, flags=asked.flags.split())
+            registry, wanted, draft = asked.read()  # before the other imports: it tells a wrong source at once
 
             from fib_rmsnorm.cli.try_printer import TryPrinter
             from fib_rmsnorm.evaluation.run_config import RunConfig

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from fib_rmsnorm.cluster.connection import ClusterOptions, connect
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices, Recorder, Told, check_options
-from fib_rmsnorm.evaluation.bench_records import BenchRecords
-from fib_rmsnorm.evaluation.plan import Plan, make_plan
+from fib_rmsnorm.evaluation.plan import BenchRecords, Plan, make_plan
 from fib_rmsnorm.evaluation.scheduler import Event, ResultKey
 from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.registry import Registry

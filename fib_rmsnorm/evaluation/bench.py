@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import is_in_cache
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
-from fib_rmsnorm.evaluation.bench_records import BenchRecords, collect_records
-from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
+from fib_rmsnorm.evaluation.plan import BenchRecords, Plan, Selection, Unwritten, make_plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, Resumed, Scheduler, key_of_trace, result_key
 from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.machine.devices import choose_devices
-from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.operators import define_by_name
+from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.output import OutputLock, check_output
 from fib_rmsnorm.registry.seals import Sealer, TraceOrigin
+from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
+from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import append_line, write_atomic
+from fib_rmsnorm.registry.validation.records import find_broken_constraints
+from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Settings, Trace
+from fib_rmsnorm.schema import Definition, Settings, Solution, Trace
 
 # Estimates. On an H100 with 16 cores, 48 evaluations of rmsnorm_d4096 with nothing built took 37 s, 30 with all built
 # 21; on two cores, 30 took 140 s beside other work. A busy machine takes several times as long.
@@ -44,7 +49,38 @@ def estimate_seconds(plan: Plan, kind: DeviceKind, devices: int, done: Collectio
     return _START_S[kind] + building + evaluations * _EVALUATION_S[kind] / devices
 
 
-class OutputFile:
+def collect_records(registry: Registry) -> BenchRecords:
+    """Read a registry, and make what it lacks for a bench: a Definition, packed Solutions, Workloads.
+
+    Sources that have changed since they were packed are packed again, so that a bench evaluates what is on disk.
+    """
+    records = BenchRecords(registry.root, registry.definitions(), {}, {})
+
+    def add(what: str, definition: Definition, solution: Solution | None, write: Callable[[], Path]) -> None:
+        records.unwritten.append(Unwritten(what, definition.name, solution.name if solution else None, write))
+
+    if not records.definitions and (default := define_by_name(DEFAULT_DEFINITION)):
+        records.definitions[default.name] = default
+        add(f"Definition {default.name}", default, None, partial(registry.write_definition, default))
+    current = read_current(registry, records.definitions)
+    records.solutions.update(current.by_name)
+    records.faulty.extend(current.faulty)
+    for solution in current.unpacked:
+        served = records.definitions[solution.definition]
+        write = partial(registry.write_solution, solution, served.op_type)
+        add(f"Solution {solution.name}", served, solution, write)
+    for name, definition in records.definitions.items():
+        records.workloads[name] = registry.workloads(name)
+        if not records.workloads[name] and not list_undetermined(definition):
+            usual = generate_workloads(definition)
+            records.workloads[name] = [each for each in usual if not any(find_broken_constraints(definition, each))]
+            if records.workloads[name]:
+                write = partial(registry.write_workloads, definition, records.workloads[name])
+                add(f"Workloads of {name}", definition, None, write)
+    return records
+
+
+class OutputFile(AbstractContextManager["OutputFile"]):
     """The traces of one run: a JSON array in a `.json` file, or lines in a `.jsonl` file.
 
     The first Trace replaces a `.jsonl` file. A `.json` file is written when this is closed; until then its Traces are
@@ -60,9 +96,6 @@ class OutputFile:
         self.path = path
         self._lines = path.with_name(f"{path.name}.unfinished.jsonl") if path.suffix == ".json" else path
         self._is_empty = True
-
-    def __enter__(self) -> OutputFile:
-        return self
 
     def __exit__(self, *_: object) -> None:
         try:

@@ -73,4 +73,4 @@ class ChainedTrials:
             return
         results.trials[dependent].append(timed.times)
         if is_judged:
-            self._judge_client.judge_chained_call(self._definition, self._workload, admitted.worker, admitted.budget)
+            self._judge_client.judge_chained_call(self._workload, admitted.worker)

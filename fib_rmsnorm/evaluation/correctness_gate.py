@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
+from fib_rmsnorm.evaluation.plan import Group
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
-from fib_rmsnorm.sandbox.asking import Answer, Request
 from fib_rmsnorm.schema import Check, Correctness, Definition, EvaluationStatus, Peer, Solution, Workload, digest
 
 _MAX_BYTES_AT_ONCE = 2 << 30
@@ -36,45 +36,34 @@ class Admitted:
 
     solution: Solution
     worker: WorkerClient
-    budget: TimeBudget
     first_call_ms: float | None = None
     """The time of the first call; None for a Definition's reference, which is not judged."""
     correctness: Correctness | None = None
-
-    def ask(self, request: Request, kind: type[Answer]) -> Answer:
-        """Ask its worker, within its budget. Raises EvaluationFailedError with the status that fits the failure."""
-        return self.worker.ask(request, kind, self.budget)
 
 
 class CorrectnessGate:
     """Builds, calls and judges Solutions on one device."""
 
-    def __init__(self, workers: WorkerPool, judge_client: JudgeClient, device: Device, timeout_s: float) -> None:
+    def __init__(self, workers: WorkerPool, judge_client: JudgeClient, device: Device) -> None:
         self._workers = workers
         self._device = device
         self._judge_client = judge_client
-        self._timeout_s = timeout_s
 
     def admit(
-        self,
-        definition: Definition,
-        workload: Workload,
-        solutions: Sequence[Solution],
-        needed: Sequence[Callable[[], object]] = (),
-        meanwhile: Callable[[], object] = lambda: None,
-        peer: Solution | None = None,
+        self, group: Group, needed: Sequence[Callable[[], object]] = (), meanwhile: Callable[[], object] = lambda: None
     ) -> Iterator[tuple[Solution, Admitted | EvaluationFailedError]]:
-        """Judge each Solution on a Workload. Yields each verdict as soon as it is known.
+        """Judge each Solution of a group. Yields each verdict as soon as it is known.
 
         Compilers take most of the time, usually at the first call. Nothing is timed yet, so the Solutions are built,
         called and judged in parallel, those first that take the longest. What every verdict has `needed` runs beside
         them from the start, and `meanwhile` when all have begun: a GPU's driver lets few processes in at a time. A
-        `peer` among the Solutions comes first and alone: the outputs of all others are compared with its own. Raises
+        peer among the Solutions comes first and alone: the outputs of all others are compared with its own. Raises
         ReferenceFailedError.
         """
-        others = [solution for solution in solutions if peer is None or solution.name != peer.name]
+        definition, workload, peer = group.definition, group.workload, group.peer
+        others = [solution for solution in group.solutions if peer is None or solution.name != peer.name]
         others.sort(key=_takes_less_to_start)
-        stages = [others] if peer is None or len(others) == len(solutions) else [[peer], others]
+        stages = [others] if peer is None or len(others) == len(group.solutions) else [[peer], others]
         room = threading.Semaphore(count_at_once(definition, workload, self._device))
         with ThreadPoolExecutor((os.cpu_count() or 1) + len(needed) + 1) as pool:
             aside: list[Future[object]] = [pool.submit(task) for task in needed]
@@ -107,14 +96,13 @@ class CorrectnessGate:
             worker = self._workers.find(definition, solution)
         except EvaluationFailedError as failure:
             return failure
-        budget = TimeBudget(self._timeout_s)
         with room:
             try:
-                first = self._judge_client.call(workload, worker, budget)
-                correctness = self._judge_client.judge(definition, workload, worker, first, budget, keep_as)
+                first = self._judge_client.call(workload, worker)
+                correctness = self._judge_client.judge(workload, worker, first, keep_as)
             except EvaluationFailedError as failure:
                 return failure.with_log(worker.process.take_log())
-        return Admitted(solution, worker, budget, first.call_ms, correctness)
+        return Admitted(solution, worker, first.call_ms, correctness)
 
     def check(
         self, definition: Definition, workload: Workload, solution: Solution

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from types import MappingProxyType
@@ -16,8 +17,9 @@ from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, describe_performance
+from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
+from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.clocks import ClockWatch, read_clocks
 from fib_rmsnorm.machine.devices import Device, has_dependent_launch
@@ -51,7 +53,7 @@ class DeviceRunner:
         self.workers = WorkerPool(fork_server, device, config)
         self._reference_lock = threading.Lock()
         self._judge_client = JudgeClient(fork_server, device, config, self._find_reference_worker)
-        self.gate = CorrectnessGate(self.workers, self._judge_client, device, config.timeout_s)
+        self.gate = CorrectnessGate(self.workers, self._judge_client, device)
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
 
@@ -72,68 +74,55 @@ class DeviceRunner:
         return self._make_trace(definition, workload, solution, why, str(why), why.correctness)
 
     def evaluate(
-        self,
-        definition: Definition,
-        workload: Workload,
-        solutions: Sequence[Solution],
-        peer: Solution | None = None,
-        *,
-        known: Mapping[str, Admitted] = MappingProxyType({}),
+        self, group: Group, known: Mapping[str, Admitted] = MappingProxyType({})
     ) -> Iterator[Admitted | Trace]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
 
         The first verdicts do not wait for Solutions that take long to build: a failure, or that one is right.
 
-        A `peer` is the first of them, and the outputs of all others are compared with its own. `known`, by name, are
-        those that `check` has found to be right on this Workload: they are not judged again before they are timed.
+        `known`, by name, are those that `check` has found to be right on this Workload: they are not judged again
+        before they are timed.
 
         Raises ReferenceFailedError if the Definition's reference fails.
         """
+        definition, workload = group.definition, group.workload
         size = self.max_at_once(definition, workload)
-        for start in range(0, len(solutions), size):
-            some = solutions[start : start + size]
+        for start in range(0, len(group.solutions), size):
+            some = replace(group, solutions=group.solutions[start : start + size])
             admitted: dict[str, Admitted] = {}
-            for solution, verdict in self._find_verdicts(definition, workload, some, peer, known):
+            for solution, verdict in self._find_verdicts(some, known):
                 if not isinstance(verdict, Admitted):
                     yield self.failed(definition, workload, solution, verdict)
                 elif verdict.worker.is_interpreted:
-                    yield self._end_untimed(definition, workload, verdict)
+                    yield self._end_untimed(workload, verdict)
                 else:
                     admitted[solution.name] = verdict
                     if solution.name not in known:
                         yield verdict
             if admitted:
-                in_order = [admitted[solution.name] for solution in some if solution.name in admitted]
+                in_order = [admitted[each.name] for each in some.solutions if each.name in admitted]
                 yield from self.time(definition, workload, in_order)
 
     def _find_verdicts(
-        self,
-        definition: Definition,
-        workload: Workload,
-        solutions: Sequence[Solution],
-        peer: Solution | None,
-        known: Mapping[str, Admitted],
+        self, group: Group, known: Mapping[str, Admitted]
     ) -> Iterator[tuple[Solution, Admitted | EvaluationFailedError]]:
         """The known verdicts, then the others as they come, while what timing needs is built."""
-        yield from ((solution, known[solution.name]) for solution in solutions if solution.name in known)
-        unknown = [solution for solution in solutions if solution.name not in known]
-        needed: list[Callable[[], object]] = [partial(self._judge_client.expect, definition, workload)]
-        if all(is_interpreted(solution, self.device) for solution in solutions):
-            yield from self.gate.admit(definition, workload, unknown, needed, peer=peer)
+        yield from ((solution, known[solution.name]) for solution in group.solutions if solution.name in known)
+        unknown = replace(group, solutions=tuple(each for each in group.solutions if each.name not in known))
+        needed: list[Callable[[], object]] = [partial(self._judge_client.expect, group.definition, group.workload)]
+        if all(is_interpreted(solution, self.device) for solution in group.solutions):
+            yield from self.gate.admit(unknown, needed)
             return
-        needed.append(partial(self._find_reference, definition))
+        needed.append(partial(self._find_reference, group.definition))
         # The copy is needed for timing, and takes as long to build as a solution.
-        copy = self._ceiling_client.build
-        yield from self.gate.admit(definition, workload, unknown, needed, copy, peer)
+        yield from self.gate.admit(unknown, needed, self._ceiling_client.build)
 
-    def _end_untimed(self, definition: Definition, workload: Workload, admitted: Admitted) -> Trace:
+    def _end_untimed(self, workload: Workload, admitted: Admitted) -> Trace:
         """The Trace of a Solution that is right and interpreted, whose time would say nothing."""
-        worker, solution = admitted.worker, admitted.solution
+        worker, solution, definition = admitted.worker, admitted.solution, admitted.worker.definition
         performance = Performance(interpreted=True)
         try:
-            performance.library_calls = self._judge_client.judge_repeated_calls(
-                definition, workload, worker, admitted.budget
-            )
+            performance.library_calls = self._judge_client.judge_repeated_calls(workload, worker)
             if busy := self.workers.end_busy_workers(worker).get(worker.process):
                 raise EvaluationFailedError("RUNTIME_ERROR", busy)
         except EvaluationFailedError as failure:
@@ -156,7 +145,7 @@ class DeviceRunner:
             worker = self._find_reference_worker(definition)
         except EvaluationFailedError as failure:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
-        return Admitted(reference_solution(definition), worker, TimeBudget(self._config.timeout_s))
+        return Admitted(reference_solution(definition), worker)
 
     def time(self, definition: Definition, workload: Workload, admitted: Sequence[Admitted]) -> Iterator[Trace]:
         """Time Solutions that are right, in turn with the reference. Raises ReferenceFailedError if that fails."""

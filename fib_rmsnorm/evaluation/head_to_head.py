@@ -8,12 +8,12 @@ from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
-from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, require_fit
+from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, choose_fitting
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.registry import Registry, choose_workloads
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition, named_definitions
 from fib_rmsnorm.registry.sources.draft import draft_solution, refuse_entry
 from fib_rmsnorm.registry.sources.packing import read_current, require_packed
@@ -74,9 +74,7 @@ def plan_head_to_head(
             raise InputError(f"{rival.name}: {device.hardware} would interpret the kernel, which is never timed")
     if first.name == second.name:
         second = second.model_copy(update={"name": f"{second.name}.new"})
-    workloads = choose_workloads(wanted, registry.workloads(wanted.name), batch_sizes, DEFAULT_BATCH_SIZES)
-    if batch_sizes:
-        require_fit(wanted, workloads, device)
+    workloads = choose_fitting(registry, wanted, batch_sizes, DEFAULT_BATCH_SIZES, device)
     return HeadToHead(wanted, first, second, tuple(workloads), device)
 
 

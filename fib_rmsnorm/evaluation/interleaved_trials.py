@@ -142,7 +142,7 @@ class InterleavedTrials:
         """Time every solution, and the reference, which is not judged. Return the outcome of each, in order."""
 
         def count_costs(solution: _Running) -> None:
-            solution.results.costs.append(solution.admitted.ask(CountCosts(), Costs))
+            solution.results.costs.append(solution.admitted.worker.ask(CountCosts(), Costs))
 
         solutions = [_Running(each) for each in admitted]
         unjudged = _Running(reference)
@@ -156,7 +156,7 @@ class InterleavedTrials:
                 solution.attempt(self._time_hot)
             solution.attempt(self._time_as_called)
             solution.attempt(count_costs)
-        _attempt_all(everyone, lambda each: each.admitted.ask(EndTiming(), Done))
+        _attempt_all(everyone, lambda each: each.admitted.worker.ask(EndTiming(), Done))
         outcome_of_reference, *outcomes = (each.failure or each.results for each in everyone)
         return outcomes, outcome_of_reference
 
@@ -227,7 +227,7 @@ class InterleavedTrials:
             budget_s=_TRIAL_BUDGET_S,
             judged_calls=self._judged_calls,
         )
-        solution.results.prepared = solution.admitted.ask(request, TimingPrepared)
+        solution.results.prepared = solution.admitted.worker.ask(request, TimingPrepared)
 
     def _run_trial(self, solution: _Running) -> None:
         calls = self._settings.iterations or _CALLS
@@ -237,7 +237,7 @@ class InterleavedTrials:
 
     def _time(self, solution: _Running, calls: int, *, hot: bool, queued: bool = True) -> Timed:
         is_fixed = self._settings.iterations is not None
-        budget_s = solution.admitted.budget.left_s if is_fixed else _TRIAL_BUDGET_S
+        budget_s = solution.admitted.worker.left_s if is_fixed else _TRIAL_BUDGET_S
         return ask_for_times(
             solution.admitted, Time(calls=calls, cold=not hot, budget_s=budget_s, queued=queued), Timed
         )
@@ -245,7 +245,7 @@ class InterleavedTrials:
     def _judge_calls_of(self, solution: _Running, trials: Sequence[Timed]) -> None:
         admitted = solution.admitted
         count = min(sum(len(trial.span_ms) for trial in trials), self._judged_calls)
-        self._judge_client.judge_timed_calls(self._definition, self._workload, admitted.worker, admitted.budget, count)
+        self._judge_client.judge_timed_calls(self._workload, admitted.worker, count)
 
     def _time_hot(self, solution: _Running) -> None:
         solution.results.hot = self._time(solution, _HOT_CALLS, hot=True)
@@ -277,7 +277,7 @@ def take_turns(find_running: Callable[[], Sequence[Turn]]) -> Iterator[tuple[int
 def ask_for_times(admitted: Admitted, request: Time | TimeChain, kind: type[Times]) -> Times:
     """Have a worker time a trial. Raises EvaluationFailedError too if the clock that it read is not the system's."""
     started = time.perf_counter_ns()
-    timed = admitted.ask(request, kind)
+    timed = admitted.worker.ask(request, kind)
     if not started <= timed.clock_ns <= time.perf_counter_ns():
         raise EvaluationFailedError("RUNTIME_ERROR", "timing: the worker's clock differs from the system's")
     return timed

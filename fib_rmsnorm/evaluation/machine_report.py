@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
@@ -19,7 +18,6 @@ from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
 from fib_rmsnorm.sandbox.confinement import find_gaps
 
-_DRIVER = Path("/proc/driver/nvidia/version")
 _TOOL_TIMEOUT_S = 20
 
 
@@ -75,10 +73,8 @@ def _tool(name: Tool, path: str | None, remedy: str, pattern: str = r"(\d+\.\d[\
 
 
 def _driver_version() -> str | None:
-    if _DRIVER.exists():
-        found = re.search(r"Module.*?\s(\d+\.[\d.]+)\s", _DRIVER.read_text())
-        if found:
-            return found[1]
+    if known := library_versions().get("nvidia-driver"):
+        return known
     smi = shutil.which("nvidia-smi")
     if smi is None:
         return None

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import partial
+from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.bench_records import BenchRecords
 from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.registry import bytes_moved
-from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, row_axis
-from fib_rmsnorm.registry.sources.packing import require_packed
+from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
+from fib_rmsnorm.registry.selection import (
+    choose,
+    choose_batches,
+    choose_peers,
+    choose_solutions,
+    row_axis,
+)
+from fib_rmsnorm.registry.sources.packing import FaultySources, require_packed
 from fib_rmsnorm.registry.validation.records import find_workload_faults
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
 from fib_rmsnorm.registry.workload_titles import axes_name
@@ -26,6 +32,34 @@ _MEMORY_FACTOR = 8
 MAX_INTERPRETED_BYTES = 64 << 20
 # Of a Workload with more rows, a bench on a CPU takes minutes, and says little of a kernel that is meant for a GPU.
 _MOST_ROWS_ON_CPU = 512
+
+
+@dataclass(frozen=True)
+class Unwritten:
+    """A record that the registry lacks."""
+
+    what: str
+    definition: str
+    solution: str | None
+    """None for a Definition, and for its Workloads."""
+    write: Callable[[], Path]
+
+    def is_of(self, definitions: Collection[str], solutions: Collection[str]) -> bool:
+        """Whether it is of one of these Solutions, or else of one of these Definitions."""
+        return self.definition in definitions if self.solution is None else self.solution in solutions
+
+
+@dataclass(frozen=True)
+class BenchRecords:
+    """Records by name, and Workloads by the name of their Definition."""
+
+    root: Path
+    definitions: dict[str, Definition]
+    solutions: dict[str, Solution]
+    workloads: dict[str, list[Workload]]
+    unwritten: list[Unwritten] = field(default_factory=list)
+    faulty: list[FaultySources] = field(default_factory=list)
+    """Sources that cannot be packed. What was packed from them earlier is not among the Solutions."""
 
 
 @dataclass(frozen=True)
@@ -217,11 +251,22 @@ def fits(definition: Definition, workload: Workload, device: Device) -> bool:
     return reason_not_to_fit(definition, workload, device) is None
 
 
-def require_fit(definition: Definition, workloads: Iterable[Workload], device: Device) -> None:
-    """Raise InputError for the first requested Workload that does not fit the device's memory."""
-    for workload in workloads:
-        if reason := reason_not_to_fit(definition, workload, device):
+def choose_fitting(
+    registry: Registry, definition: Definition, wanted: tuple[int, ...], usual: tuple[int, ...], device: Device
+) -> list[Workload]:
+    """The Workloads of the wanted batch sizes, else those of the usual ones that fit the device's memory.
+
+    The registry's where none can be generated. Raises InputError if there is none of a wanted size, or if it does not
+    fit.
+    """
+    fitting = []
+    for workload in choose_workloads(definition, registry.workloads(definition.name), wanted, usual):
+        reason = reason_not_to_fit(definition, workload, device)
+        if reason and wanted:
             raise InputError(f"--batch-sizes {workload.axes.get(row_axis(definition) or '')}: {reason}")
+        if not reason:
+            fitting.append(workload)
+    return fitting
 
 
 def reason_not_to_fit(definition: Definition, workload: Workload, device: Device) -> str | None:

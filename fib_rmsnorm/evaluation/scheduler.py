@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
@@ -183,7 +183,7 @@ class Scheduler:
             yield Building(device_runner.device, unbuilt)
         try:
             right = 0
-            for found in device_runner.evaluate(group.definition, group.workload, missing, group.peer):
+            for found in device_runner.evaluate(replace(group, solutions=tuple(missing))):
                 if isinstance(found, Admitted):
                     right += 1
                     yield Judged(group.definition.name, group.workload, right, len(missing))

@@ -13,13 +13,13 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
-from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Skip, fits, require_fit
+from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, Group, Skip, choose_fitting
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
 from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.capabilities import is_interpreted, readiness, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
+from fib_rmsnorm.registry import Registry, bytes_moved
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import run_in_threads
@@ -62,7 +62,7 @@ def plan_try(
         explain = join(["fib-rmsnorm", "explain", str(file), "--definition", definition.name])
         by_file = f"{NEEDS_GPU}; to compile it here, run: {explain}"
         raise InputError(f"{draft.name}: {by_file if file and found.ability == 'compile' else found.note}")
-    workloads = choose_tried_workloads(registry, definition, batch_sizes, device)
+    workloads = choose_fitting(registry, definition, batch_sizes, DEFAULT_BATCH_SIZES, device)
     interpreted = is_interpreted(draft, device)
     kept = [w for w in workloads if not interpreted or bytes_moved(definition, w) <= MAX_INTERPRETED_BYTES]
     if not kept:
@@ -78,22 +78,6 @@ def plan_try(
         note = f"interpreted, so only {sizes}; an interpreter is slow above {MAX_INTERPRETED_BYTES >> 20} MiB"
     rivals = choose_rivals(registry, definition, device, besides=draft.name) if is_timed and not interpreted else ()
     return TryPlan(definition, draft, rivals, tuple(kept), device, note)
-
-
-def choose_tried_workloads(
-    registry: Registry,
-    definition: Definition,
-    wanted: tuple[int, ...],
-    device: Device,
-) -> list[Workload]:
-    """The Workloads of the wanted or default batch sizes; the registry's where none can be generated.
-
-    Raises InputError if there is none of a wanted size, or if it does not fit the device.
-    """
-    workloads = choose_workloads(definition, registry.workloads(definition.name), wanted, DEFAULT_BATCH_SIZES)
-    if wanted:
-        require_fit(definition, workloads, device)
-    return [workload for workload in workloads if fits(definition, workload, device)]
 
 
 def choose_rivals(
@@ -171,7 +155,7 @@ def _try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig, *, timed: 
             if unbuilt := runner.workers.count_unbuilt(rivals):
                 yield Building(wanted.device, unbuilt)
             right = {draft.name: known[workload.uuid]}
-            for found in runner.evaluate(definition, workload, [draft, *rivals], known=right):
+            for found in runner.evaluate(Group(definition, workload, (draft, *rivals)), right):
                 if isinstance(found, Trace):
                     yield Evaluated(found)
     except ReferenceFailedError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_variables, drop_failed_build, require_room, solution_cache
@@ -42,13 +42,7 @@ from fib_rmsnorm.schema import (
 
 # Each worker holds memory, and a context on a GPU. Beyond this number, the one that was idle the longest is ended.
 MAX_WORKERS = 24
-
-
-@dataclass
-class TimeBudget:
-    """The seconds that a worker may still take to answer requests. The judge's time does not count."""
-
-    left_s: float
+_OF_GUARDED = ": in this call its inputs are guarded, perhaps it reads beyond one or writes to one"
 
 
 class EvaluationFailedError(Exception):
@@ -65,20 +59,42 @@ class EvaluationFailedError(Exception):
         return EvaluationFailedError(self.status, text, self.correctness)
 
 
-@dataclass(frozen=True)
+@dataclass
 class WorkerClient:
-    """A process that holds one built Solution."""
+    """A process that runs a Solution's code, and how long it may still take to answer requests."""
 
     process: Process
-    build_s: float
     config: RunConfig
-    definition: str
+    definition: Definition
     is_interpreted: bool = False
     """Whether Triton's interpreter runs it."""
+    build_s: float = 0.0
+    left_s: float = field(init=False)
+    """Seconds that are left of the time limit. The judge's time does not count."""
 
-    def ask(self, request: Request, kind: type[Answer], budget: TimeBudget) -> Answer:
-        """Ask for an answer of type `kind`. Raises EvaluationFailedError with the status that fits the failure."""
-        return ask_worker(self.process, request, kind, budget, self.config)
+    def __post_init__(self) -> None:
+        self.left_s = self.config.timeout_s
+
+    def ask(self, request: Request, kind: type[Answer]) -> Answer:
+        """Ask for an answer of type `kind`.
+
+        Raises EvaluationFailedError with the status that fits the failure, or InputError if a disk is full.
+        """
+        started = time.monotonic()
+        try:
+            return ask(self.process, request, kind, started + self.left_s, self.config.memory_limit_bytes)
+        except ProcessTimeoutError:
+            late = f"{request.doing}: timed out after {self.config.timeout_s:g} s"
+            raise EvaluationFailedError("TIMEOUT", late) from None
+        except (ProcessDiedError, ProcessLimitError, InvalidAnswerError, RefusedError) as error:
+            require_room()
+            if isinstance(error, RefusedError):
+                raise EvaluationFailedError(error.status, f"{request.doing}: {error}") from None
+            guarded = isinstance(error, ProcessDiedError) and isinstance(request, Call) and request.guards != Guards()
+            where = _OF_GUARDED if guarded else ""
+            raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}{where}") from None
+        finally:
+            self.left_s -= time.monotonic() - started
 
 
 class WorkerPool:
@@ -95,7 +111,7 @@ class WorkerPool:
         self._unwanted: set[str] = set()
 
     def find(self, definition: Definition, solution: Solution) -> WorkerClient:
-        """The worker that holds the built Solution.
+        """The worker that holds the built Solution, with the whole time limit.
 
         Raises EvaluationFailedError if it does not build, and DeviceUnusableError if nothing runs on the device.
         """
@@ -105,7 +121,7 @@ class WorkerPool:
         found = self._workers.get(key)
         if found is not None and found.process.alive:
             self._workers.move_to_end(key)
-            return found
+            return replace(found)
         try:
             self._workers[key] = self._start(definition, solution)
         except EvaluationFailedError as failure:
@@ -113,7 +129,7 @@ class WorkerPool:
             raise
         while len(self._workers) > MAX_WORKERS:
             self._workers.popitem(last=False)[1].process.kill()
-        return self._workers[key]
+        return replace(self._workers[key])
 
     def count_unbuilt(self, solutions: Iterable[Solution]) -> int:
         """The number of Solutions that no live worker holds, without those that are known not to build."""
@@ -157,10 +173,7 @@ class WorkerPool:
         return found
 
     def _start(self, definition: Definition, solution: Solution) -> WorkerClient:
-        interpreted = is_interpreted(solution, self._device)
         cache = solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
-        # Triton reads its variable when it is imported.
-        environment = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}
         request = Build(
             definition=definition,
             solution=solution,
@@ -168,30 +181,31 @@ class WorkerPool:
             dataset=self._config.dataset,
             cache=cache,
         )
-        budget = TimeBudget(self._config.timeout_s)
         try:
-            process, built = self._ask_to_build(environment, request, budget)
+            return self._build(request)
         except DeviceUnusableError:
             # The workers of other Definitions hold memory of the device, which evaluates one at a time.
-            idle = [key for key, worker in list(self._workers.items()) if worker.definition != definition.name]
+            idle = [key for key, worker in list(self._workers.items()) if worker.definition.name != definition.name]
             for worker in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
                 if worker is not None:
                     worker.process.kill()
-            process, built = self._ask_to_build(environment, request, budget)
-        return WorkerClient(process, built.build_s, self._config, definition.name, is_interpreted=interpreted)
+            return self._build(request)
 
-    def _ask_to_build(self, environment: dict[str, str], request: Build, budget: TimeBudget) -> tuple[Process, Built]:
+    def _build(self, request: Build) -> WorkerClient:
         """Start a worker that builds a Solution.
 
         Raises EvaluationFailedError, InputError or DeviceUnusableError, and then the process has ended.
         """
         require_room()
+        interpreted = is_interpreted(request.solution, self._device)
+        # Triton reads its variable when it is imported.
         process = self._fork_server.spawn(
             WORKER,
-            environment,
+            {**cache_variables(request.cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})},
             readable=[*toolchain_paths(), *self._input_files(request.definition)],
             writable=[request.cache],
         )
+        worker = WorkerClient(process, self._config, request.definition, is_interpreted=interpreted)
         key = digest(request.solution)
         self._building[key] = process
         if key in self._unwanted:
@@ -199,10 +213,8 @@ class WorkerPool:
         try:
             if self._device.kind != "cpu":  # by a request of its own: no code of a Solution can forge the answer yet
                 prepare = Prepare(device=request.device, solution=request.solution, cache=request.cache)
-                require_device(
-                    process, self._device, lambda: ask_worker(process, prepare, DeviceOpened, budget, self._config)
-                )
-            return process, ask_worker(process, request, Built, budget, self._config)
+                require_device(process, self._device, lambda: worker.ask(prepare, DeviceOpened))
+            worker.build_s = worker.ask(request, Built).build_s
         except (EvaluationFailedError, InputError) as failure:
             process.kill()
             if isinstance(failure, InputError):
@@ -211,6 +223,7 @@ class WorkerPool:
             raise failure.with_log(process.take_log()) from None
         finally:
             del self._building[key]
+        return worker
 
     def _input_files(self, definition: Definition) -> list[Path]:
         """The files of tensors that the Definition's Workloads name."""
@@ -221,24 +234,3 @@ class WorkerPool:
             workloads = Registry(dataset).workloads(definition.name)
             self._files[definition.name] = tensor_files(workloads, dataset)
         return self._files[definition.name]
-
-
-def ask_worker(process: Process, request: Request, kind: type[Answer], budget: TimeBudget, config: RunConfig) -> Answer:
-    """Ask a process that runs a Solution's code.
-
-    Raises EvaluationFailedError with the status that fits its failure, or InputError if a disk is full.
-    """
-    started = time.monotonic()
-    try:
-        return ask(process, request, kind, started + budget.left_s, config.memory_limit_bytes)
-    except ProcessTimeoutError:
-        raise EvaluationFailedError("TIMEOUT", f"{request.doing}: timed out after {config.timeout_s:g} s") from None
-    except (ProcessDiedError, ProcessLimitError, InvalidAnswerError, RefusedError) as error:
-        require_room()
-        if isinstance(error, RefusedError):
-            raise EvaluationFailedError(error.status, f"{request.doing}: {error}") from None
-        guarded = isinstance(error, ProcessDiedError) and isinstance(request, Call) and request.guards != Guards()
-        where = ": in this call its inputs are guarded, perhaps it reads beyond one or writes to one" if guarded else ""
-        raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}{where}") from None
-    finally:
-        budget.left_s -= time.monotonic() - started

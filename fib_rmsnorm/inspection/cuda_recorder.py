@@ -11,8 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fib_rmsnorm.machine.gpu_models import REGISTERS, find_architecture
-from fib_rmsnorm.machine.occupancy import occupancy
+from fib_rmsnorm.machine.gpu_models import REGISTERS, find_architecture, occupancy
 
 _CUDA = 2  # DLPack's number of the device type
 _ADDRESS = 1 << 20

@@ -12,7 +12,7 @@ from fib_rmsnorm.building.cache import cache_variables, solution_cache
 from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, ask_worker
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.conclusions import conclude
 from fib_rmsnorm.inspection.facts import (
@@ -29,8 +29,7 @@ from fib_rmsnorm.inspection.facts import (
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.capabilities import missing_dependency, missing_to_compile
 from fib_rmsnorm.machine.devices import Device, find_properties
-from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, WARP, Architecture, find_architecture, is_known
-from fib_rmsnorm.machine.occupancy import occupancy
+from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, WARP, Architecture, find_architecture, is_known, occupancy
 from fib_rmsnorm.operators import count_cost
 from fib_rmsnorm.registry import bytes_moved, generate_workloads, tensor_bytes
 from fib_rmsnorm.registry.selection import row_axis
@@ -106,10 +105,9 @@ def inspect_solution(
         COMPILER, cache_variables(request.cache), readable=toolchain_paths(), writable=[request.cache]
     )
     try:
-        return ask_worker(process, request, Compiled, TimeBudget(config.timeout_s), config)
+        return WorkerClient(process, config, definition).ask(request, Compiled)
     except EvaluationFailedError as failure:
-        text = "\n".join(filter(None, [str(failure), process.take_log().strip()]))
-        raise EvaluationFailedError(failure.status, text) from None
+        raise failure.with_log(process.take_log()) from None
     finally:
         process.kill()
 

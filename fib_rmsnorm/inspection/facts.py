@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
-from fib_rmsnorm.machine.occupancy import Occupancy
+from fib_rmsnorm.machine.gpu_models import Occupancy
 from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 

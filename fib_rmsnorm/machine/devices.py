@@ -111,17 +111,11 @@ def cuda_of_torch() -> str | None:
 def cpu_device() -> Device:
     """The CPU, with the number of cores that this process may use."""
     cores = len(psutil.Process().cpu_affinity())
-    model = _from_cpuinfo("model name") or platform.machine()
-    return Device("cpu", f"{model} ({cores} core{'s' * (cores != 1)})", psutil.virtual_memory().total)
-
-
-def _from_cpuinfo(field: str) -> str:
-    """A field of the first processor; empty if there is none."""
     cpuinfo = Path("/proc/cpuinfo")
-    for line in cpuinfo.read_text().splitlines() if cpuinfo.exists() else ():
-        if line.startswith(field):
-            return line.partition(":")[2].strip()
-    return ""
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    model = next(named, "") or platform.machine()
+    return Device("cpu", f"{model} ({cores} core{'s' * (cores != 1)})", psutil.virtual_memory().total)
 
 
 def cuda_devices() -> list[Device]:

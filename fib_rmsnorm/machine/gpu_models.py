@@ -1,4 +1,4 @@
-"""The known GPU models and their datasheet figures, and the limits of a multiprocessor by architecture.
+"""The known GPU models and their datasheet figures, the limits of a multiprocessor by architecture, and its occupancy.
 
 These are the only such tables in the package. A model's line comes from NVIDIA's datasheet or architecture white paper
 of that model; the L2 sizes of H200, B200 and B300 come from their drivers. An A800 is an A100 with fewer links. The
@@ -160,3 +160,43 @@ def find_architecture(arch: str) -> Architecture:
 def is_known(arch: str) -> bool:
     """Whether the table has the limits of an architecture such as `sm_90`."""
     return any(each.capability == capability_of(arch) for each in _ARCHITECTURES)
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """The theoretical occupancy of a kernel, and what limits it."""
+
+    blocks: int
+    """Resident blocks per multiprocessor; with 0, the launch fails."""
+    warps: int
+    share: float
+    """Resident warps as a share of the multiprocessor's limit."""
+    limits: tuple[str, ...]
+    """The resources that allow no further block: `warps`, `blocks`, `registers` or `shared memory`."""
+
+
+def occupancy(architecture: Architecture, threads: int, registers: int, shared_bytes: int) -> Occupancy:
+    """Compute the theoretical occupancy of blocks of `threads` threads that use `shared_bytes` each.
+
+    By the rules of NVIDIA's cuda_occupancy.h.
+    """
+    warps = _round_up(threads, WARP) // WARP
+    most = {
+        "warps": architecture.max_warps // warps,
+        "blocks": architecture.max_blocks,
+        "registers": 0,
+        # Before 8.0, a block may need none.
+        "shared memory": architecture.shared_bytes
+        // max(1, _round_up(shared_bytes + architecture.reserved_shared_bytes, architecture.shared_unit)),
+    }
+    # Each warp takes its registers from one subpartition.
+    of_a_warp = _round_up(max(1, registers) * WARP, REGISTER_UNIT)
+    if of_a_warp * _round_up(warps, SUBPARTITIONS) <= REGISTERS:
+        most["registers"] = REGISTERS // SUBPARTITIONS // of_a_warp * SUBPARTITIONS // warps
+    blocks = min(most.values())
+    limits = tuple(what for what, number in most.items() if number == blocks)
+    return Occupancy(blocks, blocks * warps, blocks * warps / architecture.max_warps, limits)
+
+
+def _round_up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit

@@ -39,7 +39,7 @@ def _make_call(request: dict[str, Any]) -> tuple[SolutionCaller, dict[str, Any],
     import torch
 
     from fib_rmsnorm.building import build_entry
-    from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
+    from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, generate_inputs
     from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
     from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
     from fib_rmsnorm.schema import Definition, Solution, Workload
@@ -52,8 +52,8 @@ def _make_call(request: dict[str, Any]) -> tuple[SolutionCaller, dict[str, Any],
         torch.cuda.set_device(device)
     dataset = Path(request["dataset"]) if request["dataset"] else None
     caller = SolutionCaller(build_entry(solution, device, Path(request["cache"])), definition, solution, device)
-    inputs = generate_inputs(definition, workload, device, dataset)
-    return caller, inputs, OutputBuffers(definition, workload, device)
+    called = DeviceWorkload(definition, workload, device, dataset)
+    return caller, generate_inputs(called), OutputBuffers(called)
 
 
 def profiled(caller: SolutionCaller, inputs: dict[str, Any], outputs: OutputBuffers) -> None:

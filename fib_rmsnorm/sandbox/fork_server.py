@@ -46,7 +46,7 @@ main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4].split(), sys.argv[5])
 """
 
 
-class ForkServer:
+class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
     """Starts the processes of a run. Closing it ends them all."""
 
     _open: ClassVar[set[ForkServer]] = set()
@@ -255,9 +255,6 @@ class ForkServer:
         self._errors.close()
         self._open.discard(self)
         self._adopting.close()
-
-    def __enter__(self) -> ForkServer:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -22,9 +22,9 @@ from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.comparer import reference_solution
+from fib_rmsnorm.evaluation.plan import choose_fitting
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, choose_tried_workloads, plan_try
-from fib_rmsnorm.evaluation.worker_pool import TimeBudget
+from fib_rmsnorm.evaluation.try_kernel import DEFAULT_BATCH_SIZES, TryPlan, choose_rivals, plan_try
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
@@ -32,7 +32,7 @@ from fib_rmsnorm.registry.sources.definition_choice import require_meant
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Check, EvaluationStatus, Settings, Solution, Trace, Workload, digest
+from fib_rmsnorm.schema import EvaluationStatus, Settings, Solution, Trace, Workload, digest
 from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
 from fib_rmsnorm.sessions.session_protocol import KernelFile
 from fib_rmsnorm.sessions.version import Version, add_timing, describe_verdict
@@ -71,8 +71,7 @@ class Session(AbstractContextManager["Session"]):
         self.history: deque[Version] = deque(maxlen=_MAX_HISTORY)
         """The versions so far, the one that was evaluated last at the end."""
         self._batch_sizes = tuple(batch_sizes)
-        choose_tried_workloads(registry, self.definition, self._batch_sizes, self.device)
-        self._timeout_s = timeout_s
+        choose_fitting(registry, self.definition, self._batch_sizes, DEFAULT_BATCH_SIZES, self.device)
         self._abandoned = threading.Event()
         self._ending = threading.Lock()
         self._evaluated: Contender | None = None
@@ -211,9 +210,19 @@ class Session(AbstractContextManager["Session"]):
         with ThreadPoolExecutor(1) as pool:
             # What timing needs, while the first version is built.
             warming = None if self._is_warm else pool.submit(self._runner.warm_up, self.definition, plan.workloads[0])
-            verdicts = [
-                describe_verdict(check, titles[check.workload.uuid]) for check in self._check_all(current, plan)
-            ]
+            verdicts = []
+            current.admitted.clear()
+            for workload in plan.workloads:
+                if self._abandoned.is_set():
+                    break
+                check, verdict = self._runner.gate.check(self.definition, workload, current.solution)
+                if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
+                    break
+                if isinstance(verdict, Admitted):
+                    current.admitted[workload.uuid] = verdict
+                verdicts.append(describe_verdict(check, titles[workload.uuid]))
+                if check.status is EvaluationStatus.TIMEOUT:
+                    break
             if warming is not None:
                 warming.result()
                 self._is_warm = True
@@ -227,21 +236,6 @@ class Session(AbstractContextManager["Session"]):
             "build_s": next((admitted.worker.build_s for admitted in current.admitted.values()), None),
             "verdict_s": round(time.monotonic() - started, 3),
         }
-
-    def _check_all(self, current: Contender, plan: TryPlan) -> Iterator[Check]:
-        """Judge a version on each Workload, until it has timed out once or is abandoned."""
-        current.admitted.clear()
-        for workload in plan.workloads:
-            if self._abandoned.is_set():
-                return
-            check, verdict = self._runner.gate.check(self.definition, workload, current.solution)
-            if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
-                return
-            if isinstance(verdict, Admitted):
-                current.admitted[workload.uuid] = verdict
-            yield check
-            if check.status is EvaluationStatus.TIMEOUT:
-                return
 
     def _time(self, current: Contender, version: Version, plan: TryPlan, started: float) -> Iterator[Version]:
         version = version.model_copy(update={"timings": [], "abandoned": False})
@@ -270,7 +264,7 @@ class Session(AbstractContextManager["Session"]):
         """A contender with its worker; None if it is wrong. Judged here if it was not, or if its worker died."""
         known = contender.admitted.get(workload.uuid)
         if known is not None and known.worker.process.alive:
-            return replace(known, budget=TimeBudget(self._timeout_s))
+            return replace(known, worker=replace(known.worker))
         _, verdict = self._runner.gate.check(self.definition, workload, contender.solution)
         if not isinstance(verdict, Admitted):
             return None

@@ -12,8 +12,15 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.building.cache import solution_cache
-from fib_rmsnorm.evaluation.bench import BenchOptions, OutputFile, Recorder, Started, bench, estimate_seconds
-from fib_rmsnorm.evaluation.bench_records import collect_records
+from fib_rmsnorm.evaluation.bench import (
+    BenchOptions,
+    OutputFile,
+    Recorder,
+    Started,
+    bench,
+    collect_records,
+    estimate_seconds,
+)
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.machine.devices import choose_devices

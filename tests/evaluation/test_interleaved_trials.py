@@ -51,7 +51,7 @@ class Worker:
         self._pieces = [pieces] * calls
         self.asked: list[Time] = []
         self.name = name
-        self.process = SimpleNamespace(pid=name)
+        self.process, self.left_s = SimpleNamespace(pid=name), 60.0
         self._steps = [] if steps is None else steps
         self.clock: Clock | None = None
 
@@ -73,7 +73,7 @@ class JudgeClient:
     def __init__(self, steps: list | None = None) -> None:
         self._steps = [] if steps is None else steps
 
-    def judge_timed_calls(self, _definition, _workload, worker, _budget, count):
+    def judge_timed_calls(self, _workload, worker, count):
         self._steps.append(("judge", worker.name))
         worker.judged += count
 
@@ -86,9 +86,7 @@ def run_trials(monkeypatch, reference, *workers, batch=SMALL, settings=None, on_
         worker.clock = clock
     (workload,) = generate_workloads(DEFINITION, [batch])
     trials = InterleavedTrials(DEFINITION, workload, judge or JudgeClient(), settings or Settings(), on_cpu=on_cpu)
-    first, *others = (
-        Admitted(SimpleNamespace(name=each.name), each, SimpleNamespace(left_s=60.0)) for each in (reference, *workers)
-    )
+    first, *others = (Admitted(SimpleNamespace(name=each.name), each) for each in (reference, *workers))
     return trials.run(others, first)[0]
 
 

@@ -169,12 +169,12 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
             effects = {"changed_inputs": [], "overrun": [], "changed_outputs": []}
             return {"ok": True, "memory": None, **effects, "call_ms": 1.0}
 
-    process, budget = Answers(), worker_pool.TimeBudget(10)
-    worker = worker_pool.WorkerClient(process, 0.0, RunConfig(QUICK, 10), "")
+    process = Answers()
+    worker = worker_pool.WorkerClient(process, RunConfig(QUICK, 10), registry.definition("rmsnorm_d128"))
     request = Call(workload=registry.workloads("rmsnorm_d128")[0], case=0, recognition=None)
-    worker.ask(request, Called, budget)
+    worker.ask(request, Called)
     clock.sleep(1000)
-    worker.ask(request, Called, budget)
+    worker.ask(request, Called)
     assert process.left == 8
 
 

@@ -14,6 +14,7 @@ from fib_rmsnorm.evaluation import correctness_gate
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.correctness_gate import CorrectnessGate
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
+from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerPool
@@ -108,7 +109,7 @@ def solution_in(language, name):
 
 def make_gate(**stubs):
     workers, judge_client = SimpleNamespace(find=stubs["find"]), SimpleNamespace(call=stubs.get("call"))
-    return CorrectnessGate(workers, judge_client, Device("cpu", "a CPU", 1 << 30), 10)
+    return CorrectnessGate(workers, judge_client, Device("cpu", "a CPU", 1 << 30))
 
 
 def test_once_the_reference_has_failed_no_other_solution_is_built(monkeypatch):
@@ -138,7 +139,7 @@ def test_once_the_reference_has_failed_no_other_solution_is_built(monkeypatch):
 
     solutions = [solution_in("triton", f"solution {number}") for number in range(20)]
     with pytest.raises(ReferenceFailedError):
-        list(make_gate(find=build, call=call).admit(definition, workload, solutions))
+        list(make_gate(find=build, call=call).admit(Group(definition, workload, tuple(solutions))))
     assert len(built) <= 3  # the first, and what the two threads have begun
 
 
@@ -155,6 +156,7 @@ def test_what_verdicts_need_begins_first_then_what_takes_long_and_the_rest_when_
     languages = ["triton", "tilelang", "python", "cuda"]
     solutions = [solution_in(language, language) for language in languages]
     needed = (lambda: begun.append("judge"), lambda: begun.append("reference"))
-    verdicts = make_gate(find=build).admit(definition, workload, solutions, needed, lambda: begun.append("copy"))
+    group = Group(definition, workload, tuple(solutions))
+    verdicts = make_gate(find=build).admit(group, needed, lambda: begun.append("copy"))
     assert sorted(solution.name for solution, _ in verdicts) == sorted(languages)
     assert begun == ["judge", "reference", "cuda", "python", "triton", "tilelang", "copy"]

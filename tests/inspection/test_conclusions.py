@@ -12,8 +12,7 @@ from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.inspection.conclusions import conclude
 from fib_rmsnorm.inspection.disassembly import find_cuobjdump, read_kernels
 from fib_rmsnorm.inspection.facts import Access, ExplainedLaunch, Explanation, Kernel, Traffic, Work
-from fib_rmsnorm.machine.gpu_models import find_architecture
-from fib_rmsnorm.machine.occupancy import occupancy
+from fib_rmsnorm.machine.gpu_models import find_architecture, occupancy
 
 KERNELS = """\
 #include <cuda_fp16.h>

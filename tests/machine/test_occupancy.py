@@ -10,8 +10,15 @@ import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.machine import gpu_models
-from fib_rmsnorm.machine.gpu_models import REGISTERS, WARP, Architecture, GpuModel, find_architecture, is_known
-from fib_rmsnorm.machine.occupancy import occupancy
+from fib_rmsnorm.machine.gpu_models import (
+    REGISTERS,
+    WARP,
+    Architecture,
+    GpuModel,
+    find_architecture,
+    is_known,
+    occupancy,
+)
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 THREADS = (32, 64, 96, 128, 160, 256, 512, 768, 1024)

@@ -87,7 +87,7 @@ class Kernel:
     @property
     def _sources(self) -> list[SourceFile]:
         if self.path and self.path.is_dir():
-            return read_sources(self.path, [], self.path)
+            return read_sources(self.path, {})
         return [SourceFile(path=self._entry, content=self.text), *shared_sources(self.text)]
 
     @property

@@ -16,7 +16,7 @@ from fib_rmsnorm.evaluation.judging.judge import Judge
 from fib_rmsnorm.evaluation.judging.judge_client import allow_truncation, name_mistakes
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
-from fib_rmsnorm.evaluation.tensors.inputs import make_case, torch_dtype
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case, torch_dtype
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
@@ -87,7 +87,7 @@ def judge_in_process(
     suspects: dict[str, list[PossibleMistake]] = {}
     wrong: set[str] = set()
     for case in range(count_cases(definition, recognition, workload)):
-        found = run(**make_case(definition, recognition, workload, case, "cpu").inputs)
+        found = run(**make_case(DeviceWorkload(definition, workload, "cpu"), recognition, case).inputs)
         with outputs.open("wb") as file:
             write_outputs(file.fileno(), [found] if isinstance(found, torch.Tensor) else list(found))
         request = Compare(

@@ -12,7 +12,7 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
-from fib_rmsnorm.evaluation.tensors.inputs import make_case
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
@@ -123,7 +123,7 @@ def count_mismatches(run: Callable[..., Any], definition: Definition, batch: int
     recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [batch])
     beyond, within = [0] * len(definition.outputs), [0] * len(definition.outputs)
     for case in range(count_cases(definition, recognition, workload)):
-        inputs = make_case(definition, recognition, workload, case, "cpu").inputs
+        inputs = make_case(DeviceWorkload(definition, workload, "cpu"), recognition, case).inputs
         exacts, outs = recognition.compute_exact(inputs), run(**inputs)
         outs = [outs] if isinstance(outs, torch.Tensor) else outs
         for index, (exact, out) in enumerate(zip(exacts, outs, strict=True)):

@@ -21,7 +21,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
 )
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, CallAsTimed, Called, Outputs, WriteOutputs
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import (
@@ -61,9 +61,8 @@ class ReferenceClient:
     The judge needs their outputs as the expected ones if no operator is recognised, else to say how exact they are.
     """
 
-    def __init__(self, find_worker: Callable[[Definition], WorkerClient], timeout_s: float) -> None:
+    def __init__(self, find_worker: Callable[[Definition], WorkerClient]) -> None:
         self._find_worker = find_worker
-        self._timeout_s = timeout_s
         self._current: tuple[str, str, Recognition | None, int] | None = None
         self._known: set[int] = set()
         """The cases whose outputs the judge has kept."""
@@ -85,12 +84,11 @@ class ReferenceClient:
             return None
         try:
             worker = self._find_worker(request.definition)
-            budget = TimeBudget(self._timeout_s)
             if request.case is None:
                 again = CallAsTimed(workload=request.workload, numbers=request.numbers)
-                return Transferred(worker, worker.ask(again, Outputs, budget).memory)
+                return Transferred(worker, worker.ask(again, Outputs).memory)
             call = Call(workload=request.workload, case=request.case, recognition=request.recognition)
-            called = worker.ask(call, Called, budget)
+            called = worker.ask(call, Called)
         except EvaluationFailedError as failure:
             self._failure = ReferenceFailedError(f"the reference of {request.definition.name} failed: {failure}")
             raise self._failure from None
@@ -149,7 +147,7 @@ class Comparer:
         find_reference: Callable[[Definition], WorkerClient],
     ) -> None:
         self._fork_server = fork_server
-        self._reference = ReferenceClient(find_reference, config.timeout_s)
+        self._reference = ReferenceClient(find_reference)
         self._device = device
         self._config = config
         self._judge: Process | None = None
@@ -228,7 +226,7 @@ class Comparer:
         """Have the judge copy outputs from the GPU's memory. If they are in a file, add it and return its number."""
         memory = None if self._device.kind == "cpu" else outputs.memory
         if memory is not None and self._opens_memory is False:
-            outputs.worker.ask(WriteOutputs(), Done, TimeBudget(self._config.timeout_s))
+            outputs.worker.ask(WriteOutputs(), Done)
             memory = None
         if memory is None:
             try:

@@ -30,11 +30,6 @@ class ExpectedOutput:
     has_random_inputs: bool = False
     """Whether the inputs of the call are random, none hard or from a file."""
 
-    def tolerance(self, settings: Settings) -> tuple[float | None, float | None]:
-        """rtol and atol: the given ones, else None for those of the dtype."""
-        default = 0.0 if self.exact.is_strict else None
-        return default if settings.rtol is None else settings.rtol, default if settings.atol is None else settings.atol
-
     def pair(self, actual: torch.Tensor) -> OutputPair:
         """An output beside the nearest right one."""
         return OutputPair(actual, self.nearest(actual), self.exact.bound)
@@ -46,7 +41,9 @@ class ExpectedOutput:
         in a constant row, right kernels may cross one tie of the rounding in all elements.
         """
         common = self.exact.common_error
-        found = compare(pair, *self.tolerance(settings), kinds, dim)
+        default = 0.0 if self.exact.is_strict else None  # None for that of the dtype
+        rtol, atol = (default if each is None else each for each in (settings.rtol, settings.atol))
+        found = compare(pair, rtol, atol, kinds, dim)
         if common is not None and self.has_random_inputs and settings.rtol is None and settings.atol is None:
             found.bias, found.allowed_bias = measure_bias(pair, found.atol, common)
         return found

@@ -24,7 +24,7 @@ from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import measure_difference, measure_ulp
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.inputs import Case, make_case, shape_of, torch_dtype
+from fib_rmsnorm.evaluation.tensors.inputs import Case, DeviceWorkload, make_case, shape_of, torch_dtype
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, as_bytes
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Done, open_device
@@ -161,19 +161,14 @@ class Judge:
         if request.case is None:
             for number, reference in zip(request.numbers, self.received.read_reference(request, workload), strict=True):
                 inputs = self._require_fresh_inputs(request).set(number) if request.recognition else {}
-                yield make_expected(request, Case("timed call", "timed", _timed_workload(request), inputs), reference)
+                yield make_expected(
+                    request, Case("timed call", "timed", _timed_workload(request).workload, inputs), reference
+                )
             return
         key = (request.case, request.few_rows)
         if key not in self._cases:
-            case = make_case(
-                definition,
-                request.recognition,
-                workload,
-                request.case,
-                request.device,
-                request.dataset,
-                few_rows=request.few_rows,
-            )
+            judged = DeviceWorkload(definition, workload, request.device, request.dataset)
+            case = make_case(judged, request.recognition, request.case, few_rows=request.few_rows)
             (reference,) = self.received.read_reference(request, case.workload)
             self._cases[key] = make_expected(request, case, reference)
         yield self._cases[key]
@@ -181,16 +176,16 @@ class Judge:
     def _require_fresh_inputs(self, request: JudgedCall) -> FreshInputs:
         few = request.few_rows
         if few not in self._fresh_inputs:
-            workload = _timed_workload(request)
-            self._fresh_inputs[few] = FreshInputs(request.definition, workload, request.device, request.dataset)
+            self._fresh_inputs[few] = FreshInputs(_timed_workload(request))
         return self._fresh_inputs[few]
 
 
-def _timed_workload(request: JudgedCall) -> Workload:
+def _timed_workload(request: JudgedCall) -> DeviceWorkload:
     """The Workload of timed calls, or of those that an interpreter makes like them."""
+    workload = request.workload
     if request.recognition and request.few_rows:
-        return make_few_rows(request.definition, request.recognition, request.workload)
-    return request.workload
+        workload = make_few_rows(request.definition, request.recognition, workload)
+    return DeviceWorkload(request.definition, workload, request.device, request.dataset)
 
 
 def _judge_output(

@@ -25,7 +25,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Timed,
     TimingPrepared,
 )
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -53,7 +53,7 @@ class JudgeClient:
     ) -> None:
         """`find_reference` returns the worker that holds a Definition's reference."""
         self._comparer = Comparer(fork_server, device, config, find_reference)
-        self._recogniser = Recogniser(self._comparer, find_reference, config.timeout_s)
+        self._recogniser = Recogniser(self._comparer, find_reference)
         self._is_cpu = device.kind == "cpu"
 
     def expect(self, definition: Definition, workload: Workload) -> None:
@@ -74,18 +74,12 @@ class JudgeClient:
         recognition = self._recogniser.recognise(definition, workload)
         return recognition.operator if recognition else REFERENCE
 
-    def call(self, workload: Workload, worker: WorkerClient, budget: TimeBudget) -> Called:
+    def call(self, workload: Workload, worker: WorkerClient) -> Called:
         """Have a worker call its Solution on the first case. Raises EvaluationFailedError if the call fails."""
-        return worker.ask(Call(workload=workload, case=0, recognition=None), Called, budget)
+        return worker.ask(Call(workload=workload, case=0, recognition=None), Called)
 
     def judge(
-        self,
-        definition: Definition,
-        workload: Workload,
-        worker: WorkerClient,
-        first: Called,
-        budget: TimeBudget,
-        keep_as: Peer | None = None,
+        self, workload: Workload, worker: WorkerClient, first: Called, keep_as: Peer | None = None
     ) -> Correctness:
         """Judge the outputs of the first case, which was called already; then call and judge all other cases.
 
@@ -96,15 +90,13 @@ class JudgeClient:
         cannot be computed.
         """
         try:
-            return self._judge(self._subject(definition, workload), worker, first, budget, keep_as)
+            return self._judge(self._subject(worker.definition, workload), worker, first, keep_as)
         except _ContradictedError:
-            self._recogniser.withdraw(definition, workload)
-            again = self.call(workload, worker, budget)
-            return self._judge(Subject(definition, workload, None), worker, again, budget, keep_as)
+            self._recogniser.withdraw(worker.definition, workload)
+            again = self.call(workload, worker)
+            return self._judge(Subject(worker.definition, workload, None), worker, again, keep_as)
 
-    def _judge(
-        self, subject: Subject, worker: WorkerClient, first: Called, budget: TimeBudget, keep_as: Peer | None
-    ) -> Correctness:
+    def _judge(self, subject: Subject, worker: WorkerClient, first: Called, keep_as: Peer | None) -> Correctness:
         verdicts: list[Verdict] = []
         faults: list[str] = []
         suspects: dict[str, list[PossibleMistake]] | None = None
@@ -121,7 +113,7 @@ class JudgeClient:
             request = Call(
                 workload=subject.workload, case=case, recognition=subject.recognition, few_rows=few, guards=guards
             )
-            called = worker.ask(request, Called, budget) if case else first
+            called = worker.ask(request, Called) if case else first
             outputs = Transferred(worker, called.memory)
             is_few = few and case > 0
             verdicts += self._compare(subject, outputs, case=case, few_rows=is_few, suspects=suspects, keep_as=keep_as)
@@ -132,64 +124,50 @@ class JudgeClient:
             if called.changed_outputs:
                 break  # work that this call has left running would disturb the next
         if cases == 1 and not faults and guards != Guards():
-            worker.ask(Call(workload=subject.workload, case=0, recognition=None, guards=guards), Called, budget)
+            worker.ask(Call(workload=subject.workload, case=0, recognition=None, guards=guards), Called)
             worker.process.clear_outputs()
         if faults:
             raise _refusal(faults, suspects or {}, verdicts, names)
         return _sum_up(verdicts, names)
 
-    def judge_timed_calls(
-        self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget, count: int
-    ) -> None:
+    def judge_timed_calls(self, workload: Workload, worker: WorkerClient, count: int) -> None:
         """Judge `count` of the calls timed since the last that were judged, or more.
 
         Raises EvaluationFailedError if one was wrong.
         """
-        self._judge_revealed(definition, workload, worker, worker.ask(Reveal(), Revealed, budget), count)
+        self._judge_revealed(workload, worker, worker.ask(Reveal(), Revealed), count)
 
-    def judge_repeated_calls(
-        self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget
-    ) -> list[str] | None:
+    def judge_repeated_calls(self, workload: Workload, worker: WorkerClient) -> list[str] | None:
         """Have what is not timed called a few times as if it were, on few rows, and judge these calls.
 
         Their inputs, which nobody can foresee, lie at the same addresses. Returns the operators of libraries that one
         more call ran. Raises EvaluationFailedError if one is wrong.
         """
-        recognition = self._recogniser.recognise(definition, workload)
-        few = make_few_rows(definition, recognition, workload) if recognition else workload
-        prepare = PrepareTiming(workload=few, warmup_runs=1, budget_s=budget.left_s, judged_calls=_REPEATED_CALLS)
-        prepared = worker.ask(prepare, TimingPrepared, budget)
-        worker.ask(Time(calls=_REPEATED_CALLS, cold=False, budget_s=budget.left_s), Timed, budget)
-        revealed = worker.ask(Reveal(), Revealed, budget)
-        self._judge_revealed(definition, workload, worker, revealed, _REPEATED_CALLS, few_rows=True)
-        worker.ask(EndTiming(), Done, budget)
+        recognition = self._recogniser.recognise(worker.definition, workload)
+        few = make_few_rows(worker.definition, recognition, workload) if recognition else workload
+        prepare = PrepareTiming(workload=few, warmup_runs=1, budget_s=worker.left_s, judged_calls=_REPEATED_CALLS)
+        prepared = worker.ask(prepare, TimingPrepared)
+        worker.ask(Time(calls=_REPEATED_CALLS, cold=False, budget_s=worker.left_s), Timed)
+        self._judge_revealed(workload, worker, worker.ask(Reveal(), Revealed), _REPEATED_CALLS, few_rows=True)
+        worker.ask(EndTiming(), Done)
         return prepared.operators
 
-    def judge_chained_call(
-        self, definition: Definition, workload: Workload, worker: WorkerClient, budget: TimeBudget
-    ) -> None:
+    def judge_chained_call(self, workload: Workload, worker: WorkerClient) -> None:
         """Judge one of the calls of the last trial in a CUDA graph, as `judge_timed_calls` does."""
-        revealed = worker.ask(RevealChain(), Revealed, budget)
+        revealed = worker.ask(RevealChain(), Revealed)
         try:
-            self._judge_revealed(definition, workload, worker, revealed, 1)
+            self._judge_revealed(workload, worker, revealed, 1)
         except EvaluationFailedError as failure:
             raise EvaluationFailedError(failure.status, f"in a CUDA graph: {failure}", failure.correctness) from None
 
     def _judge_revealed(
-        self,
-        definition: Definition,
-        workload: Workload,
-        worker: WorkerClient,
-        revealed: Revealed,
-        count: int,
-        *,
-        few_rows: bool = False,
+        self, workload: Workload, worker: WorkerClient, revealed: Revealed, count: int, *, few_rows: bool = False
     ) -> None:
         if (found := len({*revealed.numbers})) < count:
             worker.process.kill()
             raise EvaluationFailedError("RUNTIME_ERROR", f"judging timed calls: {found} were revealed, not {count}")
-        names = list(definition.outputs)
-        subject, outputs = self._subject(definition, workload), Transferred(worker, revealed.memory)
+        names = list(worker.definition.outputs)
+        subject, outputs = self._subject(worker.definition, workload), Transferred(worker, revealed.memory)
         for verdict in self._compare(subject, outputs, numbers=revealed.numbers, few_rows=few_rows):
             if faults := _describe_faults(verdict, revealed, names):
                 raise _refusal(faults, verdict.mistakes, [verdict], names)

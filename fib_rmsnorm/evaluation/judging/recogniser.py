@@ -20,7 +20,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import Verdict
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, TimeBudget, WorkerClient, WorkerPool
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition, list_candidates, recognise_source
 from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -35,12 +35,9 @@ _LEAST_EXACT = 0.95
 class Recogniser:
     """Recognises each Definition once for a device. Threads may share it."""
 
-    def __init__(
-        self, comparer: Comparer, find_reference: Callable[[Definition], WorkerClient], timeout_s: float
-    ) -> None:
+    def __init__(self, comparer: Comparer, find_reference: Callable[[Definition], WorkerClient]) -> None:
         self._comparer = comparer
         self._find_reference = find_reference
-        self._timeout_s = timeout_s
         self._found: dict[str, Recognition | ReferenceFailedError | None] = {}
         self._withdrawn: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
@@ -77,14 +74,13 @@ class Recogniser:
     def _choose(self, definition: Definition, candidates: list[Recognition]) -> Recognition | None:
         """The first of the candidates, which differ in their constants alone, with which all outputs are right."""
         worker = self._find_reference(definition)
-        budget = TimeBudget(self._timeout_s)
         axes, scalars = candidates[0].choose_probe(definition)
         inputs: dict[str, RandomInput | SafetensorsInput | ScalarInput] = {
             name: ScalarInput(value=scalars[name]) if name in scalars else RandomInput() for name in definition.inputs
         }
         workload = Workload(axes=axes, inputs=inputs, uuid="probe")
         for case in range(count_cases(definition, candidates[0], workload)):
-            called = worker.ask(Call(workload=workload, case=case, recognition=candidates[0]), Called, budget)
+            called = worker.ask(Call(workload=workload, case=case, recognition=candidates[0]), Called)
             outputs = Transferred(worker, called.memory)
             candidates = [
                 candidate
@@ -126,7 +122,7 @@ def recognise_all(
         return workers.find(definition, reference_solution(definition))
 
     comparer = Comparer(fork_server, device, config, find_reference)
-    recogniser = Recogniser(comparer, find_reference, config.timeout_s)
+    recogniser = Recogniser(comparer, find_reference)
     for definition in definitions:
         try:
             found = recogniser.recognise(definition, Workload(axes={}, inputs={}, uuid="probe"))

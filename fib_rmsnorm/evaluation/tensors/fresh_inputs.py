@@ -9,16 +9,14 @@ trial, which exposes caches by address.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from secrets import randbits
 from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.tensors.inputs import generate_alone, generate_inputs, is_random
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, generate_alone, generate_inputs, is_random
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers, copy_to_random_place, same_bits
 from fib_rmsnorm.operators import derive_inputs, list_derived
-from fib_rmsnorm.schema import Definition, Workload
 
 # The magnitudes of the new elements, uniformly distributed. They are large enough that an output which only uses the
 # mean square of an earlier call exceeds the tolerance in 99.7% of all rows of 4096 elements (99% of 32768).
@@ -48,12 +46,10 @@ class _Draw:
 class FreshInputs:
     """The inputs of a Workload's timed calls, which are changed in place from call to call."""
 
-    def __init__(self, definition: Definition, workload: Workload, device: str, dataset: Path | None) -> None:
-        self._definition = definition
-        self._workload = workload
-        self._device = device
-        self._dataset = dataset
-        self._generator = torch.Generator(device)
+    def __init__(self, timed: DeviceWorkload) -> None:
+        self._of = timed
+        definition, workload = timed.definition, timed.workload
+        self._generator = torch.Generator(timed.device)
         self._derived = [name for name in list_derived(definition) if is_random(workload, name)]
         self._random = {name for name in definition.inputs if is_random(workload, name)} - {*self._derived}
         self._values = {name: self._generate(name) for name in definition.inputs}
@@ -82,8 +78,7 @@ class FreshInputs:
         return [value for value in self._values.values() if isinstance(value, torch.Tensor)]
 
     def _generate(self, name: str) -> Any:
-        where = self._definition, self._workload, self._device, self._dataset
-        return generate_inputs(*where)[name] if name in self._derived else generate_alone(*where, name)
+        return generate_inputs(self._of)[name] if name in self._derived else generate_alone(self._of, name)
 
     def number_after(self, number: int | None) -> int:
         """The number of the next call's inputs. After the last number of a seed, it comes from a new secret seed."""
@@ -110,7 +105,7 @@ class FreshInputs:
     def _derive(self) -> None:
         """Let the inputs that are made from others fit them again."""
         if self._derived:
-            made = derive_inputs(self._definition, self._values)
+            made = derive_inputs(self._of.definition, self._values)
             for name in self._derived:
                 self._values[name].copy_(made[name])
 
@@ -129,7 +124,7 @@ class FreshInputs:
         return torch.cat((first, further), dim=1).cumsum(dim=1) % columns
 
     def _indices(self, low: int, high: int, *shape: int) -> torch.Tensor:
-        return torch.randint(low, high, shape, generator=self._generator, device=self._device)
+        return torch.randint(low, high, shape, generator=self._generator, device=self._of.device)
 
     def _with_large_magnitudes(self, values: torch.Tensor) -> torch.Tensor:
         """Give floats large magnitudes. Integers stay as they are, since larger ones could be invalid."""
@@ -147,7 +142,7 @@ class FreshInputs:
 
     def changed(self) -> list[str]:
         """Names of the inputs that calls have changed."""
-        fitting = derive_inputs(self._definition, self._values) if self._derived else {}
+        fitting = derive_inputs(self._of.definition, self._values) if self._derived else {}
         changed = [name for name in self._derived if not same_bits(self._values[name], fitting[name])]
         self._restore()
         self._derive()  # they fitted the inputs before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +33,27 @@ def shape_of(definition: Definition, workload: Workload, name: str) -> list[int]
     return [sizes[axis] for axis in spec.shape]
 
 
-def generate_inputs(
-    definition: Definition, workload: Workload, device: str, dataset: Path | None = None
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class DeviceWorkload:
+    """A Workload of a Definition, and where its tensors are."""
+
+    definition: Definition
+    workload: Workload
+    device: str
+    dataset: Path | None = None
+    """The folder to which the paths of safetensors inputs are relative."""
+
+
+def generate_inputs(wanted: DeviceWorkload) -> dict[str, Any]:
     """Make a Workload's inputs in the Definition's order. Random ones are N(0, 1), seeded by uuid and name.
 
     Those that an operator derives from others, such as the rstd that belongs to an x, fit them.
 
     Raises InputError for a scalar without a value, or a safetensors file outside the dataset.
     """
-    inputs = {name: generate_alone(definition, workload, device, dataset, name) for name in definition.inputs}
-    made = derive_inputs(definition, inputs)
-    return {**inputs, **{name: value for name, value in made.items() if is_random(workload, name)}}
+    inputs = {name: generate_alone(wanted, name) for name in wanted.definition.inputs}
+    made = derive_inputs(wanted.definition, inputs)
+    return {**inputs, **{name: value for name, value in made.items() if is_random(wanted.workload, name)}}
 
 
 def is_random(workload: Workload, name: str) -> bool:
@@ -52,17 +61,18 @@ def is_random(workload: Workload, name: str) -> bool:
     return isinstance(workload.inputs.get(name, RandomInput()), RandomInput)
 
 
-def generate_alone(definition: Definition, workload: Workload, device: str, dataset: Path | None, name: str) -> Any:
+def generate_alone(wanted: DeviceWorkload, name: str) -> Any:
     """Make one input that does not have to fit others, as `generate_inputs` does."""
+    workload, device = wanted.workload, wanted.device
     given = workload.inputs.get(name)
     if isinstance(given, ScalarInput):
         return given.value
     if isinstance(given, SafetensorsInput):
-        return _load_tensor(given, dataset).to(device)
-    shape = shape_of(definition, workload, name)
+        return _load_tensor(given, wanted.dataset).to(device)
+    shape = shape_of(wanted.definition, workload, name)
     if shape is None:
         raise InputError(f"workload {workload.uuid}: its scalar input {name!r} has no value")
-    return _random_tensor(shape, torch_dtype(definition.inputs[name].dtype.value), device, workload.uuid + name)
+    return _random_tensor(shape, torch_dtype(wanted.definition.inputs[name].dtype.value), device, workload.uuid + name)
 
 
 def _random_tensor(shape: list[int], dtype: torch.dtype, device: str, seed: str) -> torch.Tensor:
@@ -111,27 +121,20 @@ class Case:
     """Whether a wrong output can show which usual mistake a kernel makes."""
 
 
-def make_case(
-    definition: Definition,
-    recognition: Recognition | None,
-    workload: Workload,
-    case: int,
-    device: str,
-    dataset: Path | None = None,
-    *,
-    few_rows: bool = False,
-) -> Case:
+def make_case(judged: DeviceWorkload, recognition: Recognition | None, case: int, *, few_rows: bool = False) -> Case:
     """Make case 0 (the Workload's own inputs), a hard one, or the last, which has an awkward size.
 
     With `few_rows`, all but case 0 have few.
     """
+    definition, workload = judged.definition, judged.workload
     if recognition is None or case == 0:
-        return Case("workload", "workload", workload, generate_inputs(definition, workload, device, dataset))
+        return Case("workload", "workload", workload, generate_inputs(judged))
     if few_rows:
         workload = make_few_rows(definition, recognition, workload)
     if case > recognition.count_hard_cases({**definition.const_axes, **workload.axes}):
         awkward = make_awkward_workload(definition, recognition, workload) or workload
         name = ", ".join(f"{axis}={size}" for axis, size in awkward.axes.items())
-        return Case(name, "awkward", awkward, generate_inputs(definition, awkward, device, dataset))
-    hard = recognition.make_hard_case(generate_inputs(definition, workload, device, dataset), case - 1, workload.uuid)
+        return Case(name, "awkward", awkward, generate_inputs(replace(judged, workload=awkward)))
+    inputs = generate_inputs(replace(judged, workload=workload))
+    hard = recognition.make_hard_case(inputs, case - 1, workload.uuid)
     return Case(hard.name, "hard", workload, hard.inputs, hard.row_kinds, hard.row_axis, hard.explains)

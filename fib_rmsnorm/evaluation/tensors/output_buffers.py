@@ -13,9 +13,8 @@ from collections.abc import Iterable
 
 import torch
 
-from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, shape_of, torch_dtype
 from fib_rmsnorm.sandbox.channel import RefusalError
-from fib_rmsnorm.schema import Definition, Workload
 
 _detach = torch.Tensor.detach  # the class's, because a solution can set another `detach` on a tensor
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -72,7 +71,8 @@ def count_kept_calls(output_bytes: int) -> int:
 class OutputBuffers:
     """Buffers for one set of a Definition's outputs."""
 
-    def __init__(self, definition: Definition, workload: Workload, device: str) -> None:
+    def __init__(self, called: DeviceWorkload) -> None:
+        definition, workload, device = called.definition, called.workload, called.device
         self._zones: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._insides: list[torch.Tensor] = []
         self.tensors: list[torch.Tensor] = []

@@ -1,7 +1,11 @@
-"""Call a built solution in its calling style, and check that the call has really finished and what it returned."""
+"""Call a built solution in its calling style, check that the call has really finished, and transfer what it returned.
+
+A solution should not keep its outputs.
+"""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import sleep
@@ -14,8 +18,9 @@ from fib_rmsnorm.building import is_compile_error
 from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
 from fib_rmsnorm.evaluation.tensors.guarded_memory import require_access
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, WrongOutputError, address_of, same_bits
+from fib_rmsnorm.sandbox.asking import DeviceMemory
 from fib_rmsnorm.sandbox.channel import RefusalError
-from fib_rmsnorm.sandbox.output_transfer import is_device_memory
+from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, is_device_memory, offer, write_outputs
 from fib_rmsnorm.schema import Definition, Solution
 
 # Long enough for work on another thread or stream to change an output.
@@ -25,6 +30,16 @@ _SPIN_CYCLES = 2_000_000  # about a millisecond
 _HANDLER = "__torch_function__"  # set on a mode itself, it overrides its class's
 
 _clone, _copy = torch.Tensor.clone, torch.Tensor.copy_
+_detach, _contiguous = torch.Tensor.detach, torch.Tensor.contiguous
+# To open another process's memory, once for each tensor, takes as long as the way through the host does for this many
+# bytes.
+_LEAST_BYTES = 1 << 20
+# One workspace that holds the last output is not a cache; nor are a few, such as a CUDA graph's for each eps. A
+# solution that keeps every output keeps at least four on each Workload.
+_MIN_SUSPICIOUS = 4
+_SAMPLED_ELEMENTS = 4096
+
+_Fingerprint = tuple[int, torch.dtype, bytes]
 
 
 class SolutionCaller:
@@ -198,3 +213,74 @@ def _unpack(returned: Any, names: Sequence[str]) -> list[Any]:
         return list(list.__iter__(returned))
     hint = "; return it, or say by in_place in the [spec] which input it replaces" if returned is None else ""
     raise WrongOutputError(f"the call returned a {kind.__name__}; expected {len(names)} tensor(s){hint}")
+
+
+class Outbox:
+    """Transfers the outputs of the last request's calls: large ones in the GPU's memory, others through a file."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._offered: list[torch.Tensor] = []
+
+    def transfer(self, outputs: Sequence[torch.Tensor]) -> list[DeviceMemory] | None:
+        """Say where the outputs lie in the GPU's memory; None if they are in the file instead."""
+        self._offered = [_contiguous(_detach(tensor)) for tensor in outputs]
+        nbytes = sum(tensor.nbytes for tensor in self._offered)
+        if self._offered[0].is_cuda and nbytes >= _LEAST_BYTES * len(self._offered):
+            try:
+                return offer(self._offered)
+            except DeviceMemoryError:
+                pass  # such as memory of an allocator that lets nobody else open it
+        self.write()
+        return None
+
+    def write(self) -> None:
+        """Write these outputs to the file."""
+        write_outputs(self._descriptor, self._offered)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget these outputs: the judge has copied them."""
+        self._offered = []
+
+
+class KeptOutputs:
+    """Fingerprints of the outputs of judged calls on one Workload, to find out whether a solution keeps these outputs.
+
+    No timed call repeats the inputs of an earlier one. So a cache that compares all of the content never hits, and its
+    latency is honest. It is still a cheat, written for a benchmark that repeats its inputs.
+    """
+
+    def __init__(self) -> None:
+        self._fingerprints: set[_Fingerprint] = set()
+        self._frozen = gc.get_freeze_count()
+
+    def forget(self) -> None:
+        """Begin another Workload, whose shapes may have their own workspaces."""
+        self._fingerprints.clear()
+
+    def remember(self, outputs: Sequence[torch.Tensor]) -> None:
+        """Add the outputs of a call."""
+        self._fingerprints |= {fingerprint for tensor in outputs if (fingerprint := _fingerprint(tensor)) is not None}
+
+    def find_kept(self) -> int:
+        """Count the outputs that Python's garbage collector still finds; 0 if they are too few to be suspicious."""
+        if gc.get_freeze_count() > self._frozen:
+            gc.unfreeze()  # gc.get_objects() leaves out what the solution froze
+        sizes = {(numel, dtype) for numel, dtype, _ in self._fingerprints}
+        # Detached, because attributes set on a tensor could hide it.
+        bare = [_detach(one) for one in gc.get_objects() if type(one) is torch.Tensor and not one.is_meta]
+        found = [tensor for tensor in bare if (tensor.numel(), tensor.dtype) in sizes]
+        kept = len({fingerprint for tensor in found if (fingerprint := _fingerprint(tensor)) in self._fingerprints})
+        return kept if kept >= _MIN_SUSPICIOUS else 0
+
+
+def _fingerprint(tensor: torch.Tensor) -> _Fingerprint | None:
+    """A sample of a tensor's elements; None if all are equal, or if the tensor is not contiguous."""
+    if not tensor.is_contiguous() or tensor.layout is not torch.strided:
+        return None
+    flat = tensor.detach().view(-1)
+    sample = flat[:: max(1, flat.numel() // _SAMPLED_ELEMENTS)].cpu().contiguous()
+    if sample.numel() < 2 or bool((sample == sample[0]).all()):
+        return None
+    return tensor.numel(), tensor.dtype, sample.view(torch.uint8).numpy().tobytes()

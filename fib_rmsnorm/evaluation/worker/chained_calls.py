@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from secrets import randbelow
 from typing import Any
 
@@ -20,6 +19,7 @@ import torch
 
 from fib_rmsnorm.building.build_errors import describe_exception
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload
 from fib_rmsnorm.evaluation.tensors.output_buffers import (
     OutputBuffers,
     address_of,
@@ -33,7 +33,7 @@ from fib_rmsnorm.evaluation.timing.timer import repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.timed_calls import ChosenCall
 from fib_rmsnorm.sandbox.channel import RefusalError
-from fib_rmsnorm.schema import Definition, Workload
+from fib_rmsnorm.schema import Definition
 
 _SETS = 2  # of inputs, for the links in turn
 
@@ -58,15 +58,14 @@ class ChainTrial:
 class ChainedCalls:
     """The inputs and outputs of the links of one trial's graphs, which are captured on the current stream."""
 
-    def __init__(
-        self, definition: Definition, workload: Workload, caller: SolutionCaller, device: str, dataset: Path | None
-    ) -> None:
+    def __init__(self, timed: DeviceWorkload, caller: SolutionCaller) -> None:
+        definition, device = timed.definition, timed.device
         self._caller = caller
         self._produced = find_produced_input(definition)
-        self._fresh = [FreshInputs(definition, workload, device, dataset) for _ in range(_SETS)]
+        self._fresh = [FreshInputs(timed) for _ in range(_SETS)]
         self._numbers = [fresh.number_after(None) for fresh in self._fresh]
         self._set_inputs()
-        self._buffers = OutputBuffers(definition, workload, device)
+        self._buffers = OutputBuffers(timed)
         self._kept = [torch.empty_like(tensor) for tensor in self._buffers.tensors]
         self._sink = torch.empty_like(self._kept[0])
         self._kept_link = randbelow(LINKS)

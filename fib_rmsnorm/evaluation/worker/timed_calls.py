@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from operator import attrgetter
-from pathlib import Path
 from secrets import randbelow
+from time import perf_counter_ns
 from typing import Any
 
 import torch
@@ -17,18 +16,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import require_access
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload
 from fib_rmsnorm.evaluation.tensors.output_buffers import (
     OutputBuffers,
     WrongOutputError,
     count_kept_calls,
     find_overrun,
 )
+from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.timer import Call, repeat
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError, Sample, Timer, collect, repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
-from fib_rmsnorm.schema import Definition, Workload
+from fib_rmsnorm.evaluation.worker.worker_messages import Time, Timed
+from fib_rmsnorm.sandbox.channel import RefusalError
 
 _clone = torch.Tensor.clone
+# A call that waits for the device itself is timed on an idle one from then on.
+_MOST_LATE_RELEASES = 2
 # Operators that only create, move or fill tensors: they do not do a kernel's work.
 _PLAIN = {
     *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "set_"),
@@ -51,34 +55,29 @@ class ChosenCall:
 class TimedCalls:
     """The inputs and outputs of a solution's timed calls on one Workload."""
 
-    def __init__(
-        self,
-        definition: Definition,
-        workload: Workload,
-        caller: SolutionCaller,
-        device: str,
-        dataset: Path | None,
-        judged_calls: int = 1,
-    ) -> None:
+    def __init__(self, timed: DeviceWorkload, caller: SolutionCaller, judged_calls: int = 1) -> None:
         """`judged_calls` is the number of calls that are chosen together to be judged."""
         self._judged_calls = judged_calls
         self._caller = caller
-        self._device = device
-        self._make_inputs = partial(FreshInputs, definition, workload, device, dataset)
-        self._make_outputs = partial(OutputBuffers, definition, workload, device)
+        self._device = timed.device
+        self._of = timed
         self._changed_inputs: set[str] = set()
         self._overrun: set[str] = set()
+        self._measured = 0
+        """The calls since the last choice was taken, as the timer counts them."""
         self._timed = 0
+        """The same, as they returned."""
+        self._late_releases = 0
         self._chosen: list[ChosenCall] = []
         self._set_up()
         self._returned: deque[Any] = deque(maxlen=len(self._ring))
 
     def _set_up(self) -> None:
         self._number: int | None = None
-        self._inputs = self._make_inputs()
-        first = self._make_outputs()
+        self._inputs = FreshInputs(self._of)
+        first = OutputBuffers(self._of)
         kept = count_kept_calls(sum(tensor.nbytes for tensor in first.tensors))
-        self._ring = deque([first, *(self._make_outputs() for _ in range(kept - 1))])
+        self._ring = deque([first, *(OutputBuffers(self._of) for _ in range(kept - 1))])
 
     def move(self) -> None:
         """Before a trial on a GPU, move inputs and outputs elsewhere in memory, as another process would place them."""
@@ -146,16 +145,17 @@ class TimedCalls:
         returned = None if self._caller.destination_passing else self._returned[-1]
         return self._caller.outputs_of(returned, self.buffers)
 
-    def take_chosen(self, timed: int) -> list[ChosenCall]:
-        """Return the calls that were chosen from the last `timed` calls, by their numbers, and begin another choice.
+    def take_chosen(self) -> list[ChosenCall]:
+        """Return the calls that were chosen since the last choice, by their numbers, and begin another choice.
 
-        Raises WrongOutputError if they were chosen from another number of calls, or if calls have changed the access to
-        inputs or outputs.
+        Raises WrongOutputError if they were chosen from another number of calls than were timed, or if calls have
+        changed the access to inputs or outputs.
         """
         self._require_access(*self._ring)
-        if not self._chosen or self._timed != timed:
-            raise WrongOutputError(f"only {self._timed} of {timed} timed calls were seen")
-        chosen, self._chosen, self._timed = sorted(self._chosen, key=attrgetter("number")), [], 0
+        if not self._chosen or self._timed != self._measured:
+            raise WrongOutputError(f"only {self._timed} of {self._measured} timed calls were seen")
+        chosen, self._chosen = sorted(self._chosen, key=attrgetter("number")), []
+        self._timed = self._measured = 0
         self._caller.synchronize()
         return chosen
 
@@ -163,6 +163,35 @@ class TimedCalls:
         """Names of the outputs that calls returned and changed later: a returned output belongs to its caller."""
         returning = ((call.returned, call.outputs) for call in chosen if call.returned)
         return sorted({name for pair in returning for name in self._caller.changed(*pair)})
+
+    def time(self, timer: Timer, request: Time) -> Timed:
+        """Time one trial, and again if its measurement fails. Raises RefusalError for MAX_ATTEMPTS in a row."""
+        samples: list[Sample] = []
+        repeated: list[str] = []
+        while not samples:
+            queued = request.queued and self._late_releases < _MOST_LATE_RELEASES
+            self.move()
+            try:
+                samples = timer.measure(
+                    self.prepare,
+                    request.calls,
+                    cold=request.cold,
+                    budget_s=request.budget_s,
+                    after=self.sample_outputs,
+                    queued=queued,
+                )
+            except MeasurementError as error:
+                self._measured += error.calls
+                self._late_releases += isinstance(error, LateReleaseError)
+                repeated.append(str(error))
+                if len(repeated) == MAX_ATTEMPTS:
+                    errors = "; ".join(dict.fromkeys(repeated))
+                    raise RefusalError("RUNTIME_ERROR", f"{errors}, in {MAX_ATTEMPTS} trials in a row") from None
+        self._measured += len(samples)
+        if queued:
+            self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
+        is_queued = queued and self._device != "cpu"
+        return Timed(**vars(collect(samples)), repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
 
     def warm_up(self, calls: int, budget_s: float, *, lists_operators: bool) -> list[str] | None:
         """Call up to `calls` times without timing. Returns the torch operators that the first call ran, if asked to."""

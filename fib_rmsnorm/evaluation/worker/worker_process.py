@@ -15,13 +15,10 @@ import torch
 from fib_rmsnorm.building import BuildError, build_entry, prepare_build
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
-from fib_rmsnorm.evaluation.tensors.inputs import make_case
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun, same_bits
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
-from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Sample, collect
-from fib_rmsnorm.evaluation.worker.call_outputs import KeptOutputs, Outbox
-from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
+from fib_rmsnorm.evaluation.worker.caller import KeptOutputs, Outbox, SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
 from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
@@ -45,12 +42,9 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
 )
 from fib_rmsnorm.sandbox.asking import DeviceOpened, Done, open_device
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
-from fib_rmsnorm.schema import Definition, SupportedLanguages, check_in_place
+from fib_rmsnorm.schema import Definition, SupportedLanguages, Workload, check_in_place
 
 _get_num_threads, _set_num_threads = torch.get_num_threads, torch.set_num_threads
-
-# A call that waits for the device itself is timed on an idle one from then on.
-_MOST_LATE_RELEASES = 2
 
 
 @contextmanager
@@ -81,6 +75,10 @@ class WorkerTarget:
     timer: Timer
     is_python: bool
 
+    def on_device(self, workload: Workload) -> DeviceWorkload:
+        """A Workload of the Definition, on the device."""
+        return DeviceWorkload(self.definition, workload, self.device, self.dataset)
+
 
 class Worker:
     """Holds one built solution on one device."""
@@ -97,10 +95,10 @@ class Worker:
             "call_as_timed": self.call_as_timed,
             "prepare_timing": self.prepare_timing,
             "time": self.time,
-            "reveal": self._alone(self.reveal),
+            "reveal": self.reveal,
             "write_outputs": self.write_outputs,
             "count_costs": self.count_costs,
-            "end_timing": self._alone(self.end_timing),
+            "end_timing": self.end_timing,
             "time_chain": self.time_chain,
             "reveal_chain": self.reveal_chain,
         }
@@ -110,8 +108,6 @@ class Worker:
         self._target: WorkerTarget | None = None
         self._caller: SolutionCaller | None = None
         self._timing: TimedCalls | None = None
-        self._calls_since_reveal = 0
-        self._late_releases = 0
         self._chain_trial: ChainTrial | None = None
 
     def open_device(self, message: Message) -> DeviceOpened:
@@ -149,17 +145,10 @@ class Worker:
         request = Call.model_validate(message)
         target, caller = self._begin()
         with on_one_thread(target.device):
-            case = make_case(
-                target.definition,
-                request.recognition,
-                request.workload,
-                request.case,
-                target.device,
-                target.dataset,
-                few_rows=request.few_rows,
-            )
+            wanted = target.on_device(request.workload)
+            case = make_case(wanted, request.recognition, request.case, few_rows=request.few_rows)
             inputs, before = place_inputs(case.inputs, request.guards.fenced, request.guards.read_only)
-            outputs = OutputBuffers(target.definition, case.workload, target.device)
+            outputs = OutputBuffers(target.on_device(case.workload))
         started = perf_counter()
         found, changed_outputs = caller.run_checked(inputs, outputs, settle=request.case == 0)
         elapsed_ms = (perf_counter() - started) * 1e3
@@ -180,12 +169,13 @@ class Worker:
         """Call the solution once on the inputs of each of some timed calls, and transfer its outputs."""
         request = CallAsTimed.model_validate(message)
         target, caller = self._begin()
+        timed = target.on_device(request.workload)
         found: list[torch.Tensor] = []
         for number in request.numbers:
             with on_one_thread(target.device):
                 # Made anew each time: the last call may have changed its own.
-                inputs = FreshInputs(target.definition, request.workload, target.device, target.dataset).set(number)
-                outputs = OutputBuffers(target.definition, request.workload, target.device)
+                inputs = FreshInputs(timed).set(number)
+                outputs = OutputBuffers(timed)
             of_call, _changed = caller.run_checked(inputs, outputs)
             found += of_call
         return Outputs(self._outbox.transfer(found))
@@ -194,11 +184,7 @@ class Worker:
         """Prepare to time a Workload, and warm up."""
         request = PrepareTiming.model_validate(message)
         target, caller = self._begin()
-        self._timing = TimedCalls(
-            target.definition, request.workload, caller, target.device, target.dataset, request.judged_calls
-        )
-        self._calls_since_reveal = 0
-        self._late_releases = 0
+        self._timing = TimedCalls(target.on_device(request.workload), caller, request.judged_calls)
         operators = self._timing.warm_up(request.warmup_runs, request.budget_s, lists_operators=not target.is_python)
         return TimingPrepared(timer=target.timer.name, tick_ms=target.timer.tick_ms, operators=operators)
 
@@ -206,51 +192,25 @@ class Worker:
         """Time one trial."""
         request = Time.model_validate(message)
         target, _ = self._begin()
-        timed_calls = self._require_timed_calls()
         self.check()  # a check also follows each request, but a thread may have waited for that one to pass
-        samples: list[Sample] = []
-        repeated: list[str] = []
-        while not samples:
-            queued = request.queued and self._late_releases < _MOST_LATE_RELEASES
-            timed_calls.move()
-            try:
-                samples = target.timer.measure(
-                    timed_calls.prepare,
-                    request.calls,
-                    cold=request.cold,
-                    budget_s=request.budget_s,
-                    after=timed_calls.sample_outputs,
-                    queued=queued,
-                )
-            except MeasurementError as error:
-                self._calls_since_reveal += error.calls
-                self._late_releases += isinstance(error, LateReleaseError)
-                repeated.append(str(error))
-                if len(repeated) == MAX_ATTEMPTS:
-                    errors = "; ".join(dict.fromkeys(repeated))
-                    raise RefusalError("RUNTIME_ERROR", f"{errors}, in {MAX_ATTEMPTS} trials in a row") from None
-        self._calls_since_reveal += len(samples)
-        if queued:
-            self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
-        is_queued = queued and target.device != "cpu"
-        return Timed(**vars(collect(samples)), repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
+        return self._require_timed_calls().time(target.timer, request)
 
     def reveal(self, _: Message) -> Revealed:
         """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
-        self._begin()
+        target, _caller = self._begin()
         timed_calls = self._require_timed_calls()
-        chosen = timed_calls.take_chosen(self._calls_since_reveal)
-        self._calls_since_reveal = 0
-        memory = self._outbox.transfer([tensor for call in chosen for tensor in call.outputs])
-        for call in chosen:
-            self._kept_outputs.remember(call.outputs)
-        return Revealed(
-            memory=memory,
-            numbers=[call.number for call in chosen],
-            changed_inputs=timed_calls.changed_inputs(),
-            overrun=timed_calls.overrun(),
-            changed_outputs=timed_calls.changed_outputs(chosen),
-        )
+        with on_one_thread(target.device):
+            chosen = timed_calls.take_chosen()
+            memory = self._outbox.transfer([tensor for call in chosen for tensor in call.outputs])
+            for call in chosen:
+                self._kept_outputs.remember(call.outputs)
+            return Revealed(
+                memory=memory,
+                numbers=[call.number for call in chosen],
+                changed_inputs=timed_calls.changed_inputs(),
+                overrun=timed_calls.overrun(),
+                changed_outputs=timed_calls.changed_outputs(chosen),
+            )
 
     def write_outputs(self, _: Message) -> Done:
         """Write the outputs of the last call to the file."""
@@ -268,7 +228,9 @@ class Worker:
         """Release the memory that timing took. Fails if the solution kept outputs or replaced kernels of torch's."""
         target, _caller = self._begin()
         self._timing = None
-        if kept := self._kept_outputs.find_kept():
+        with on_one_thread(target.device):
+            kept = self._kept_outputs.find_kept()
+        if kept:
             raise RefusalError("RUNTIME_ERROR", f"the solution keeps the outputs of {kept} earlier calls", fatal=True)
         if kernels := self._tamper_check.replaced_kernels():
             raise RefusalError("RUNTIME_ERROR", f"the solution replaced {', '.join(kernels[:5])}", fatal=True)
@@ -282,7 +244,7 @@ class Worker:
         target, caller = self._begin()
         self.check()
         target.timer.rest()  # a timer that is attached records each kernel of a graph, which slows it down
-        make = partial(ChainedCalls, target.definition, request.workload, caller, target.device, target.dataset)
+        make = partial(ChainedCalls, target.on_device(request.workload), caller)
         self._chain_trial = None
         try:
             self._chain_trial = time_chain(make, request.replays, request.budget_s, dependent=request.dependent)
@@ -303,15 +265,6 @@ class Worker:
             overrun=trial.overrun,
             changed_outputs=[],
         )
-
-    def _alone(self, handle: Handler) -> Handler:
-        """A handler during which the solution does nothing."""
-
-        def handle_alone(message: Message) -> object:
-            with on_one_thread(self._target.device if self._target else "cpu"):
-                return handle(message)
-
-        return handle_alone
 
     def _begin(self) -> tuple[WorkerTarget, SolutionCaller]:
         self._outbox.clear()  # a new request: the outputs of the last one have been copied

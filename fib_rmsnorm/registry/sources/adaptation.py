@@ -119,7 +119,7 @@ def _list_sources(kernel: KernelFolder) -> list[str]:
     included = find_included(kernel.folder, kernel.manifest.include, kernel.registry.layout.solutions)
     place = kernel.folder.relative_to(kernel.registry.layout.solutions)
     mine = []
-    for source in read_sources(kernel.folder, kernel.manifest.include, kernel.registry.layout.solutions):
+    for source in read_sources(kernel.folder, included):
         if "/" in source.path:
             raise InputError("its sources lie in subfolders")
         if source.path not in included:

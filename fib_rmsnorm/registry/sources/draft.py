@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,14 +27,12 @@ from fib_rmsnorm.registry.sources.packing import (
     require_packed,
 )
 from fib_rmsnorm.registry.sources.python_kernel import PythonKernel
-from fib_rmsnorm.registry.sources.python_module import read_module
 from fib_rmsnorm.registry.store import describe, read_text, write_atomic
-from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedBindings, SupportedLanguages
+from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SupportedBindings, SupportedLanguages
 
 AUTHOR = "draft"
 _MOST_NAMED = 6  # Definitions that parameters fit
 
-_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _SERVES_OTHERS = '# definitions = ["rmsnorm_d*"]  # for sources that serve other Definitions too'
 
 
@@ -52,8 +49,7 @@ def find_solution(
     if definition is not None:
         registry.definition(definition)  # reports an unknown Definition before an unknown Solution
     if path.exists() and (path.suffix or "/" in name):
-        wanted = choose_definition(registry, path, definition)
-        return wanted, draft_solution(registry, path, wanted, entry)
+        return draft_kernel(registry, path, definition, entry)
     refuse_entry(name, entry)
     current = read_current(registry)
     require_packed(current.faulty, [name], current.by_name)
@@ -77,6 +73,14 @@ def refuse_entry(name: str, entry: str | None) -> None:
         )
 
 
+def draft_kernel(
+    registry: Registry, path: Path, definition: str | None = None, entry: str | None = None, flags: Sequence[str] = ()
+) -> tuple[Definition, Solution]:
+    """The Definition that a kernel is judged by, and the Solution for it, as `choose_definition` chooses it."""
+    wanted = choose_definition(registry, path, definition)
+    return wanted, draft_solution(registry, path, wanted, entry, flags=flags)
+
+
 def draft_solution(
     registry: Registry,
     path: Path,
@@ -91,15 +95,16 @@ def draft_solution(
     folder may include shared files of the registry. `flags` are those of the C++ compiler. Raises InputError that says
     what is missing.
     """
-    has_manifest = (path if path.is_dir() else path.parent).joinpath(MANIFEST).exists()
+    folder = path if path.is_dir() else path.parent
+    manifest = read_manifest(folder / MANIFEST) if (folder / MANIFEST).exists() else None
+    shared = find_included(folder, manifest.include, registry.layout.solutions) if manifest else {}
     if path.is_dir():
-        if not has_manifest:
+        if manifest is None:
             raise InputError(f"{path}: this folder has no {MANIFEST}; add one, or name the kernel's file")
-        manifest = read_manifest(path / MANIFEST)
         spec = manifest.spec
         if entry:
             spec = spec.model_copy(update={"entry_point": f"{spec.entry_point.partition('::')[0]}::{entry}"})
-        sources = read_sources(path, manifest.include, registry.layout.solutions)
+        sources = read_sources(path, shared)
         path = path.resolve()  # of `.`, which has no name
     else:
         kernel = _read_kernel(path, entry)
@@ -110,13 +115,9 @@ def draft_solution(
             entry_point=f"{path.name}::{kernel.entry}",
             binding=SupportedBindings(kernel.binding) if kernel.binding else None,
         )
-        shared: dict[str, Path] = {}
-        if has_manifest:  # which adds included files, and the table of tuned choices
-            manifest = read_manifest(path.parent / MANIFEST)
-            shared = find_included(path.parent, manifest.include, registry.layout.solutions)
-            if manifest.tune and (path.parent / manifest.tune.table).is_file():
-                shared[manifest.tune.table] = path.parent / manifest.tune.table
-        sources = _with_siblings(kernel, shared) if isinstance(kernel, PythonKernel) else _with_includes(path, shared)
+        if manifest and manifest.tune and (folder / manifest.tune.table).is_file():
+            shared[manifest.tune.table] = folder / manifest.tune.table
+        sources = kernel.read_sources(shared)
     if flags:
         try:
             spec = BuildSpec.model_validate({**spec.model_dump(), "flags": list(flags)})
@@ -161,49 +162,6 @@ def _find_style(
         shown = " or ".join([*fitting[:_MOST_NAMED], *(["others"] if len(fitting) > _MOST_NAMED else [])])
         message = f"{kernel.path}: its parameters {parameters} fit {shown}, not {definition.name}"
         raise MisfitError(message, fitting[0]) from None
-
-
-def _with_siblings(kernel: PythonKernel, shared: dict[str, Path]) -> list[SourceFile]:
-    """Return the file, the modules beside it or shared that it imports directly or indirectly, and shared data."""
-    data = {name: file for name, file in shared.items() if file.suffix != ".py"}
-    found = {name: SourceFile(path=name, content=read_text(file)) for name, file in data.items()}
-    found[kernel.path.name] = SourceFile(path=kernel.path.name, content=kernel.text)
-    waiting = [kernel.module]
-    while waiting:
-        for name in dict.fromkeys(waiting.pop().imports):
-            file = shared.get(f"{name}.py", kernel.path.with_name(f"{name}.py"))
-            if file.name not in found and file.is_file():
-                content = read_text(file)
-                found[file.name] = SourceFile(path=file.name, content=content)
-                waiting.append(read_module(file, content))
-    return list(found.values())
-
-
-def _with_includes(path: Path, shared: dict[str, Path]) -> list[SourceFile]:
-    """Return the file and every header, in its folder or shared, that it includes with quotes."""
-    folder = path.parent.resolve()
-    found: dict[str, SourceFile] = {}
-    waiting = {path.name: path}
-    while waiting:
-        name, file = waiting.popitem()
-        content = read_text(file)
-        found[name] = SourceFile(path=name, content=content)
-        for include in _INCLUDE.findall(content):
-            headers = (_find_header(folder, base / include, shared) for base in (Path(name).parent, Path()))
-            header = next(filter(None, headers), None)
-            if header is not None and header[0] not in found:
-                waiting[header[0]] = header[1]
-    return list(found.values())
-
-
-def _find_header(folder: Path, path: Path, shared: dict[str, Path]) -> tuple[str, Path] | None:
-    """The name of a header in the Solution, and its file."""
-    if path.as_posix() in shared:
-        return path.as_posix(), shared[path.as_posix()]
-    header = (folder / path).resolve()
-    if not header.is_file() or not header.is_relative_to(folder):
-        return None
-    return header.relative_to(folder).as_posix(), header
 
 
 def register_solution(

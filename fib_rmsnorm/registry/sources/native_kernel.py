@@ -17,8 +17,10 @@ from fib_rmsnorm.registry.sources.parameters import (
     plan_call,
     require_call,
 )
-from fib_rmsnorm.schema import Definition
+from fib_rmsnorm.registry.store import read_text
+from fib_rmsnorm.schema import Definition, SourceFile
 
+_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TVM_FFI = re.compile(r"TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*(\w+)\s*,\s*([\w:]+)\s*\)")
 _PYBIND11 = re.compile(r'\.def\(\s*"(\w+)"\s*,\s*(?:&?\s*([\w:]+)|\[[^\]]*\]\s*\(([^)]*)\))')
@@ -116,6 +118,31 @@ class NativeKernel:
         note = describe_unused(call.unused, function.name)
         paste = _export(function, self.entry, definition)
         raise InputError(f"{what}; put these lines in place of its export{note}:", paste)
+
+    def read_sources(self, shared: dict[str, Path]) -> list[SourceFile]:
+        """The file and every header, in its folder or shared, that it includes with quotes."""
+        found: dict[str, SourceFile] = {}
+        waiting = {self.path.name: self.path}
+        while waiting:
+            name, file = waiting.popitem()
+            content = read_text(file)
+            found[name] = SourceFile(path=name, content=content)
+            for include in _INCLUDE.findall(content):
+                headers = (self._find_header(base / include, shared) for base in (Path(name).parent, Path()))
+                header = next(filter(None, headers), None)
+                if header is not None and header[0] not in found:
+                    waiting[header[0]] = header[1]
+        return list(found.values())
+
+    def _find_header(self, path: Path, shared: dict[str, Path]) -> tuple[str, Path] | None:
+        """The name of a header in the Solution, and its file."""
+        if path.as_posix() in shared:
+            return path.as_posix(), shared[path.as_posix()]
+        folder = self.path.parent.resolve()
+        header = (folder / path).resolve()
+        if not header.is_file() or not header.is_relative_to(folder):
+            return None
+        return header.relative_to(folder).as_posix(), header
 
     def _missing(self, definition: Definition) -> InputError:
         what = f"{self.path}: does not export {self.entry!r}"

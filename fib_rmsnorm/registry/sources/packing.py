@@ -164,7 +164,7 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
     if len(parts) != 4:  # author, op_type, definition, solution
         raise InputError(f"{folder}: sources belong in solutions/<author>/<op_type>/<definition>/<solution>/")
     author, _, home, _ = parts
-    sources = read_sources(folder, manifest.include, registry.layout.solutions)
+    sources = read_sources(folder, find_included(folder, manifest.include, registry.layout.solutions))
     wanted = manifest.definitions or [home]
     served = [each for name, each in definitions.items() if any(fnmatch(name, glob) for glob in wanted)]
     if not served:
@@ -217,12 +217,11 @@ def make_solution(
         raise InputError(f"{place}: {error}") from None
 
 
-def read_sources(folder: Path, include: list[str], solutions: Path) -> list[SourceFile]:
-    """Read a folder's files, and the shared files that its manifest includes, sorted by their paths in the Solution.
+def read_sources(folder: Path, included: dict[str, Path]) -> list[SourceFile]:
+    """Read a folder's files, and those that `find_included` has found, sorted by their paths in the Solution.
 
     Skip the manifest, hidden files, caches, and empty files, which the schema refuses.
     """
-    included = find_included(folder, include, solutions)
     files = {path.relative_to(folder): path for path in folder.rglob("*")} | {
         Path(name): path for name, path in included.items()
     }

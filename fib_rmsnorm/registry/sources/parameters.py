@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fib_rmsnorm.errors import InputError
@@ -90,6 +90,62 @@ def require_call(where: str, function: str, parameters: Parameters, definition: 
         f"{where}: {function} takes {parameters.required} parameters {parameters}; {definition.name} needs"
         f" {len(inputs)} ({', '.join(inputs)}) and a returned result, or {len(everything)} ({', '.join(everything)})"
     )
+
+
+def find_python_style(
+    where: str,
+    entry: str,
+    parameters: Parameters | None,
+    functions: Mapping[str, Parameters | None],
+    definition: Definition,
+) -> bool:
+    """Whether an entry point in Python is destination-passing, by its parameters; None if the file has no such one.
+
+    Raises InputError, with lines to add if some would do, for an entry point that is missing or that cannot be called
+    with the Definition's names in order. `functions` are those of the file that may be meant.
+    """
+    if parameters is not None:
+        style = find_style(parameters, definition)
+        if style is not None:
+            return style
+        call = require_call(where, entry, parameters, definition)
+        raise InputError(
+            f"{where}: {entry}{parameters} cannot be called as {entry}({', '.join(call.names)}); add these lines at"
+            f" the end{describe_unused(call.unused, entry)}:",
+            _call_function(entry, parameters, call, entry),
+        )
+    what, available = f"{where}: no function {entry!r}", f"(available: {', '.join(functions)})"
+    known = {name: each for name, each in functions.items() if each is not None}
+    for name, each in known.items():
+        if find_style(each, definition) is not None:
+            raise InputError(f"{what} {available}; choose one with --entry {name}")
+    for name, each in reversed(known.items()):  # the last, which usually uses the others, comes first
+        if planned := plan_call(each, definition):
+            note, paste = describe_unused(planned.unused, name), _call_function(name, each, planned, entry)
+            raise InputError(f"{what}; add these lines at the end, which call {name}{note}:", paste)
+    if functions:
+        raise InputError(f"{what} {available}; choose one with --entry")
+    usual = f"{entry}({', '.join(definition.inputs)})"
+    raise InputError(f"{what}; define {usual}, or start from a kernel of: fib-rmsnorm new triton FILE")
+
+
+def _call_function(callee: str, parameters: Parameters, call: AdaptedCall, entry: str) -> str:
+    """The lines that define the entry point, which calls another function or the one of its name before."""
+    lines = []
+    if callee == entry:
+        callee = f"_{entry}"
+        lines = [f"{callee} = {entry}", "", ""]
+    arguments = []
+    by_keyword = False
+    for name in parameters.positional:
+        if name in call.arguments:
+            arguments.append(f"{name}={call.arguments[name]}" if by_keyword else call.arguments[name])
+        else:
+            by_keyword = True  # what follows a parameter that keeps its default
+    arguments += [f"{name}={call.arguments[name]}" for name in parameters.keyword_only]
+    returns = "" if call.is_destination_passing else "return "
+    lines += [f"def {entry}({', '.join(call.names)}):", f"    {returns}{callee}({', '.join(arguments)})"]
+    return "\n".join(lines)
 
 
 def describe_unused(unused: Sequence[str], function: str) -> str:

@@ -19,7 +19,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
     Verdicts,
 )
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.tensors.inputs import generate_inputs
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, generate_inputs
 from fib_rmsnorm.evaluation.worker.worker_messages import Revealed
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.machine.devices import Device
@@ -68,7 +68,7 @@ class FakeWorker:
         self.process = SimpleNamespace(outputs_file=17, clear_outputs=lambda: None)
         self.asked: list[str] = []
 
-    def ask(self, request, kind, _budget):
+    def ask(self, request, kind):
         self.asked.append(request.do)
         return SimpleNamespace(memory=self.memory)
 
@@ -152,7 +152,7 @@ def test_fewer_calls_than_were_timed_are_a_failure(registry, numbers):
     client = JudgeClient(None, Device("cpu", "a CPU", 1 << 30), RunConfig(QUICK, 10), lambda _: None)
     worker = Worker(numbers)
     with pytest.raises(EvaluationFailedError, match=rf"{len(set(numbers))} were revealed, not 4"):
-        client.judge_timed_calls(definition, registry.workloads(definition.name)[0], worker, None, 4)
+        client.judge_timed_calls(registry.workloads(definition.name)[0], worker, 4)
     assert worker.is_killed
 
 
@@ -162,7 +162,7 @@ FALSE = DeviceMemory("ab" * 64, 0, 1 << 30)
 def compare_request(registry, path) -> Compare:
     (definition,) = registry.definitions().values()
     workload = registry.workloads(definition.name)[1]
-    inputs = generate_inputs(definition, workload, "cpu")
+    inputs = generate_inputs(DeviceWorkload(definition, workload, "cpu"))
     exact = recognise_source(definition).compute_exact(inputs)
     with path.open("wb") as file:
         write_outputs(file.fileno(), [each.values for each in exact])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutput, ExpectedOutputs
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs, find_mistakes
 from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
-from fib_rmsnorm.evaluation.tensors.inputs import make_case
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.operators import ExactOutput, Mistake, Recognition, RmsNorm, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from support.kernels import read_kernels
@@ -140,7 +140,7 @@ def test_no_random_fault_is_named(seed, dtype, batch, case_number, data):
     generator = torch.Generator().manual_seed(seed)
     operator, definition = RmsNorm(), RmsNorm().define(128, dtype)
     (workload,) = generate_workloads(definition, [batch])
-    case = make_case(definition, recognise_source(definition), workload, case_number, "cpu")
+    case = make_case(DeviceWorkload(definition, workload, "cpu"), recognise_source(definition), case_number)
     right = compute_exact(**case.inputs)
     elements = torch.randn(right.shape, generator=generator)
     faults = {

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.case_numbers import FEW_ROWS, count_cases
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.inputs import Case, generate_inputs, make_case
+from fib_rmsnorm.evaluation.tensors.inputs import Case, DeviceWorkload, generate_inputs, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_bytes, same_bits
 from fib_rmsnorm.operators import RmsNorm, define_by_name, find_operator, list_operators, recognise_source
 from fib_rmsnorm.operators.norms.hard_rows import choose_other_eps
@@ -28,14 +28,18 @@ def workload_of(batch: int) -> Workload:
 
 def cases_of(workload: Workload, dataset=None, **options) -> list[Case]:
     numbers = range(count_cases(DEFINITION, RECOGNITION, workload, **options))
-    return [make_case(DEFINITION, RECOGNITION, workload, number, "cpu", dataset, **options) for number in numbers]
+    wanted = DeviceWorkload(DEFINITION, workload, "cpu", dataset)
+    return [make_case(wanted, RECOGNITION, number, **options) for number in numbers]
 
 
 def test_inputs_depend_on_the_uuid_and_the_name():
     definition = DEFINITION
     one, other = generate_workloads(definition, [4, 5])
     same_size = one.model_copy(update={"uuid": other.uuid})
-    first, second = generate_inputs(definition, one, "cpu"), generate_inputs(definition, same_size, "cpu")
+    first, second = (
+        generate_inputs(DeviceWorkload(definition, one, "cpu")),
+        generate_inputs(DeviceWorkload(definition, same_size, "cpu")),
+    )
     assert not torch.equal(first["x"], second["x"])
     assert not torch.equal(first["x"][0], first["weight"])
     assert first["eps"] == 1e-6
@@ -44,7 +48,7 @@ def test_inputs_depend_on_the_uuid_and_the_name():
 def test_a_scalar_without_a_value_is_refused():
     workload = Workload(axes={"batch": 1}, inputs={"x": RandomInput(), "weight": RandomInput()}, uuid="u")
     with pytest.raises(InputError, match="scalar input 'eps' has no value"):
-        generate_inputs(DEFINITION, workload, "cpu")
+        generate_inputs(DeviceWorkload(DEFINITION, workload, "cpu"))
 
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 32])
@@ -103,7 +107,7 @@ def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
     definition = define_by_name(f"{operator}_d128")
     recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [1])
     numbers = range(count_cases(definition, recognition, workload))
-    cases = [make_case(definition, recognition, workload, number, "cpu") for number in numbers]
+    cases = [make_case(DeviceWorkload(definition, workload, "cpu"), recognition, number) for number in numbers]
     extreme = [recognition.compute_exact(case.inputs)[0].values for case in cases if not case.explains]
     if "fp8" in operator:
         assert extreme == []
@@ -122,7 +126,7 @@ def test_the_last_case_has_an_awkward_size_and_inputs_of_its_own(batch, awkward)
     case = cases_of(workload)[-1]
     assert case.name == f"batch={awkward}"
     assert case.workload.axes == {"batch": awkward} and case.inputs["x"].shape == (awkward, 256)
-    assert not torch.equal(case.inputs["x"][0], generate_inputs(DEFINITION, workload, "cpu")["x"][0])
+    assert not torch.equal(case.inputs["x"][0], generate_inputs(DeviceWorkload(DEFINITION, workload, "cpu"))["x"][0])
 
 
 def test_a_file_determines_the_size(tmp_path):
@@ -141,14 +145,14 @@ def safetensors_workload(path: str) -> Workload:
 def test_a_safetensors_input_is_loaded_from_the_dataset(tmp_path):
     x = torch.randn(2, 256, dtype=torch.float16)
     save_file({"x": x}, tmp_path / "blob.safetensors")
-    made = generate_inputs(DEFINITION, safetensors_workload("blob.safetensors"), "cpu", tmp_path)
+    made = generate_inputs(DeviceWorkload(DEFINITION, safetensors_workload("blob.safetensors"), "cpu", tmp_path))
     assert torch.equal(made["x"], x)
 
 
 @pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/passwd", "missing.safetensors"])
 def test_a_safetensors_input_outside_the_dataset_is_refused(tmp_path, path):
     with pytest.raises(InputError, match=r"is outside|no such file"):
-        generate_inputs(DEFINITION, safetensors_workload(path), "cpu", tmp_path)
+        generate_inputs(DeviceWorkload(DEFINITION, safetensors_workload(path), "cpu", tmp_path))
 
 
 def test_an_interpreter_gets_every_kind_of_case_on_few_rows():
@@ -165,7 +169,7 @@ def test_an_interpreter_gets_every_kind_of_case_on_few_rows():
 def make(hidden=4096, batch=3, dtype="float16", device="cpu") -> tuple[Definition, Workload, FreshInputs]:
     definition = RmsNorm().define(hidden, dtype)
     (workload,) = generate_workloads(definition, [batch])
-    return definition, workload, FreshInputs(definition, workload, device, None)
+    return definition, workload, FreshInputs(DeviceWorkload(definition, workload, device))
 
 
 def tensors(inputs):
@@ -183,7 +187,7 @@ def test_inputs_made_from_others_still_fit_them_when_asked_again():
     """As on a GPU, where each trial asks before it moves the inputs."""
     definition = find_operator("layernorm_backward").define(128)
     (workload,) = generate_workloads(definition, [3])
-    inputs = FreshInputs(definition, workload, "cpu", None)
+    inputs = FreshInputs(DeviceWorkload(definition, workload, "cpu"))
     inputs.set(1)
     assert [inputs.changed(), inputs.changed()] == [[], []]
     inputs.set(2)["rstd"][1] += 1
@@ -196,7 +200,7 @@ def test_other_dtypes(dtype):
     x = definition.inputs["x"].model_copy(update={"dtype": SimpleNamespace(value=dtype)})
     definition = definition.model_copy(update={"inputs": {**definition.inputs, "x": x}})
     (workload,) = generate_workloads(definition, [4])
-    inputs = FreshInputs(definition, workload, "cpu", None)
+    inputs = FreshInputs(DeviceWorkload(definition, workload, "cpu"))
     for number in range(8):
         inputs.set(number)
     assert inputs.changed() == []

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload
 from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS
 from fib_rmsnorm.evaluation.worker import chained_calls
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
@@ -78,8 +79,10 @@ def chained_trial(monkeypatch):
         spec = SimpleNamespace(destination_passing_style=in_place is not None, in_place=in_place or {})
         workload = generate_workloads(definition, [3])[0]
         caller = SolutionCaller(function, definition, SimpleNamespace(spec=spec), "cpu")
-        trial = chained_calls.ChainedCalls(definition, workload, caller, "cpu", None).time(2, 60, dependent=False)
-        return trial, FreshInputs(definition, workload, "cpu", None).set(trial.chosen.number)
+        trial = chained_calls.ChainedCalls(DeviceWorkload(definition, workload, "cpu"), caller).time(
+            2, 60, dependent=False
+        )
+        return trial, FreshInputs(DeviceWorkload(definition, workload, "cpu")).set(trial.chosen.number)
 
     monkeypatch.setattr(chained_calls, "CopyKernel", HostCopies)
     monkeypatch.setattr(chained_calls, "CapturedGraph", Replays)

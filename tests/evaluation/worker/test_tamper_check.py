@@ -17,6 +17,7 @@ from types import MethodType, SimpleNamespace
 import pytest
 import torch
 
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.timing.kernel_records import Piece
 from fib_rmsnorm.evaluation.worker.tamper_check import _OF_OTHERS, TamperCheck
@@ -84,7 +85,7 @@ class TestTamperCheck:
             pass
 
         definition = RmsNorm().define(128)
-        buffers = OutputBuffers(definition, generate_workloads(definition, [2])[0], "cpu")
+        buffers = OutputBuffers(DeviceWorkload(definition, generate_workloads(definition, [2])[0], "cpu"))
         check = armed(buffers)
         buffers.next = [buffers.tensors, {"other": OutputBuffers.__new__(Mine)}]
         assert check.replaced() == ["dict.other by Mine"]
