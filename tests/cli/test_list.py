@@ -179,26 +179,6 @@ def test_filters_by_definition_choose_everything_of_it(fib, full_registry):
     assert found["solutions"] == found["workloads"] == found["traces"] == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("solutoins",), "cannot list 'solutoins': choose from definitions, solutions, workloads, traces"),
-        (("solutions", "--solutions", "x*"), f"no Solution matches 'x*' (available: {CUDA}, {PYTHON})"),
-        (("--definitions", "y"), f"no Definition matches 'y' (available: {DEFINITION})"),
-        (("--languages", "fortran"), "unknown language 'fortran'"),
-        (("--authors", "zoe"), "no author matches 'zoe' (available: ann, baseline)"),
-        (("workloads", "--authors", "ann"), "do not filter workloads"),
-        (("solutions", "--each"), "--each works only with: fib-rmsnorm list traces"),
-        (("--root", "nowhere"), "no such folder: nowhere"),
-    ],
-)
-def test_mistakes_are_one_line(fib, full_registry, arguments, said):
-    outcome = fib("list", *arguments)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.err
-    assert outcome.err.count("\n") == 1
-
-
 def test_what_creates_a_missing_registry_is_quoted_for_a_shell(fib, tmp_path):
     missing = tmp_path / "my registry"
     *_, advice = fib("list", "--root", missing).err.strip().partition("run: ")
@@ -233,14 +213,3 @@ def test_an_empty_registry_begins_with_a_definition(fib, registry):
         outcome = fib(*command, "--root", registry.root)
         assert (outcome.code, outcome.out) == (0, "")
         assert outcome.err.endswith(f"; create them with: fib-rmsnorm define --root {registry.root}\n")
-
-
-def test_json_has_what_the_tables_have(fib, full_registry):
-    found = json.loads(fib("list", "--json").out)
-    assert found["root"] == str(full_registry.root)
-    assert found["definitions"][0]["axes"] == {"batch": None, "hidden": 128}
-    by_name = {row["name"]: row for row in found["solutions"]}
-    assert by_name[PYTHON]["here"] == {"ability": "run", "devices": ["cpu"], "note": ""}
-    assert by_name[CUDA]["here"]["ability"] == "compile"
-    assert [row["uuid"] for row in found["workloads"]] == [w.uuid for w in full_registry.workloads(DEFINITION)]
-    assert found["traces"][0]["statuses"] == {"PASSED": 1, "INCORRECT_NUMERICAL": 1}
