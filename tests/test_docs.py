@@ -46,12 +46,6 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_an_anchor_is_made_as_github_makes_it(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("# C++ on a CPU\n\n## Triton: what `x` is tied to\n\n```\n# a comment\n```\n")
-    assert anchors(page) == {"c-on-a-cpu", "triton-what-x-is-tied-to"}
-
-
 CI_PAGE = ROOT / "docs" / "ci.md"
 WORKFLOWS = sorted((ROOT / "docs" / "examples" / "ci").glob("*.yml"))
 COMPARED = re.findall(r"^\$ fib-rmsnorm (compare .+)\n((?:.*\n)*?)exit code (\d)$", CI_PAGE.read_text(), re.MULTILINE)

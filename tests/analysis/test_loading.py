@@ -143,31 +143,6 @@ def test_no_mutilated_file_raises(tmp_path, cut, junk, suffix):
     assert all("\n" not in line for line in told)
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    where=st.sampled_from([["workload"], ["evaluation"], ["evaluation", "performance"], ["evaluation", "settings"]]),
-    field=st.sampled_from(["axes", "inputs", "status", "latency_ms", "noisy", "ceiling", "environment", "l2"]),
-    value=json_values,
-)
-def test_any_value_in_any_field_is_read_or_told(tmp_path, where, field, value):
-    odd = trace()
-    part = odd
-    for key in where:
-        part = part[key]
-    part[field] = value
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(odd))
-    records, told = read(path)
-    assert len(records) + len(told) == 1
-
-
 CHOICES = {
     "solution": ["fast_v1", "slow_v1"],
     "batch": [1, 8],

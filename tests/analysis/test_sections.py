@@ -13,7 +13,6 @@ from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.analysis.ranking import summarize
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import cluster, split
-from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
 from support.paths import PUBLISHED
 from support.trace_json import records, trace, upstream_trace
@@ -73,13 +72,6 @@ def test_a_failure_replaces_what_passed_before_at_any_clock():
     assert [record.status for section in found.sections for record in section.records] == ["PASSED", "RUNTIME_ERROR"]
 
 
-def test_a_failure_is_told_beside_what_was_timed_by_the_same_settings():
-    found = split(records(trace("good"), trace("bad", latency_ms=None)))
-    assert [len(section.records) for section in found.sections] == [2]
-    (section,) = find_results(found, {}, None)
-    assert [result.mark for result in section.results] == ["", "RUNTIME_ERROR"]
-
-
 def test_a_failure_alone_has_a_section():
     assert titles(trace(latency_ms=None)) == ["NVIDIA H200, timer not recorded, clock not recorded"]
 
@@ -101,11 +93,6 @@ def test_the_baseline_is_the_plainest_in_python():
         for name, (content, hardware) in sources.items()
     }
     assert find_results(split(traces), solutions)[0].baseline == "short"
-
-
-def test_an_unknown_baseline_names_those_there():
-    with pytest.raises(InputError, match=r"no Trace of a Solution 'other'.*found: fast_v1"):
-        find_results(split(records(trace())), {}, "other")
 
 
 @given(st.lists(st.floats(1, 1e4), min_size=1), st.floats(0, 0.2))

@@ -12,18 +12,12 @@ from support.trace_json import trace
 EARLIER = REPOSITORY / "docs" / "data" / "h200-earlier.jsonl"
 
 
-def test_a_slowdown_beyond_doubt_fails(fib, file):
-    old, new = file(trace()), file(trace(latency_ms=0.0022))
-    outcome = fib("compare", old, new)
-    assert outcome.code == 1
-    row = outcome.row("fast_v1", "slower")
-    assert "2.00 us" in row and "2.20 us" in row and "+10.0%" in row
-    assert "1 compared: 1 slower." in outcome.lines
-    assert "Regression: slower: fast_v1@batch=8" in outcome.lines
-
-
 def test_a_limit_is_told_as_it_was_understood(fib, file):
     old, new = file(trace()), file(trace(latency_ms=0.0022))
+    outcome = fib("compare", old, new)
+    row = outcome.row("fast_v1", "slower")
+    assert outcome.code == 1 and "2.00 us" in row and "2.20 us" in row and "+10.0%" in row
+    assert {"1 compared: 1 slower.", "Regression: slower: fast_v1@batch=8"} <= {*outcome.lines}
     for limit, percent in (("0.15", "15%"), ("5", "500%")):
         outcome = fib("compare", old, new, "--max-slowdown", limit)
         assert outcome.code == 0 and "slower" in outcome.row("fast_v1", "slower")

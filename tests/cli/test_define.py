@@ -81,7 +81,7 @@ def test_one_that_is_replaced_is_told_with_its_traces(fib, full_registry):
     assert fib("workload", "--definition", DEFINITION, "--batch-sizes", "1").code == 0
     assert fib("validate").code == 0
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "1,8", "--replace", "--json")
-    assert len(json.loads(outcome.out)) == 2
+    assert [each["axes"] for each in json.loads(outcome.out)] == [{"batch": 1}, {"batch": 8}]
 
 
 @pytest.mark.parametrize("replace", [(), ("--replace",)])

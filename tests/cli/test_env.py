@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,8 @@ def test_a_compiler_named_by_the_environment_is_the_one(fib, machine, tmp_path):
     assert tools["C++ compiler"] == {"name": "C++ compiler", "path": str(compiler), "version": "9.8.7", "note": ""}
     machine.setenv("CXX", "no-such-compiler")
     record = json.loads(fib("env", "--json").out)
-    assert languages(record, "cpu")["cpp"] == "no"
+    assert languages(record, "cpu")["cpp"] == "no" and record["python"] == sys.executable
+    assert set(languages(record, "cpu")) == {"python", "triton", "cpp", "cuda", "tilelang"}
 
 
 def test_a_tool_that_fails_is_still_listed(fib, machine, tmp_path):

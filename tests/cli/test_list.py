@@ -213,3 +213,14 @@ def test_an_empty_registry_begins_with_a_definition(fib, registry):
         outcome = fib(*command, "--root", registry.root)
         assert (outcome.code, outcome.out) == (0, "")
         assert outcome.err.endswith(f"; create them with: fib-rmsnorm define --root {registry.root}\n")
+
+
+def test_json_has_what_the_tables_have(fib, full_registry):
+    found = json.loads(fib("list", "--json").out)
+    assert found["root"] == str(full_registry.root)
+    assert found["definitions"][0]["axes"] == {"batch": None, "hidden": 128}
+    by_name = {row["name"]: row for row in found["solutions"]}
+    assert by_name[PYTHON]["here"] == {"ability": "run", "devices": ["cpu"], "note": ""}
+    assert by_name[CUDA]["here"]["ability"] == "compile"
+    assert [row["uuid"] for row in found["workloads"]] == [w.uuid for w in full_registry.workloads(DEFINITION)]
+    assert found["traces"][0]["statuses"] == {"PASSED": 1, "INCORRECT_NUMERICAL": 1}

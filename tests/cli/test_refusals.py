@@ -96,9 +96,11 @@ REFUSED = [
     (f"{REGISTER} --name new_v1 --author ..", "author '..' is not a safe name"),
     (f"{REGISTER} --name new_v1 --author published", "an author cannot be named 'published'"),
     ("register wrong.py --name new_v1 --author ann", "wrong.py:1: "),
+    ("register few.py --name new_v1 --author ann", "few.py: run takes 1 parameters (x)"),
     (f"register {PYTHON_FOLDER} --name new_v1 --author ann", "copy it into solutions/<author>/<op_type>/<definition>/"),
     ("report missing.json", "no such file or folder: missing.json"),
     (f"report {LONG}", LONG),
+    (f"{TO_FILE} --baseline zz", f"no Trace of a Solution 'zz' to use as the baseline (found: {PYTHON})"),
     (f"{TO_FILE} --definitions zz", "no Definition with Traces matches 'zz'"),
     (f"{TO_FILE} --format html --json", "--json conflicts with --format html"),
     (f"{TO_FILE} --output out.md --json", "--json conflicts with the suffix of --output out.md"),
@@ -146,6 +148,7 @@ REFUSED = [
 def test_what_cannot_be_done_is_one_line_and_changes_nothing(fib, full_registry, command, said):
     Path("kernel.py").write_text(RIGHT)
     Path("wrong.py").write_text("def run(:\n")
+    Path("few.py").write_text("def run(x): pass\n")
     Path("folder.py").mkdir()
     (full_registry.layout.solutions / "ann" / "norm" / DEFINITION / "folder_v1").mkdir()
     before = files_of(full_registry.root)

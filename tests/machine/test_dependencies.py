@@ -51,6 +51,14 @@ def test_a_missing_library_skips_the_solution(fib, registry, site):
     assert {trace.solution for trace in registry.traces()} == {"right_v1"}
 
 
+@pytest.mark.parametrize("chosen", [(), ("--solutions", "rmsnorm_python_*"), ("--languages", "python")])
+def test_if_all_are_skipped_it_is_no_success(fib, registry, site, chosen):
+    depend(registry, "fastnorm >= 2")
+    outcome = fib("bench", *QUICK_OPTIONS, "--root", registry.root, *chosen)
+    reason = "fastnorm is missing; run: pip install 'fastnorm>=2'"
+    assert outcome.refusal == f"nothing to evaluate on cpu: {NAME}: {reason}"
+
+
 def test_every_command_gives_the_reason(fib, registry, site):
     depend(registry, "fastnorm >= 2")
     reason = "fastnorm is missing; run: pip install 'fastnorm>=2'"

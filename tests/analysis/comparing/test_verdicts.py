@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import random
-from statistics import fmean, stdev, variance
+from statistics import fmean, variance
 
 import pytest
 
@@ -14,48 +14,23 @@ from fib_rmsnorm.analysis.comparing.comparison import compare
 from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift
 from fib_rmsnorm.analysis.trace_record import RunLatency
 from fib_rmsnorm.evaluation.interleaved_trials import INTERVAL_GOAL
-from fib_rmsnorm.student_t import t_quantile
 from support.paths import REPOSITORY
 from support.trace_json import record
 
-FEWEST_TRIALS, MOST_TRIALS = 4, 26
-# Standard deviations at 2 us as measured (see analysis/comparing/difference.py): of a trial by where its tensors
-# lie, such that runs of a session scatter by 0.5%, and of a session.
-BY_PLACE, BY_SESSION = 0.009, 0.009
+# Standard deviations at 2 us as measured (see analysis/comparing/difference.py): of a run, and of a session.
+BY_RUN, BY_SESSION = 0.005, 0.009
 
 
-def run(source: random.Random, latency_ms: float, by_place=BY_PLACE, **changes):
-    """A run as the evaluator would record it: what is drawn is the median of each trial."""
-    medians: list[float] = []
-    either_side = math.inf
-    while len(medians) < FEWEST_TRIALS or (either_side > INTERVAL_GOAL and len(medians) < MOST_TRIALS):
-        medians.append(latency_ms * math.exp(source.gauss(0, math.hypot(by_place, 0.008))))
-        if len(medians) >= FEWEST_TRIALS:
-            # Of all calls' median, which is next to the mean of the trials', as they scatter by more.
-            either_side = t_quantile(0.95, len(medians) - 1) * stdev(medians) / math.sqrt(len(medians)) / latency_ms
-    return record(
-        latency_ms=fmean(medians),
-        latency_low_ms=fmean(medians) * (1 - either_side),
-        latency_high_ms=fmean(medians) * (1 + either_side),
-        **changes,
-    )
-
-
-def side(source, latency_ms, sessions: str, batches=(8,), by_place=BY_PLACE, by_session=BY_SESSION):
-    """Runs of one side, one for each letter: its session, which an asterisk does not tell."""
+def side(source, latency_ms, sessions: str, batches=(8,), by_session=BY_SESSION):
+    """Runs of one side that end at the goal, one for each letter: its session, which an asterisk does not tell."""
     drift = {(letter, batch): source.gauss(0, by_session) for letter in sessions for batch in batches}
-    return [
-        run(
-            source,
-            latency_ms * math.exp(drift[letter, batch]),
-            by_place,
-            batch=batch,
-            device_session=None if letter == "*" else letter,
-            timestamp=f"2026-01-01T00:{number:02}",
-        )
-        for number, letter in enumerate(sessions)
-        for batch in batches
-    ]
+    found = []
+    for (number, letter), batch in itertools.product(enumerate(sessions), batches):
+        ms = latency_ms * math.exp(drift[letter, batch] + source.gauss(0, BY_RUN))
+        interval = {"latency_low_ms": ms * (1 - INTERVAL_GOAL), "latency_high_ms": ms * (1 + INTERVAL_GOAL)}
+        session, minute = None if letter == "*" else letter, f"2026-01-01T00:{number:02}"
+        found.append(record(batch=batch, latency_ms=ms, device_session=session, timestamp=minute, **interval))
+    return found
 
 
 def verdicts(seed: int, old: str, new: str, *, slowdown: float, times: int, by_session=BY_SESSION) -> list[str]:

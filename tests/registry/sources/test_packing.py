@@ -5,8 +5,18 @@ import json
 import pytest
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import pack
 from support.registries import RIGHT, add_sources, python_manifest
+
+
+def test_a_served_definition_adds_its_constants_whatever_the_operators_name(registry):
+    operator = find_operator("fused_add_rmsnorm")
+    for hidden, dtype in [(128, "float16"), (256, "bfloat16")]:
+        registry.write_definition(operator.define(hidden, dtype))
+    manifest = python_manifest("add_v1").replace("\n[spec]", 'definitions = ["fused_add_*"]\n\n[spec]')
+    add_sources(registry, "add_v1", {"kernel.py": RIGHT}, manifest)
+    assert sorted(solution.name for solution in pack(registry)) == ["add_v1", "add_v1_d256_bf16"]
 
 
 def test_two_folders_cannot_have_one_name(registry):
