@@ -161,8 +161,3 @@ def test_the_published_traces_have_a_row_for_each_workload(fib):
     table = fib("report", PUBLISHED, "--summary").lines
     assert table[0] == "1 Definition on NVIDIA H100 80GB HBM3"
     assert len([line for line in table if "batch=" in line]) == len(rows)
-
-
-def test_one_table_at_a_time(fib):
-    assert "are two reports" in fib("report", PUBLISHED, "--summary", "--against", "x").err
-    assert "--summary is one table: leave out" in fib("report", PUBLISHED, "--summary", "--format", "html").refusal

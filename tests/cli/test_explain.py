@@ -9,7 +9,7 @@ import pytest
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from support.full_registry import CUDA, DEFINITION, PYTHON
+from support.full_registry import CUDA, DEFINITION
 from support.paths import REPOSITORY, TESTS
 from support.registries import copy_shared, make_registry, pack_all, python_manifest
 
@@ -165,14 +165,6 @@ def test_a_launch_that_cannot_be_told_says_why(fib, shipped, tmp_path):
         (note,) = record["notes"]
         assert note.startswith("the launches are unknown: ")
     assert record["kernels"]
-
-
-@pytest.mark.parametrize(("name", "language"), [(PYTHON, "Python"), ("rmsnorm_cpp_simd_v1", "C++")])
-def test_what_has_no_code_of_a_gpu_is_refused(fib, shipped, full_registry, name, language):
-    root = shipped.root if language == "C++" else full_registry.root
-    outcome = fib("explain", name, "--root", root)
-    said = f"{name} is {language}: it has no code of a GPU to explain"
-    assert outcome.refusal == said
 
 
 def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, full_registry, tmp_path):

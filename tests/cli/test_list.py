@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 
 import pytest
@@ -177,12 +176,6 @@ def test_filters_by_definition_choose_everything_of_it(fib, full_registry):
     found = json.loads(fib("list", "--definitions", "rmsnorm_d256", "--json").out)
     assert [row["name"] for row in found["definitions"]] == ["rmsnorm_d256"]
     assert found["solutions"] == found["workloads"] == found["traces"] == []
-
-
-def test_what_creates_a_missing_registry_is_quoted_for_a_shell(fib, tmp_path):
-    missing = tmp_path / "my registry"
-    *_, advice = fib("list", "--root", missing).err.strip().partition("run: ")
-    assert shlex.split(advice) == ["fib-rmsnorm", "init", str(missing)]
 
 
 def test_nothing_to_list_says_what_makes_it(fib, full_registry):

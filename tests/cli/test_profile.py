@@ -13,7 +13,6 @@ import pytest
 from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.ncu import parse_counters
-from support.full_registry import CUDA
 from support.paths import REPOSITORY
 from support.registries import make_registry
 
@@ -192,18 +191,6 @@ def test_without_ncu_it_says_where_to_get_it(fib, solution, gpu, monkeypatch, tm
 
     monkeypatch.setattr(module, "find_ncu", lambda: None)
     assert "apt-get install cuda-nsight-compute-13-0" in fib("profile", solution).refusal
-
-
-def test_without_a_gpu_it_says_so(fib, full_registry):
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    outcome = fib("profile", CUDA)
-    assert (outcome.code, outcome.err) == (
-        2,
-        "fib-rmsnorm: profile needs a GPU; without one, see: fib-rmsnorm explain\n",
-    )
 
 
 @pytest.mark.gpu

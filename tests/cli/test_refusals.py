@@ -7,7 +7,8 @@ from shlex import split
 
 import pytest
 
-from support.full_registry import CUDA, DEFINITION, DEFINITION_FILE, PYTHON, PYTHON_FOLDER, PYTHON_TRACES
+from fib_rmsnorm.machine.devices import list_gpus
+from support.full_registry import CUDA, DEFINITION, DEFINITION_FILE, PYTHON, PYTHON_FOLDER, PYTHON_TRACES, WORKLOAD_FILE
 from support.paths import files_of
 from support.registries import RIGHT
 
@@ -38,6 +39,7 @@ REFUSED = [
     ("bench --timeout 0", "--timeout"),
     ("bench stray", "stray"),
     ("bench --against rmsnorm_*", f"--against rmsnorm_*: {DEFINITION} has several: {CUDA}, {PYTHON}; choose one"),
+    (f"bench --against {PYTHON} --resume", "--against compares outputs of this run"),
     ("bench --against liger", f"no Solution of the chosen Definitions matches (available: {CUDA}, {PYTHON})"),
     *((f"{name} --batch-sizes 8,16", "no Trace has batch size 16 (available: 1, 8)") for name in ANALYSES),
     *((f"{name} --batch-sizes 0", "--batch-sizes: '0' is not a positive integer") for name in ANALYSES),
@@ -51,6 +53,11 @@ REFUSED = [
     (f"{MEASURE} zz {PYTHON}", "'zz' is neither a Solution of"),
     (f"{MEASURE} {PYTHON} {PYTHON} --batch-sizes 2147483647", "--batch-sizes 2147483647: needs about"),
     (f"{MEASURE} {PYTHON} {PYTHON} --entry norm", f"--entry norm: {PYTHON!r} is not a kernel's file"),
+    *(
+        (f"{name} {folder}", "holds a registry's own records")  # the next report would count them twice
+        for name in ("export", "init")
+        for folder in ("traces/out", "traces/ann/out", "definitions/new", "solutions/ann/norm/out")
+    ),
     ("define --hidden 128000000000", "hidden must be at most 1048576"),
     ("define --dtype FP16", "float16, bfloat16, float32, fp16, bf16, fp32"),
     ("exercise 9", "no exercise 9 (available: 1 ("),
@@ -60,6 +67,7 @@ REFUSED = [
     ),
     (f"exercise 1 {LONG}", LONG),
     (f"explain {PYTHON[:-1]}", f"(available: {CUDA}, {PYTHON})"),
+    (f"explain {PYTHON}", f"{PYTHON} is Python: it has no code of a GPU to explain"),
     (f"explain {PYTHON} --definition foo", f"no Definition 'foo' in {{root}} (available: {DEFINITION})"),
     (f"explain {PYTHON} --entry norm", f"--entry norm: {PYTHON!r} is not a kernel's file"),
     *((f"explain {CUDA} --arch {arch}", f"{arch!r} is not a") for arch in ("sm_999", "sm_13", "hopper")),
@@ -74,10 +82,13 @@ REFUSED = [
     ("list solutions --each", "--each works only with: fib-rmsnorm list traces"),
     ("list --root nowhere", "no such folder: nowhere"),
     ("list --root definitions", "not a registry: "),
+    ("list --root 'my registry'", "to create a registry there, run: fib-rmsnorm init 'my registry'"),
     ("merge .", "merge needs a registry, and a registry or a file of Traces to merge into it"),
     ("merge . nowhere", "no such file or folder: nowhere"),
     ("merge . nosuch.json", "no such file or folder: nosuch.json"),
     (f"merge . {LONG}", LONG),
+    (f"merge . {WORKLOAD_FILE}", "2 of 2 records are not Traces: they lack a solution or an evaluation"),
+    (f"merge {WORKLOAD_FILE} .", f"not a registry: {WORKLOAD_FILE} is not a folder"),
     ("new cuda kernel2.cpp", "kernel2.cpp: a file in CUDA ends in .cu"),
     ("new cpp kernel2.py", "kernel2.py: a file in C++ ends in .cpp or .cc or .cxx"),
     ("new cutedsl kernel2", "kernel2: a file in CuTe DSL ends in .py"),
@@ -88,6 +99,7 @@ REFUSED = [
     ("new python kernel.py", "kernel.py exists; name another file, or remove it first"),
     ("new python folder.py", "folder.py exists; name another file, or remove it first"),
     ("new python nowhere/kernel.py", "cannot write nowhere/kernel.py: No such file or directory"),
+    *([] if list_gpus() else [(f"profile {CUDA}", "profile needs a GPU; without one, see: fib-rmsnorm explain")]),
     (f"profile {PYTHON} --output report.txt", "report.txt"),
     (f"profile {PYTHON} --output nowhere/report.ncu-rep", "no such folder"),
     (f"{REGISTER} --name {PYTHON} --author ann", f"a Solution '{PYTHON}' exists already ({DEFINITION}, by baseline)"),
@@ -101,6 +113,8 @@ REFUSED = [
     ("report missing.json", "no such file or folder: missing.json"),
     (f"report {LONG}", LONG),
     (f"{TO_FILE} --baseline zz", f"no Trace of a Solution 'zz' to use as the baseline (found: {PYTHON})"),
+    (f"{TO_FILE} --summary --against x", "are two reports"),
+    (f"{TO_FILE} --summary --format html", "--summary is one table: leave out"),
     (f"{TO_FILE} --definitions zz", "no Definition with Traces matches 'zz'"),
     (f"{TO_FILE} --format html --json", "--json conflicts with --format html"),
     (f"{TO_FILE} --output out.md --json", "--json conflicts with the suffix of --output out.md"),
@@ -117,7 +131,10 @@ REFUSED = [
     (f"show {DEFINITION}@batch=7", f"{DEFINITION} has no Workload at 'batch=7' (available: batch=1, batch=8)"),
     (f"show {PYTHON[:-1]}@batch=1", f"is named '{PYTHON[:-1]}' (available: "),
     *((f"solve --build --arch {arch}", f"{arch!r} is not a") for arch in ("sm_999", "sm_13", "hopper")),
+    ("solve --solutions rigth_v2", f"no Solution with sources matches 'rigth_v2' (available: {CUDA}, {PYTHON})"),
     (f"try {LONG}.py", LONG),
+    (f"{TRY} --sanitize memcheck", "--sanitize needs a GPU"),
+    (f"{TRY} --sanitize memcheck --check", "leave out --check"),
     *(
         (f"{TRY} {option} {value}", f"{option} {float(value)}: must be")
         for option in ("--rtol", "--atol")

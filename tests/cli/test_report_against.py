@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.plan import Selection
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
@@ -112,9 +111,3 @@ def test_what_was_never_compared_says_how_to_do_it(fib, traces, file, tmp_path, 
     outside = fib("report", other, "--against", "quack").err
     assert "(found" not in outside and outside.endswith("--against quack\n")
     assert "leave out" in fib("report", traces, "--against", "plain_v1", "--baseline", "same_v1").err
-
-
-def test_a_resumed_bench_compares_nothing(registry):
-    options = BenchOptions(Selection(against="plain_v1"), resume=True)
-    with pytest.raises(InputError, match="--against compares outputs of this run"):
-        next(bench(registry, options))

@@ -28,13 +28,6 @@ def test_only_the_chosen_solutions_are_packed(fib, registry):
     assert set(registry.packed_solutions()) == {"right_v1", "right_v2"}
 
 
-def test_a_name_without_sources_is_refused(fib, registry):
-    add_sources(registry, "right_v1", {"kernel.py": RIGHT})
-    outcome = fib("solve", "--root", registry.root, "--solutions", "right_v1,rigth_v2")
-    assert outcome.refusal == "no Solution with sources matches 'rigth_v2' (available: right_v1)"
-    assert registry.packed_solutions() == {}
-
-
 def spoil(registry, which: str) -> Path:
     """Sources beside others, with a manifest or a kernel that cannot be read."""
     add_sources(registry, "right_v1", {"kernel.py": RIGHT})

@@ -213,10 +213,3 @@ def test_a_file_without_traces_is_one_line(fib, full_registry, tmp_path, name, c
     path = tmp_path / name
     path.write_text(content)
     assert fib("merge", full_registry.root, path).refusal == f"{said.format(path=path)}"
-
-
-def test_workloads_are_not_merged_as_traces(fib, full_registry):
-    path = full_registry.layout.workload_file("norm", DEFINITION)
-    outcome = fib("merge", full_registry.root, path)
-    assert "2 of 2 records are not Traces: they lack a solution or an evaluation" in outcome.refusal
-    assert fib("merge", path, full_registry.root).err == f"fib-rmsnorm: not a registry: {path} is not a folder\n"

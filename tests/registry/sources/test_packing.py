@@ -10,6 +10,26 @@ from fib_rmsnorm.registry import pack
 from support.registries import RIGHT, add_sources, python_manifest
 
 
+def test_a_solution_is_what_its_folder_says(registry):
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT, "norm/rows.py": "ROWS = 1\n", "empty.py": ""})
+    (solution,) = pack(registry)
+    assert (solution.name, solution.author, solution.definition) == ("one_v1", "tester", "rmsnorm_d128")
+    assert solution.spec.entry_point == "kernel.py::run"
+    assert not solution.spec.destination_passing_style
+    assert [(source.path, source.content) for source in solution.sources] == [
+        ("kernel.py", RIGHT),
+        ("norm/rows.py", "ROWS = 1\n"),
+    ]
+
+
+def test_hidden_files_and_caches_stay_out(registry):
+    folder = add_sources(registry, "one_v1", {"kernel.py": RIGHT, ".notes": "x", ".git/config": "x"})
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "kernel.cpython-311.pyc").write_bytes(b"\xff\xfe")
+    (solution,) = pack(registry)
+    assert [source.path for source in solution.sources] == ["kernel.py"]
+
+
 def test_a_served_definition_adds_its_constants_whatever_the_operators_name(registry):
     operator = find_operator("fused_add_rmsnorm")
     for hidden, dtype in [(128, "float16"), (256, "bfloat16")]:
