@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import signal
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from support.full_registry import make_full_registry
 from support.lent_fork_server import lend, lending
 from support.paths import REPOSITORY
 from support.registries import make_registry  # which imports torch
+from support.trace_json import lines
 
 # The same examples every time: a change fails by what it changes. `--hypothesis-profile explore` looks for others.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
@@ -78,6 +80,19 @@ def own_folders(pytestconfig):
 def registry(tmp_path: Path):
     """A registry with rmsnorm_d128, workloads of batches 1 and 8, and no solutions."""
     return make_registry(tmp_path / "registry")
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write Traces to a new file and return its path."""
+    numbers = count(1)
+
+    def write(*traces) -> Path:
+        path = tmp_path / f"traces{next(numbers)}.jsonl"
+        path.write_text(lines(*traces))
+        return path
+
+    return write
 
 
 class Clock:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 from importlib.util import find_spec
 
@@ -12,6 +10,7 @@ import pytest
 
 from fib_rmsnorm.building.source_files import write_sources
 from fib_rmsnorm.registry import Registry
+from support.command_line import run_python
 from support.paths import REPOSITORY
 
 PACKAGE = "rmsnorm_python_cutedsl_v1"
@@ -52,15 +51,9 @@ def row_launch(entry):
 
 def compile_ptx(home, folder, operator: str, *arguments: object) -> str:
     """In a process of its own: where PTX is kept is read when CuTe DSL is imported."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(home),
-        "CUTE_DSL_ARCH": "sm_90a",
-        "CUTE_DSL_KEEP": "ptx",
-        "CUTE_DSL_DUMP_DIR": str(folder),
-    }
-    command = [sys.executable, "-c", COMPILE, f"{operator}_python_cutedsl_v1", *map(str, arguments)]
-    subprocess.run(command, env=environment, check=True, timeout=120)
+    variables = {"CUTE_DSL_ARCH": "sm_90a", "CUTE_DSL_KEEP": "ptx", "CUTE_DSL_DUMP_DIR": str(folder)}
+    package = f"{operator}_python_cutedsl_v1"
+    run_python("-c", COMPILE, package, *map(str, arguments), PYTHONPATH=str(home), **variables)
     (ptx,) = folder.glob("*.ptx")
     return ptx.read_text()
 

@@ -1,8 +1,11 @@
+"""Files of Traces: read whole, in part, or told why not, in little memory."""
+
 from __future__ import annotations
 
 import gc
 import json
-import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -11,9 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fib_rmsnorm import load
+from fib_rmsnorm.analysis.decoding import DecodedTrace
 from fib_rmsnorm.analysis.loading import TraceChoice, decode_traces
-from fib_rmsnorm.errors import InputError
+from support.command_line import cli_command, cli_environment
 from support.paths import PUBLISHED
+from support.registries import make_empty_registry
 from support.trace_json import lines, trace, upstream_trace
 
 
@@ -64,12 +69,6 @@ def test_a_record_is_flat_and_has_what_the_trace_says(tmp_path):
     assert record.is_native
 
 
-def test_a_trace_of_upstream_has_fewer_fields(tmp_path):
-    (record,) = load(write(tmp_path / "t.jsonl", lines(upstream_trace(), upstream_trace(solution=None))))
-    assert (record.latency_ms, record.timer, record.latency_low_ms) == (0.023, None, None)
-    assert record.is_native
-
-
 def test_a_trace_of_an_early_upstream_without_uuids_tells_workloads_apart(tmp_path):
     traces = [upstream_trace(batch=batch) for batch in (1, 8)]
     for each in traces:
@@ -79,18 +78,9 @@ def test_a_trace_of_an_early_upstream_without_uuids_tells_workloads_apart(tmp_pa
     assert len({record.workload for record in records}) == 2 and records[0].hardware == ""
 
 
-def test_the_registry_tells_authors_and_languages():
-    known = {record.solution: (record.author, record.language) for record in load(PUBLISHED)}
-    assert known["rmsnorm_python_torch_v1"] == ("baseline", "python")
-    assert known["rmsnorm_cuda_vec16_v1"] == ("fib-rmsnorm", "cuda")
-
-
 def test_the_default_is_the_registry_at_hand(tmp_path, monkeypatch):
-    copy = tmp_path / "traces" / "published" / "norm" / PUBLISHED.name
-    copy.parent.mkdir(parents=True)
-    shutil.copyfile(PUBLISHED, copy)
-    (tmp_path / "definitions").mkdir()
-    (tmp_path / "solutions").mkdir()
+    make_empty_registry(tmp_path)
+    write(tmp_path / "traces/published/norm/t.jsonl", PUBLISHED.read_text())
     monkeypatch.chdir(tmp_path / "traces")
     records = load()
     assert len(records) == len(load(PUBLISHED))
@@ -110,11 +100,6 @@ def test_a_bad_line_is_told_and_the_others_are_read(tmp_path):
     assert [record.axes["batch"] for record in records] == [1, 2]
     (line,) = told
     assert line.startswith(f"{path}:2: not JSON: ") and line.endswith("(skipped; and 1 more in this file)")
-
-
-def test_a_torn_last_line_is_told(tmp_path):
-    records, told = read(write(tmp_path / "t.jsonl", lines(trace()) + lines(trace())[:-40]))
-    assert len(records) == 1 and ":2: not JSON" in told[0]
 
 
 def test_a_torn_array_is_told(tmp_path):
@@ -145,11 +130,6 @@ def test_the_library_warns(tmp_path):
         assert load(write(tmp_path / "t.jsonl", "{\n")) == []
 
 
-def test_a_missing_source_is_an_error(tmp_path):
-    with pytest.raises(InputError, match="no such file or folder"):
-        load(tmp_path / "nothing")
-
-
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(0, 3000), junk=st.binary(max_size=12), suffix=st.sampled_from([".json", ".jsonl"]))
 def test_no_mutilated_file_raises(tmp_path, cut, junk, suffix):
@@ -161,33 +141,38 @@ def test_no_mutilated_file_raises(tmp_path, cut, junk, suffix):
     assert all("\n" not in line for line in told)
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    where=st.sampled_from([["workload"], ["evaluation"], ["evaluation", "performance"], ["evaluation", "settings"]]),
-    field=st.sampled_from(["axes", "inputs", "status", "latency_ms", "noisy", "ceiling", "environment", "l2"]),
-    value=json_values,
-)
-def test_any_value_in_any_field_is_read_or_told(tmp_path, where, field, value):
-    odd = trace()
-    part = odd
-    for key in where:
-        part = part[key]
-    part[field] = value
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(odd))
-    records, told = read(path)
-    assert len(records) + len(told) == 1
-
-
 def test_traces_are_chosen_by_what_they_are_of(tmp_path):
     traces = [trace(solution, batch) for solution in ("b_v1", "a_v1") for batch in (8, 1)]
     decoded = decode_traces([write(tmp_path / "t.jsonl", lines(*traces, *traces))], warn=pytest.fail)
     decoded.choose(TraceChoice(["rms*"], ["b_*"], [1]))
     assert [(each.line, each.axes) for each in decoded.records] == [(2, {"batch": 1}), (6, {"batch": 1})]
+
+
+MEASURE = """\
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+"""
+"""Of a process that has used little itself: a child begins with what its parent has in memory."""
+
+
+@pytest.mark.endurance
+def test_what_a_hundred_thousand_traces_take_of_the_memory_does_not_grow_with_them(tmp_path):
+    """Beyond what a file that is read whole may take."""
+    path = tmp_path / "traces.jsonl"
+    body = lines(*(trace(f"kernel_{number % 50}_v1", batch=1 << number % 17) for number in range(1000)))
+    path.write_text(body * 100)
+    command = [sys.executable, "-c", MEASURE, *cli_command("report", path, "--json")]
+    found = subprocess.run(command, capture_output=True, text=True, env=cli_environment(), check=True)
+    assert json.loads(found.stdout)["superseded"] == 100_000 - 850
+    assert int(found.stderr) << 10 < 250 << 20
+
+
+def test_only_the_traces_that_are_reported_become_records(fib, tmp_path, monkeypatch):
+    """By their number, not by the time that it takes."""
+    flattened, flatten = [], DecodedTrace.flatten
+    monkeypatch.setattr(DecodedTrace, "flatten", lambda each: flattened.append(each) or flatten(each))
+    path = tmp_path / "traces.jsonl"
+    path.write_text(lines(*(trace(f"kernel_{number % 5}_v1", batch=1 << number % 17) for number in range(170))) * 10)
+    assert json.loads(fib("report", path, "--json").out)["superseded"] == 1700 - 85
+    assert len(flattened) == 85

@@ -1,15 +1,20 @@
+"""Traces in sections of equal conditions, and the fastest Solution of each beside the fastest peer."""
+
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fib_rmsnorm.analysis.loading import load
+from fib_rmsnorm.analysis.ranking import summarize
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import cluster
-from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
+from support.paths import PUBLISHED
 from support.trace_json import trace, trace_set, upstream_trace
 
 
@@ -37,10 +42,6 @@ def test_numbers_of_other_conditions_get_another_section():
         "NVIDIA H200, cupti, clock not recorded, cold L2",
         "NVIDIA_A100_80GB, timer not recorded, clock not recorded",
     ]
-
-
-def test_other_settings_get_another_section():
-    assert len(titles(trace(), trace(settings={"iterations": 50}))) == 2
 
 
 def test_clocks_a_little_apart_are_one():
@@ -71,38 +72,8 @@ def test_a_failure_replaces_what_passed_before_at_any_clock():
     assert [record.status for section in found.sections for record in section.records] == ["PASSED", "RUNTIME_ERROR"]
 
 
-def test_the_newest_of_equal_evaluations_counts():
-    found = trace_set(
-        trace(timestamp="2026-01-02", latency_ms=2.0),
-        trace(timestamp="2026-01-03", latency_ms=3.0),
-        trace(timestamp="2026-01-01", latency_ms=1.0),
-    ).sections
-    assert [record.latency_ms for record in found.sections[0].records] == [3.0]
-    assert found.superseded == 2
-
-
-def test_another_content_of_the_same_name_is_told_apart():
-    found = find_results(trace_set(trace(sha="old1234"), trace(sha="new", timestamp="2026-02-01")))
-    assert sorted(result.label for result in found[0].results) == ["fast_v1", "fast_v1 (earlier: old123)"]
-
-
-def test_a_failure_is_told_beside_what_was_timed_by_the_same_settings():
-    (section,) = find_results(trace_set(trace("good"), trace("bad", latency_ms=None)))
-    assert [result.mark for result in section.results] == ["", "RUNTIME_ERROR"]
-
-
 def test_a_failure_alone_has_a_section():
     assert titles(trace(latency_ms=None)) == ["NVIDIA H200, timer not recorded, clock not recorded"]
-
-
-def test_what_is_interpreted_is_never_a_speedup_and_what_is_noisy_is():
-    found = find_results(
-        trace_set(trace("base"), trace("odd", noisy=["doubt"]), trace("slow", interpreted=True)), "base"
-    )
-    by_name = {result.record.solution: result for result in found[0].results}
-    assert by_name["odd"].mark == "noisy" and by_name["slow"].mark == "correct"
-    assert by_name["odd"].over_baseline.value == 1 and by_name["odd"].speedup.value == pytest.approx(30)
-    assert by_name["slow"].bandwidth_gb_per_s is by_name["slow"].speedup is by_name["slow"].over_baseline is None
 
 
 def test_the_baseline_is_the_plainest_in_python():
@@ -122,19 +93,6 @@ def test_the_baseline_is_the_plainest_in_python():
     assert find_results(found)[0].baseline == "short"
 
 
-def test_an_unknown_baseline_names_those_there():
-    with pytest.raises(InputError, match=r"no Trace of a Solution 'other'.*found: fast_v1"):
-        find_results(trace_set(trace()), "other")
-
-
-def test_workloads_with_the_same_axes_are_told_apart():
-    one, other = trace(), trace()
-    other["workload"]["uuid"] = "ffff"
-    other["workload"]["inputs"]["eps"]["value"] = 0.01
-    (section,) = find_results(trace_set(one, other))
-    assert {each.title for each in section.workloads} == {"batch=8, eps=1e-06", "batch=8, eps=0.01"}
-
-
 @given(st.lists(st.floats(1, 1e4), min_size=1), st.floats(0, 0.2))
 def test_clusters_cover_all_values_and_lie_apart(values, gap):
     ranges = cluster(values, gap)
@@ -142,9 +100,62 @@ def test_clusters_cover_all_values_and_lie_apart(values, gap):
     assert all(after[0] > before[1] * (1 + gap) for before, after in pairwise(ranges))
 
 
-def test_sections_that_differ_in_settings_alone_tell_them():
-    found = trace_set(
-        trace("a_v1"), trace("b_v1", settings={"iterations": 200}), trace("c_v1", hardware="Other")
-    ).sections
-    told = [each.conditions.text.rsplit(", ", 1)[-1] for each in found.sections]
-    assert sorted(told) == ["cold L2", "iterations=200", "iterations=auto"]
+def match_of(*traces, peers=()):
+    """The only match of Traces on one Workload; `peers` names the Solutions by the author baseline."""
+    found = trace_set(*traces)
+    for record in (record for section in found.sections.sections for record in section.records):
+        record.author = "baseline" if record.solution in peers else "ann"
+    ((match,),) = [each.matches for each in summarize(find_results(found))]
+    return match
+
+
+@pytest.mark.parametrize(("latency_ms", "verdict"), [(0.0015, "faster"), (0.00201, "tie"), (0.0025, "slower")])
+def test_the_fastest_is_compared_with_the_fastest_peer(latency_ms, verdict):
+    mine = (trace("mine", latency_ms=latency_ms), trace("slower", latency_ms=0.009))
+    theirs = (trace("peer", latency_ms=0.002), trace("slow_peer", latency_ms=0.008))
+    match = match_of(*mine, *theirs, peers=("peer", "slow_peer"))
+    assert match.own.winner.label == "mine" and match.peers.winner.label == "peer"
+    assert match.times_as_fast.value == pytest.approx(0.002 / latency_ms)
+    assert match.verdict == verdict
+
+
+def test_without_peers_nothing_is_compared():
+    match = match_of(trace("mine"))
+    assert (match.peers.winner, match.times_as_fast, match.verdict) == (None, None, None)
+
+
+def test_a_device_has_a_summary_of_all_definitions():
+    other = trace("other_v1", latency_ms=0.003)
+    other["definition"] = "layernorm_d4096"
+    found = summarize(find_results(trace_set(trace("mine"), other, trace("mine", hardware="Some GPU"))))
+    told = {each.hardware: [(m.definition, m.own.winner.record.latency_ms) for m in each.matches] for each in found}
+    assert told["NVIDIA H200"] == [("layernorm_d4096", 0.003), ("rmsnorm_d4096", 0.002)]
+    assert told["Some GPU"] == [("rmsnorm_d4096", 0.002)]
+
+
+def test_the_newest_conditions_count_in_which_both_sides_were_measured():
+    """Numbers of different clocks are never compared, and a clock may move in the midst of a bench."""
+    day = "2026-01-0{}T00:00:00".format
+    pair = [trace(name, latency_ms=each, timestamp=day(2)) for name, each in (("mine", 0.002), ("peer", 0.0025))]
+    older = [trace(name, latency_ms=each, timestamp=day(1), clock=1500) for name, each in (("mine", 3), ("peer", 4))]
+    alone = trace("mine", latency_ms=0.001, timestamp=day(3), clock=1700)
+    match = match_of(*pair, *older, alone, peers=("peer",))
+    assert match.times_as_fast.value == pytest.approx(1.25) and "1980 MHz" in match.conditions
+    assert match_of(trace("mine", timestamp=day(2)), alone).own.winner.record.latency_ms == 0.001
+
+
+def test_the_published_traces_have_a_row_for_each_workload(fib):
+    outcome = fib("report", PUBLISHED, "--summary", "--json")
+    rows = json.loads(outcome.out)
+    timed = [record for record in load(PUBLISHED) if record.is_native]
+    assert {row["workload"] for row in rows} == {record.workload for record in timed}
+    for row in rows:
+        here = [record for record in timed if record.workload == row["workload"]]
+        latencies = {
+            is_peer: min(r.latency_ms for r in here if (r.author == "baseline") == is_peer) for is_peer in (True, False)
+        }
+        assert row["times_as_fast"] == pytest.approx(latencies[True] / latencies[False])
+        assert row["latency_ms"] == latencies[False] and row["author"] == "fib-rmsnorm"
+    table = fib("report", PUBLISHED, "--summary").lines
+    assert table[0] == "1 Definition on NVIDIA H100 80GB HBM3"
+    assert len([line for line in table if "batch=" in line]) == len(rows)

@@ -63,14 +63,6 @@ def test_upstream_reads_it(outcome, root):
     assert (performance.latency_ms, performance.reference_latency_ms, performance.speedup_factor) == (0, 0, 0)
 
 
-def test_it_stands_in_the_table_beside_what_is_timed(outcome):
-    lines = outcome.out.splitlines()
-    table = lines[lines.index("") :]
-    assert [line.split() for line in table if line.startswith("triton_v1")] == [["triton_v1", "correct"]]
-    assert table[1].startswith(f"rmsnorm_d128 on {cpu_device().hardware}: median latency"), "one table for both"
-    assert any(line.startswith("fastest: right_v1, ") for line in table)
-
-
 @pytest.mark.parametrize(
     ("command", "row"),
     [

@@ -1,24 +1,25 @@
+"""`best` and `analyze`."""
+
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from support.trace_json import lines, trace
+from support.paths import PUBLISHED, REPOSITORY
+from support.trace_json import trace, upstream_trace
 
 
-def test_the_winner_and_those_tied_with_it(fib, tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(
-        lines(
-            trace("slow", latency_ms=0.003),
-            trace("fast", latency_ms=0.002),
-            trace("as_fast", latency_ms=0.00202),
-            trace("odd", latency_ms=0.004, noisy=["the clock moved"]),
-            trace("toy", interpreted=True),
-            trace("wrong", latency_ms=None),
-            trace("slow", batch=64, latency_ms=0.003),
-        )
+def test_the_winner_and_those_tied_with_it(fib, file):
+    path = file(
+        trace("slow", latency_ms=0.003),
+        trace("fast", latency_ms=0.002),
+        trace("as_fast", latency_ms=0.00202),
+        trace("odd", latency_ms=0.004, noisy=["the clock moved"]),
+        trace("toy", interpreted=True),
+        trace("wrong", latency_ms=None),
+        trace("slow", batch=64, latency_ms=0.003),
     )
     outcome = fib("best", path)
     assert outcome.code == 0
@@ -34,9 +35,8 @@ def test_the_winner_and_those_tied_with_it(fib, tmp_path):
     assert board == {"slow": (1, 2), "fast": (1, 1), "as_fast": (1, 1), "odd": (0, 1)}
 
 
-def test_who_was_judged_by_a_given_tolerance_wins_apart(fib, tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(trace("right", latency_ms=0.003), trace("loose", latency_ms=0.001, settings={"rtol": 0.5})))
+def test_who_was_judged_by_a_given_tolerance_wins_apart(fib, file):
+    path = file(trace("right", latency_ms=0.003), trace("loose", latency_ms=0.001, settings={"rtol": 0.5}))
     outcome = fib("best", path)
     headings = [line for line in outcome.lines if line.startswith("rmsnorm_d4096 on")]
     assert [line.endswith("judged by rtol 0.5") for line in headings] == [False, True]
@@ -47,15 +47,12 @@ def test_who_was_judged_by_a_given_tolerance_wins_apart(fib, tmp_path):
     ]
 
 
-def test_who_is_left_out_is_named_with_the_reason(fib, tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(
-        lines(
-            trace("fast"),
-            trace("toy", interpreted=True),
-            trace("wrong", latency_ms=None, status="INCORRECT_NUMERICAL"),
-            trace("wrong", batch=64, latency_ms=0.001, status="INCORRECT_NUMERICAL"),  # other tools may time it
-        )
+def test_who_is_left_out_is_named_with_the_reason(fib, file):
+    path = file(
+        trace("fast"),
+        trace("toy", interpreted=True),
+        trace("wrong", latency_ms=None, status="INCORRECT_NUMERICAL"),
+        trace("wrong", batch=64, latency_ms=0.001, status="INCORRECT_NUMERICAL"),  # other tools may time it
     )
     for command in ("best", "analyze"):
         out = fib(command, path).lines
@@ -72,28 +69,24 @@ def test_who_is_left_out_is_named_with_the_reason(fib, tmp_path):
         assert (large["winner"], large["latency_ms"]) == (None, None)
 
 
-def test_the_interval_decides_whatever_mark_a_number_has(fib, tmp_path):
+def test_the_interval_decides_whatever_mark_a_number_has(fib, file):
     """17.7 us ±5% beats 156 us, and one that may be as fast ties."""
-    path = tmp_path / "t.jsonl"
     wide = {"latency_low_ms": 0.0168, "latency_high_ms": 0.0186}
-    path.write_text(
-        lines(trace("quick", latency_ms=0.0177, noisy=["the clock moved"], **wide), trace("slow", latency_ms=0.156))
-    )
+    path = file(trace("quick", latency_ms=0.0177, noisy=["the clock moved"], **wide), trace("slow", latency_ms=0.156))
     for command in ("best", "analyze"):
         (found,) = json.loads(fib(command, path, "--json").out)
         assert (found["workloads"][0]["winner"], found["workloads"][0]["tied_with"]) == ("quick", [])
     row = fib("best", path).row("batch=8", "quick")
     assert "17.7 us ±5%" in row and "3.39x" in row
     unsure = {"latency_low_ms": 0.012, "latency_high_ms": 0.4}
-    path.write_text(lines(trace("quick", latency_ms=0.0177), trace("slow", latency_ms=0.156, **unsure)))
+    path = file(trace("quick", latency_ms=0.0177), trace("slow", latency_ms=0.156, **unsure))
     (found,) = json.loads(fib("best", path, "--json").out)
     assert found["workloads"][0]["tied_with"] == ["slow"] and found["workloads"][0]["apart"] > 10
 
 
-def test_a_version_that_a_newer_one_replaced_does_not_win(fib, tmp_path):
-    path = tmp_path / "t.jsonl"
+def test_a_version_that_a_newer_one_replaced_does_not_win(fib, file):
     now = {"timestamp": "2026-02-01", "sha": "bb", "latency_ms": None, "status": "INCORRECT_NUMERICAL"}
-    path.write_text(lines(trace("mine", latency_ms=0.001, sha="aa"), trace("mine", **now), trace("other")))
+    path = file(trace("mine", latency_ms=0.001, sha="aa"), trace("mine", **now), trace("other"))
     assert fib("best", path).row("batch=8", "other").split()[1] == "other"
     (found,) = json.loads(fib("best", path, "--json").out)
     assert [(each["label"], each["why"]) for each in found["workloads"][0]["left_out"]] == [
@@ -102,9 +95,8 @@ def test_a_version_that_a_newer_one_replaced_does_not_win(fib, tmp_path):
     ]
 
 
-def test_only_the_batch_sizes_asked_for(fib, tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(*(trace(name, batch=batch) for name in ("a", "b") for batch in (1, 8, 64))))
+def test_only_the_batch_sizes_asked_for(fib, file):
+    path = file(*(trace(name, batch=batch) for name in ("a", "b") for batch in (1, 8, 64)))
     (ranking,) = json.loads(fib("best", path, "--batch-sizes", "64,1", "--json").out)
     assert [each["axes"] for each in ranking["workloads"]] == [{"batch": 1}, {"batch": 64}]
     assert {each["workloads"] for each in ranking["leaderboard"]} == {2}
@@ -112,29 +104,75 @@ def test_only_the_batch_sizes_asked_for(fib, tmp_path):
     assert [(each["solution"], each["axes"]["batch"]) for each in report["results"]] == [("a", 8), ("b", 8)]
     (findings,) = json.loads(fib("analyze", path, "--batch-sizes", "1,8", "--json").out)
     assert [each["axes"] for each in findings["workloads"]] == [{"batch": 1}, {"batch": 8}]
+    path = file(trace("a"), trace("b", batch=64))
+    for command in ("best", "report", "analyze"):
+        said = fib(command, path, "--batch-sizes", "64", "--solutions", "a").refusal
+        assert said == "no Trace has batch size 64 (available: 8)"
 
 
-@pytest.mark.parametrize("command", ["best", "report", "analyze"])
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--batch-sizes", "8,16"], "no Trace has batch size 16 (available: 8, 64)"),
-        (["--batch-sizes", "64", "--solutions", "a"], "no Trace has batch size 64 (available: 8)"),
-        (["--batch-sizes", "0"], "--batch-sizes: '0' is not a positive integer"),
-    ],
-)
-def test_a_batch_size_of_which_there_is_no_trace_is_one_line(fib, tmp_path, command, options, said):
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(trace("a"), trace("b", batch=64)))
-    outcome = fib(command, path, *options)
-    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"fib-rmsnorm: {said}\n")
-
-
-def test_winners_under_other_settings_tell_them(fib, tmp_path):
-    path = tmp_path / "traces.jsonl"
-    path.write_text(lines(trace("a_v1"), trace("b_v1", settings={"iterations": 200})))
+def test_winners_under_other_settings_tell_them(fib, file):
+    path = file(trace("a_v1"), trace("b_v1", settings={"iterations": 200}))
     assert {line for line in fib("best", path).lines if line.startswith("rmsnorm_d4096 on ")} == {
         f"rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2, iterations={calls}" for calls in ("auto", 200)
     }
     found = json.loads(fib("best", path, "--json").out)
     assert {each["iterations"]: each["workloads"][0]["winner"] for each in found} == {None: "a_v1", 200: "b_v1"}
+
+
+H200 = REPOSITORY / "docs" / "data" / "h200.jsonl"
+BATCHES = (1, 8, 128, 4096, 65536)
+
+
+def flat(outcome) -> str:
+    return " ".join(outcome.out.split())
+
+
+def test_the_published_traces_answer_the_four_questions(fib):
+    said = flat(fib("analyze", PUBLISHED))
+    assert "1.00 FLOP per byte at batch=65536. Counted: 4 operations an element" in said
+    assert "The ridge point of this device is 20.0 FLOP per byte" in said
+    assert "it is memory-bound, 20 times off the ridge" in said
+    assert re.search(r"At batch=\d+, \d+% of the peak and \d+% of a copy of the same bytes", said)
+    assert "nothing: fits in L2" in said and "what is written may stay in the cache" in said
+
+
+def test_more_than_the_peak_is_explained(fib):
+    """An H100 holds 52 MB in L2, and of 67 MB at 4096 rows half are written."""
+    said = flat(fib("analyze", PUBLISHED))
+    assert re.search(r"batch=4096 .* 1\d\d% +1\d\d% too high: L2 kept a part of the bytes batch=16384", said)
+    assert "Of peak: over 100% where" in flat(fib("report", PUBLISHED))
+    assert "Of peak: over 100% where" not in flat(fib("report", H200))
+
+
+def test_json_has_the_numbers(fib):
+    (section,) = json.loads(fib("analyze", PUBLISHED, "--json").out)
+    assert section["ridge_flops_per_byte"] > 10
+    assert section["workloads"][0]["bound_by"] == "launch"
+    floor = section["scaling"][0]["floor_ms"]
+    assert floor["low"] < floor["value"] < floor["high"]
+
+
+def test_what_is_not_known_is_said(fib, file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    theirs = upstream_trace()
+    theirs["definition"] = "softmax"
+    theirs["evaluation"]["environment"]["hardware"] = "Some device"
+    path = file(theirs)
+    outcome = fib("analyze", path)
+    assert outcome.code == 0
+    assert outcome.out.count("nknown:") == 3
+
+
+def test_without_a_peak_none_is_told(fib, file, tmp_path):
+    path = tmp_path / "t.jsonl"
+    made = trace(hardware="Some CPU", timer="cpu_clock", cold_l2=None)
+    made["evaluation"]["performance"]["ceiling"]["peak_bandwidth_gb_per_s"] = None
+    path = file(made)
+    told = flat(fib("analyze", path))
+    assert "The peak is unknown" in told and "% of peak means" not in told
+    assert "An empty call" in fib("report", path).out
+
+
+def test_a_bandwidth_above_the_peak_is_doubted(fib, file):
+    path = file(*(trace(batch=batch, latency_ms=0.002 + batch * 1.6384e-6) for batch in BATCHES))
+    assert "the line's bandwidth is above the device's peak" in fib("analyze", path).out

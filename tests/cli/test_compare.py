@@ -12,18 +12,12 @@ from support.trace_json import trace
 EARLIER = REPOSITORY / "docs" / "data" / "h200-earlier.jsonl"
 
 
-def test_a_slowdown_beyond_doubt_fails(fib, file):
-    old, new = file("old.jsonl", trace()), file("new.jsonl", trace(latency_ms=0.0022))
-    outcome = fib("compare", old, new)
-    assert outcome.code == 1
-    row = outcome.row("fast_v1", "slower")
-    assert "2.00 us" in row and "2.20 us" in row and "+10.0%" in row
-    assert "1 compared: 1 slower." in outcome.lines
-    assert "Regression: slower: fast_v1@batch=8" in outcome.lines
-
-
 def test_a_limit_is_told_as_it_was_understood(fib, file):
-    old, new = file("old.jsonl", trace()), file("new.jsonl", trace(latency_ms=0.0022))
+    old, new = file(trace()), file(trace(latency_ms=0.0022))
+    outcome = fib("compare", old, new)
+    row = outcome.row("fast_v1", "slower")
+    assert outcome.code == 1 and "2.00 us" in row and "2.20 us" in row and "+10.0%" in row
+    assert {"1 compared: 1 slower.", "Regression: slower: fast_v1@batch=8"} <= {*outcome.lines}
     for limit, percent in (("0.15", "15%"), ("5", "500%")):
         outcome = fib("compare", old, new, "--max-slowdown", limit)
         assert outcome.code == 0 and "slower" in outcome.row("fast_v1", "slower")
@@ -34,22 +28,14 @@ def test_a_limit_is_told_as_it_was_understood(fib, file):
 
 
 def test_a_solution_that_now_fails_is_told_with_its_status(fib, file):
-    outcome = fib("compare", file("old.jsonl", trace()), file("new.jsonl", trace(status="INCORRECT_NUMERICAL")))
+    outcome = fib("compare", file(trace()), file(trace(status="INCORRECT_NUMERICAL")))
     assert outcome.code == 1 and "Regression: now failing: fast_v1@batch=8 (INCORRECT_NUMERICAL)" in outcome.lines
-
-
-def test_a_file_of_traces_that_is_missing_is_one_to_be_written(fib, file):
-    outcome = fib("compare", file("old.jsonl", trace()), "new.json")
-    assert outcome.code == 2
-    assert outcome.err.endswith(
-        "new.json; write it by: fib-rmsnorm bench --output new.json; to time two, add --measure\n"
-    )
 
 
 def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, file):
     other = trace(noisy=["busy"])
     other["workload"]["uuid"], other["workload"]["inputs"]["eps"]["value"] = "other", 0.1
-    path = file("old.jsonl", trace(), other, trace(batch=32))
+    path = file(trace(), other, trace(batch=32))
     outcome = fib("compare", path, path)
     told = [line.split("  ")[1].strip() for line in outcome.lines if line.startswith("fast_v1")]
     assert told == ["batch=8, eps=1e-06", "batch=8, eps=0.1", "batch=32, eps=1e-06"]
@@ -67,7 +53,7 @@ def runs(latencies_ms):
 
 def test_every_run_counts(fib, file):
     """A round that other processes slowed is no reason to keep the steady ones alone: those may be the slow ones."""
-    old, new = file("old.jsonl", *runs((0.002, 0.002, 0.002))), file("new.jsonl", *runs((0.0022, 0.009, 0.0022)))
+    old, new = file(*runs((0.002, 0.002, 0.002))), file(*runs((0.0022, 0.009, 0.0022)))
     outcome = fib("compare", old, new)
     assert outcome.code == 0 and outcome.row("fast_v1", "tie,")
     found = json.loads(fib("compare", old, new, "--json").out)
@@ -75,8 +61,8 @@ def test_every_run_counts(fib, file):
 
 
 def test_a_failing_run_counts(fib, file):
-    new = file("new.jsonl", *runs((0.002, 0.002)), trace(status="INCORRECT_NUMERICAL", timestamp="2026-01-02"))
-    assert fib("compare", file("old.jsonl", *runs((0.002, 0.002))), new).code == 1
+    new = file(*runs((0.002, 0.002)), trace(status="INCORRECT_NUMERICAL", timestamp="2026-01-02"))
+    assert fib("compare", file(*runs((0.002, 0.002))), new).code == 1
 
 
 def test_equal_traces_are_no_different_and_the_resolution_is_told(fib):
@@ -93,12 +79,11 @@ def test_equal_traces_are_no_different_and_the_resolution_is_told(fib):
 
 def test_runs_of_one_session_compare_closer(fib, file):
     here, there = (trace(device_session=session) for session in ("here", "there"))
-    found = fib("compare", file("a", here), file("b", here))
+    found = fib("compare", file(here), file(here))
     assert "session" not in found.out and "Two or more benches of each side" in found.out
-    assert "of different sessions" in " ".join(fib("compare", file("a", here), file("b", there)).out.split())
+    assert "of different sessions" in " ".join(fib("compare", file(here), file(there)).out.split())
     near, far = (
-        json.loads(fib("compare", file("a", here), file("b", other), "--json").out)["comparisons"][0]
-        for other in (here, there)
+        json.loads(fib("compare", file(here), file(other), "--json").out)["comparisons"][0] for other in (here, there)
     )
     assert near["is_of_one_session"] and not far["is_of_one_session"]
     assert near["resolution"] < 0.025 < far["resolution"]
@@ -106,8 +91,8 @@ def test_runs_of_one_session_compare_closer(fib, file):
 
 def test_repeated_runs_make_it_finer(fib, file):
     old = [trace(timestamp=f"2026-01-0{day}") for day in (1, 2, 3)]
-    single = json.loads(fib("compare", file("a", old[0]), file("b", old[1]), "--json").out)
-    several = json.loads(fib("compare", file("a", *old), file("b", *old), "--json").out)
+    single = json.loads(fib("compare", file(old[0]), file(old[1]), "--json").out)
+    several = json.loads(fib("compare", file(*old), file(*old), "--json").out)
     assert several["comparisons"][0]["resolution"] < single["comparisons"][0]["resolution"]
     assert several["drift"]["repeats"] == 4 and single["comparisons"][0]["verdict"] == "tie"
 
@@ -116,13 +101,13 @@ def test_old_and_new_of_several_runs_agree_with_their_difference(fib, file):
     days = [f"2026-01-0{day}" for day in (1, 2)]
     old = [trace(latency_ms=each, timestamp=day) for each, day in zip((0.002, 0.008), days, strict=True)]
     new = [trace(latency_ms=0.004, timestamp=day) for day in days]
-    row = fib("compare", file("a", *old), file("b", *new)).row("fast_v1", "tie,")
+    row = fib("compare", file(*old), file(*new)).row("fast_v1", "tie,")
     assert row.count("4.00 us") == 2 and "+0.0%" in row
 
 
 def test_a_wide_interval_does_not_blur_the_others(fib, file):
     noise = trace(batch=32, latency_low_ms=0.001, latency_high_ms=0.003)
-    path = file("a", trace(), noise)
+    path = file(trace(), noise)
     outcome = fib("compare", path, path)
     resolutions = {
         each["axes"]["batch"]: each["resolution"]
@@ -131,36 +116,14 @@ def test_a_wide_interval_does_not_blur_the_others(fib, file):
     assert f"A difference below {resolutions[8]:.1%} to " in outcome.out and resolutions[32] > resolutions[8]
 
 
-def test_two_solutions_are_no_traces_and_what_compares_them_is_told(fib):
-    outcome = fib("compare", "rmsnorm_cuda_vec16_v1", "rmsnorm_triton_row_v1", "--root", REPOSITORY)
-    assert outcome.code == 2 and outcome.err.count("\n") == 1
-    assert "no such file or folder: rmsnorm_cuda_vec16_v1; " in outcome.err and "add --measure" in outcome.err
-
-
 def test_another_device_is_refused_unless_allowed(fib, file):
-    old, new = file("old.jsonl", trace()), file("new.jsonl", trace(hardware="NVIDIA A100", timer="cuda_events"))
+    old, new = file(trace()), file(trace(hardware="NVIDIA A100", timer="cuda_events"))
     outcome = fib("compare", old, new)
     assert outcome.code == 2 and outcome.err.count("\n") == 1
     assert "they differ in device (OLD NVIDIA H200, NEW NVIDIA A100), timer" in outcome.err
     allowed = fib("compare", old, new, "--allow", "device,timer")
     assert allowed.code == 0
     assert "NVIDIA H200, cupti against NVIDIA A100, cuda_events" in allowed.out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (
-            ["--allow", "weather"],
-            "--allow: unknown weather; choose from device, timer, clock, cache, definition, missing",
-        ),
-        (["--batch-sizes", "3"], "no Trace has batch size 3 (available: 8)"),
-        (["--measure", "--solutions", "x"], "--measure takes two Solutions as OLD and NEW"),
-    ],
-)
-def test_bad_options_are_one_line(fib, file, arguments, said):
-    outcome = fib("compare", file("a", trace()), file("b", trace()), *arguments)
-    assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
 
 
 @pytest.mark.process
@@ -198,20 +161,7 @@ def test_two_files_serve_the_definition_that_they_name(fib, tmp_path):
     mixed.write_text(RIGHT)
     options = ("--root", REPOSITORY, "--device", "cpu", "--batch-sizes", "1")
     outcome = fib("compare", "--measure", layer, mixed, *options)
-    assert outcome.code == 2 and "serve different Definitions: layernorm_bias_d4096, rmsnorm_d4096" in outcome.err
+    assert "serve different Definitions: layernorm_bias_d4096, rmsnorm_d4096" in outcome.refusal
     outcome = fib("compare", "--measure", layer, layer, *options, "--definition", "rmsnorm_d4096")
-    assert outcome.code == 2 and "(x, weight, bias, eps) fit layernorm_bias_d4096 or " in outcome.err
-    outcome = fib("compare", layer, layer, "--definition", "rmsnorm_d4096")
-    assert outcome.code == 2 and "for --measure" in outcome.err
-
-
-def test_measured_now_unknown_names_are_told(fib, full_registry):
-    outcome = fib("compare", "--measure", "zz", PYTHON, "--root", full_registry.root, "--device", "cpu")
-    assert outcome.code == 2 and "'zz' is neither a Solution of" in outcome.err and "nor a file" in outcome.err
-
-
-def test_measured_now_a_batch_too_large_for_the_device_is_refused(fib, full_registry):
-    options = ("--root", full_registry.root, "--device", "cpu", "--batch-sizes", "2147483647")
-    outcome = fib("compare", "--measure", PYTHON, PYTHON, *options)
-    assert outcome.code == 2
-    assert outcome.err.startswith("fib-rmsnorm: --batch-sizes 2147483647: needs about")
+    assert "(x, weight, bias, eps) fit layernorm_bias_d4096 or " in outcome.refusal
+    assert "for --measure" in fib("compare", layer, layer, "--definition", "rmsnorm_d4096").refusal

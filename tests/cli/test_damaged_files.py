@@ -173,24 +173,3 @@ def test_no_damaged_trace_stops_a_chart(fib, full_registry):
         assert_sound(fib, ("report", "--plots", "plots"))
 
     check()
-
-
-LONG = "x" * 300
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("try", f"{LONG}.py"),
-        ("report", LONG),
-        ("merge", ".", LONG),
-        ("compare", f"{LONG}.json", "."),
-        ("exercise", "1", LONG),
-        ("tune", LONG),
-    ],
-    ids=lambda command: command[0],
-)
-def test_a_name_that_no_file_can_have_is_one_line(fib, full_registry, command):
-    outcome = fib(*command)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.startswith("fib-rmsnorm: ") and outcome.err.count("\n") == 1 and LONG in outcome.err

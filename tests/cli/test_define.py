@@ -1,9 +1,17 @@
-"""`fib-rmsnorm define` as its user meets it."""
+"""`define`, `workload`, `new` and `register`, as their user meets them."""
 
 from __future__ import annotations
 
+import json
+from shlex import split
+
+import pytest
+
 from fib_rmsnorm.registry import generate_workloads
-from support.full_registry import DEFINITION, PYTHON_FOLDER
+from support.full_registry import DEFINITION, DEFINITION_FILE, PYTHON_FOLDER, WORKLOAD_FILE
+from support.paths import files_of
+from support.record_faults import edit
+from support.registries import RIGHT, add_sources
 
 
 def following(outcome) -> str:
@@ -34,7 +42,7 @@ def test_an_edited_definition_is_replaced_only_on_request(fib, full_registry):
     full_registry.write_definition(edited)
     refused = fib(*arguments)
     said = f"{path} differs in reference, description; to lose what it has there, add: --replace"
-    assert (refused.code, refused.out, refused.err) == (2, "", f"fib-rmsnorm: {said}\n")
+    assert refused.refusal == said
     assert full_registry.definition("layernorm_d128") == edited
     assert fib(*arguments, "--replace").code == 0 and path.read_text() == written
 
@@ -47,15 +55,148 @@ def test_sources_that_serve_the_definition_can_be_benched(fib, full_registry):
     assert following(fib("define", "--hidden", "256")) == "fib-rmsnorm bench --definitions rmsnorm_d256"
 
 
-def test_the_main_definition_is_the_one_that_was_defined_last(fib, full_registry):
-    fib("define", "--hidden", "256")
-    assert full_registry.main_definition == "rmsnorm_d256"
-    assert "Unchanged:" in fib("define", "--hidden", "128").out
-    assert full_registry.main_definition == DEFINITION
-    assert fib("define", "rmsnorm", "--hidden", "0").code == 2
-    assert full_registry.main_definition == DEFINITION
-
-
 def test_what_follows_names_the_registry_that_was_named(fib, registry):
     outcome = fib("define", "layernorm", "--hidden", "128", "--root", registry.root)
     assert following(outcome).endswith(f" --root {registry.root}")
+
+
+def batches(registry):
+    return [workload.axes["batch"] for workload in registry.workloads(DEFINITION)]
+
+
+def test_those_there_are_kept(fib, full_registry):
+    before = full_registry.workloads(DEFINITION)
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4,8")
+    assert outcome.code == 0 and outcome.err == ""
+    assert batches(full_registry) == [1, 4, 8]
+    assert [each for each in full_registry.workloads(DEFINITION) if each.axes["batch"] != 4] == before
+    assert "Wrote workloads/norm/rmsnorm_d128.jsonl; kept 1 existing Workload" in outcome.lines
+
+
+def test_one_that_is_replaced_is_told_with_its_traces(fib, full_registry):
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "8,32", "--replace")
+    assert outcome.code == 0 and batches(full_registry) == [8, 32]
+    assert outcome.err == "Removed 1 Workload; Traces that refer to it are told by: fib-rmsnorm validate\n"
+    assert fib("validate").code == 1
+    assert fib("workload", "--definition", DEFINITION, "--batch-sizes", "1").code == 0
+    assert fib("validate").code == 0
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "1,8", "--replace", "--json")
+    assert [each["axes"] for each in json.loads(outcome.out)] == [{"batch": 1}, {"batch": 8}]
+
+
+@pytest.mark.parametrize("replace", [(), ("--replace",)])
+def test_sizes_that_break_a_constraint_are_refused_and_default_ones_left_out(fib, full_registry, replace):
+    edit(DEFINITION_FILE, "constraints", ["batch % 8 == 0"])
+    before = (full_registry.root / WORKLOAD_FILE).read_text()
+    fault = f"constraint 'batch % 8 == 0' of {DEFINITION} does not hold"
+    for sizes in ("--batch-sizes=8,3", "--axes=batch=3"):
+        outcome = fib("workload", "--definition", DEFINITION, sizes, *replace)
+        assert outcome.refusal == f"{fault} (batch=3); give other sizes"
+    edit(DEFINITION_FILE, "constraints", ["batch % 8 == 3"])
+    assert "(batch=1); give other sizes" in fib("workload", "--definition", DEFINITION, *replace).refusal
+    assert (full_registry.root / WORKLOAD_FILE).read_text() == before
+    edit(DEFINITION_FILE, "constraints", ["batch % 8 == 0"])
+    assert fib("workload", "--definition", DEFINITION, "--replace").code == 0
+    assert batches(full_registry)[:2] == [8, 32]
+
+
+def test_a_missing_batch_is_added_as_bench_says(fib, full_registry):
+    outcome = fib("bench", "--batch-sizes", "16", "--device", "cpu")
+    assert outcome.code == 2
+    command = outcome.err.partition("run: fib-rmsnorm ")[2].split()
+    assert fib(*command).code == 0 and batches(full_registry) == [1, 8, 16]
+
+
+OPTIONS = ("--definition", "rmsnorm_d128")
+
+
+@pytest.fixture
+def new(fib, registry, tmp_path, monkeypatch):
+    """Write a kernel to start from, in an empty folder outside the registry."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+
+    def run(*arguments: str):
+        return fib("new", *arguments, *OPTIONS, "--root", registry.root)
+
+    return run
+
+
+def test_says_what_it_wrote_and_the_next_command_which_passes(new, fib, registry):
+    outcome = new("cpp", "kernel.cpp")
+    following = f"fib-rmsnorm try kernel.cpp --root {registry.root}"
+    assert outcome.code == 0
+    assert outcome.lines == ["Wrote kernel.cpp: a right kernel in C++ for rmsnorm_d128", "Next:", f"  {following}"]
+    tried = fib(*split(following)[1:], "--batch-sizes", "1", "--device", "cpu")
+    assert tried.code == 0, tried.out
+
+
+def test_facts_as_json(new):
+    record = json.loads(new("cuda", "kernel.cu", "--json").out)
+    assert record.pop("next").startswith("fib-rmsnorm try kernel.cu ")
+    assert record == {"file": "kernel.cu", "definition": "rmsnorm_d128", "language": "cuda", "kind": "kernel"}
+
+
+NAME = "rmsnorm_python_mine_v1"
+CPP = """\
+#include "norm/row.h"
+void Run(tvm::ffi::TensorView x, tvm::ffi::TensorView weight, double eps, tvm::ffi::TensorView out) {}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run)
+"""
+
+
+@pytest.fixture
+def register(fib, registry, tmp_path):
+    """Register a file of these sources; the first is the kernel."""
+
+    def run(files: dict[str, str], *options: str, name: str = NAME, author: str = "ann"):
+        for path, content in files.items():
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(content)
+        common = ("--name", name, "--author", author, "--definition", "rmsnorm_d128", "--root", registry.root)
+        return fib("register", tmp_path / next(iter(files)), *common, *options)
+
+    return run
+
+
+def test_a_registered_file_is_packed_as_it_was_tried(fib, register, registry):
+    helped = f"import helper\n{RIGHT}"
+    outcome = register({"kernel.py": helped, "helper.py": "X = 1\n"})
+    folder = registry.layout.solutions / "ann" / "norm" / "rmsnorm_d128" / NAME
+    assert outcome.code == 0 and outcome.err == ""
+    assert outcome.lines == [
+        f"Registered {NAME} in solutions/ann/norm/rmsnorm_d128/{NAME}/: helper.py, kernel.py, solution.toml",
+        "It is filed under rmsnorm_d128, and not judged yet.",
+        "Next:",
+        f"  fib-rmsnorm bench --solutions {NAME} --root {registry.root}",
+    ]
+    assert {path.name for path in folder.iterdir()} == {"kernel.py", "helper.py", "solution.toml"}
+    solution = registry.packed_solutions()[NAME]
+    assert solution.author == "ann"
+    assert (solution.spec.entry_point, solution.spec.destination_passing_style) == ("kernel.py::run", False)
+    before = files_of(registry.root)
+    assert fib("solve", "--root", registry.root).code == 0
+    assert files_of(registry.root) == before  # what a command packs again is the same
+
+
+def test_sources_beside_it_that_cannot_be_packed_are_in_the_way_of_their_name_alone(register, registry):
+    add_sources(registry, "other_v1", {"kernel.py": RIGHT}, "[[[")
+    assert register({"kernel.py": RIGHT}).code == 0
+    outcome = register({"kernel.py": RIGHT}, name="other_v1")
+    assert "'other_v1' exists already (rmsnorm_d128, by tester)" in outcome.refusal
+
+
+def test_what_a_cpp_kernel_includes_comes_with_it(register, registry):
+    outcome = register({"k.cpp": CPP, "norm/row.h": "#pragma once\n"}, "--json", name="rmsnorm_cpp_mine_v1")
+    assert json.loads(outcome.out)["files"] == ["k.cpp", "norm/row.h", "solution.toml"]
+    (solution,) = registry.packed_solutions().values()
+    assert (solution.spec.target_hardware, solution.spec.binding.value) == (["cpu"], "tvm-ffi")
+
+
+def test_sources_that_cannot_be_packed_are_removed_again(register, registry):
+    before = files_of(registry.root)
+    hidden = {".kernel.cpp": CPP.replace('#include "norm/row.h"\n', "")}  # such files are not packed
+    outcome = register(hidden, author="bob")
+    assert "no sources beside solution.toml" in outcome.refusal
+    assert files_of(registry.root) == before

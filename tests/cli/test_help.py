@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -14,7 +12,7 @@ import pytest
 
 from fib_rmsnorm.cli.app import COMMANDS, make_app
 from fib_rmsnorm.machine.devices import list_gpus
-from support.command_line import cli_environment, run_cli
+from support.command_line import run_cli, run_python
 from support.full_registry import DEFINITION, PYTHON
 from support.paths import REPOSITORY
 
@@ -45,15 +43,7 @@ class Said:
 
 def run_one_by_one(commands: Sequence[Sequence[str]], cwd: Path) -> list[Said]:
     """Run commands in one process: to start one for each would take most of the time of these tests."""
-    done = subprocess.run(
-        [sys.executable, "-c", ONE_BY_ONE, json.dumps(commands)],
-        cwd=cwd,
-        env=cli_environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    said = [json.loads(line) for line in done.stdout.splitlines()]
+    said = [json.loads(line) for line in run_python("-c", ONE_BY_ONE, json.dumps(commands), cwd=cwd).splitlines()]
     assert len(said) == len(commands)
     return [Said(code, out, err, {name.partition(".")[0] for name in names}) for code, out, err, names in said]
 
@@ -201,6 +191,8 @@ NO_TORCH = [
     "solve",
     "export exported",
     "validate",
+    "init other",
+    *([] if list_gpus() else ["env", "env --json"]),  # a GPU's timer is imported
 ]
 
 
@@ -208,13 +200,3 @@ def test_commands_on_records_import_no_torch(full_registry):
     answers = run_one_by_one([line.split() for line in NO_TORCH], full_registry.root)
     found = [(line, each.code, "torch" in each.modules) for line, each in zip(NO_TORCH, answers, strict=True)]
     assert found == [(line, 0, False) for line in NO_TORCH]
-
-
-def test_commands_that_need_no_torch_import_none(tmp_path):
-    commands = [
-        ["init", "registry"],
-        *([] if list_gpus() else [["env"], ["env", "--json"]]),
-    ]  # a GPU's timer is imported
-    for found in run_one_by_one(commands, tmp_path):
-        assert found.code == 0 and found.out
-        assert found.modules.isdisjoint({"torch"})

@@ -16,12 +16,11 @@ def on(day: int, latency_us: float | None, sha: str = "aaaaaaaa", batch: int = 8
 
 
 @pytest.fixture
-def history(fib, tmp_path):
+def history(fib, file):
     """The runs of the only Workload as JSON."""
 
     def run(*traces, options=()):
-        path = tmp_path / "t.jsonl"
-        path.write_text(lines(*traces))
+        path = file(*traces)
         outcome = fib("history", "mine_v1", path, "--json", *options)
         assert outcome.code == 0, outcome.err
         return json.loads(outcome.out)
@@ -35,14 +34,11 @@ def verdicts(found):
     return [run["verdict"] for run in workload["runs"]]
 
 
-def test_each_run_in_the_order_of_time_with_what_certainly_changed(fib, tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(
-        lines(
-            *(on(4, 1.5, "cccccccc"), on(1, 2.0), on(2, 2.01), on(3, 3.0, "bbbbbbbb")),
-            *(on(1, 60, batch=512), on(4, 60.1, "cccccccc", batch=512)),
-            trace("another_v1"),
-        )
+def test_each_run_in_the_order_of_time_with_what_certainly_changed(fib, file):
+    path = file(
+        *(on(4, 1.5, "cccccccc"), on(1, 2.0), on(2, 2.01), on(3, 3.0, "bbbbbbbb")),
+        *(on(1, 60, batch=512), on(4, 60.1, "cccccccc", batch=512)),
+        trace("another_v1"),
     )
     outcome = fib("history", "mine_v1", path)
     assert outcome.code == 0 and "another_v1" not in outcome.out
@@ -79,16 +75,15 @@ def test_many_runs_are_not_many_changes(history):
     assert set(verdicts(many)) == {"first", "tie"}
 
 
-def test_a_noisy_run_says_why_and_counts(fib, tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(on(1, 2.0), on(2, 5.0, noisy=["the clock moved"])))
+def test_a_noisy_run_says_why_and_counts(fib, file):
+    path = file(on(1, 2.0), on(2, 5.0, noisy=["the clock moved"]))
     outcome = fib("history", "mine_v1", path)
     assert outcome.row("5.00", "+150.0%").endswith("slower")
     assert "Noisy: batch=8 on 2026-01-02 10:00: the clock moved" in outcome.lines
     assert "2 runs, 1 change." in outcome.lines
 
 
-def test_a_failure_is_a_change_and_so_is_its_end(fib, history, tmp_path):
+def test_a_failure_is_a_change_and_so_is_its_end(fib, history, file):
     traces = (
         on(1, 2.0),
         on(2, None, "bbbbbbbb", status="INCORRECT_NUMERICAL"),
@@ -97,8 +92,7 @@ def test_a_failure_is_a_change_and_so_is_its_end(fib, history, tmp_path):
         on(5, 3.0, "cccccccc"),
     )
     assert verdicts(history(*traces)) == ["first", "now fails", "fails", "passes again, slower", "tie"]
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(*traces))
+    path = file(*traces)
     outcome = fib("history", "mine_v1", path)
     assert outcome.row("2026-01-02", "fails:").endswith("now fails: INCORRECT_NUMERICAL")
 
@@ -115,7 +109,7 @@ def test_runs_of_other_timers_clocks_and_devices_are_not_compared(history):
     assert [run["verdict"] for run in first["workloads"][0]["runs"]] == ["first"]
 
 
-def test_a_changed_definition_is_marked_and_nothing_is_compared_across_it(fib, history, tmp_path):
+def test_a_changed_definition_is_marked_and_nothing_is_compared_across_it(fib, history, file):
     """Neither is slower what computes more, nor fails what another answer is asked of."""
     cc, dd = {"definition_sha": "cc1"}, {"definition_sha": "dd2"}
     traces = (
@@ -136,8 +130,7 @@ def test_a_changed_definition_is_marked_and_nothing_is_compared_across_it(fib, h
         "fails",
         "faster, other definition",
     ]
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(*traces))
+    path = file(*traces)
     outcome = fib("history", "mine_v1", path)
     assert "7 runs, 2 changes." in outcome.lines
     verdict = {line[:10]: line.split("  ")[-1].strip() for line in outcome.lines if line.startswith("2026")}
@@ -156,18 +149,3 @@ def test_a_trace_in_two_files_is_one_run_and_choices_are_kept(fib, tmp_path):
     two.write_text(lines(on(1, 2.0), on(2, 2.0)))
     found = json.loads(fib("history", "mine_v1", one, two, "--batch-sizes", "8", "--json").out)
     assert verdicts(found) == ["first", "tie"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["other_v1"], "no Solution with Traces matches 'other_v1' (available: mine_v1)"),
-        ([""], "name is empty: give it a value, or leave it out"),
-    ],
-)
-def test_what_is_not_there_is_one_line(fib, tmp_path, monkeypatch, arguments, said):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "t.jsonl").write_text(lines(on(1, 2.0)))
-    name, *options = arguments
-    outcome = fib("history", name, "t.jsonl", *options)
-    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"fib-rmsnorm: {said}\n")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 
 import pytest
@@ -177,32 +176,6 @@ def test_filters_by_definition_choose_everything_of_it(fib, full_registry):
     found = json.loads(fib("list", "--definitions", "rmsnorm_d256", "--json").out)
     assert [row["name"] for row in found["definitions"]] == ["rmsnorm_d256"]
     assert found["solutions"] == found["workloads"] == found["traces"] == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("solutoins",), "cannot list 'solutoins': choose from definitions, solutions, workloads, traces"),
-        (("solutions", "--solutions", "x*"), f"no Solution matches 'x*' (available: {CUDA}, {PYTHON})"),
-        (("--definitions", "y"), f"no Definition matches 'y' (available: {DEFINITION})"),
-        (("--languages", "fortran"), "unknown language 'fortran'"),
-        (("--authors", "zoe"), "no author matches 'zoe' (available: ann, baseline)"),
-        (("workloads", "--authors", "ann"), "do not filter workloads"),
-        (("solutions", "--each"), "--each works only with: fib-rmsnorm list traces"),
-        (("--root", "nowhere"), "no such folder: nowhere"),
-    ],
-)
-def test_mistakes_are_one_line(fib, full_registry, arguments, said):
-    outcome = fib("list", *arguments)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.err
-    assert outcome.err.count("\n") == 1
-
-
-def test_what_creates_a_missing_registry_is_quoted_for_a_shell(fib, tmp_path):
-    missing = tmp_path / "my registry"
-    *_, advice = fib("list", "--root", missing).err.strip().partition("run: ")
-    assert shlex.split(advice) == ["fib-rmsnorm", "init", str(missing)]
 
 
 def test_nothing_to_list_says_what_makes_it(fib, full_registry):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
-from support.command_line import QUICK_OPTIONS, cli_environment, run_on_terminal
+from support.command_line import QUICK_OPTIONS, run_on_terminal, run_python
 from support.registries import RIGHT, add_kernel
 
 pyte = pytest.importorskip("pyte")
@@ -81,8 +79,7 @@ def test_reading_a_registry_that_may_be_large(run):
 
 
 def test_the_bar_does_not_wait_for_torch():
-    script = "import sys, fib_rmsnorm.cli.progress; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], env=cli_environment(), check=False).returncode == 0
+    run_python("-c", "import sys, fib_rmsnorm.cli.progress; sys.exit('torch' in sys.modules)")
 
 
 @pytest.mark.parametrize("options", [{"into_pipe": True}, {"term": "dumb"}])

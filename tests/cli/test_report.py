@@ -11,18 +11,6 @@ from support.registries import RIGHT, add_kernel, make_registry, pack_all
 from support.trace_json import lines, trace, upstream_trace
 
 
-@pytest.fixture
-def file(tmp_path):
-    """Write Traces to a file and return its path."""
-
-    def run(*traces, name: str = "traces.jsonl"):
-        path = tmp_path / name
-        path.write_text(lines(*traces))
-        return path
-
-    return run
-
-
 def test_the_results_of_a_batch_are_a_table_with_the_reference_first(fib, file):
     outcome = fib("report", file(trace("slow_v1", latency_ms=0.004), trace("fast_v1"), trace(batch=32)))
     assert outcome.code == 0
@@ -179,9 +167,7 @@ def test_an_interval_that_begins_at_zero_is_one(fib, file):
     said = " ".join(fib("report", file(wide)).out.split())
     assert "Latency: the median, ± half its 95% interval where that is over 2%." in said
     bare = trace("bare_v1", latency_low_ms=None, latency_high_ms=None)
-    assert "Latency: as recorded, without an interval." in " ".join(
-        fib("report", file(bare, name="bare.jsonl")).out.split()
-    )
+    assert "Latency: as recorded, without an interval." in " ".join(fib("report", file(bare)).out.split())
 
 
 def test_what_a_call_costs_in_a_graph_stands_beside_the_latency(fib, file):
@@ -200,7 +186,7 @@ def test_what_a_call_costs_in_a_graph_stands_beside_the_latency(fib, file):
     assert "Not captured in a graph: stuck_v1@batch=8: it waits" in found.lines
     first = json.loads(fib("report", path, "--json").out)["results"][0]
     assert (first["chained_latency_ms"], first["dependent_latency_ms"]) == (0.0014, 0.0009)
-    assert "in a graph" not in fib("report", file(trace(), name="isolated.jsonl")).out
+    assert "in a graph" not in fib("report", file(trace())).out
 
 
 def test_a_speedup_is_the_ratio_of_the_two_numbers_beside_it(fib, file):
@@ -247,32 +233,6 @@ def test_what_cannot_be_read_is_one_line_and_no_traceback(fib, file):
     outcome = fib("report", path)
     assert outcome.code == 0 and "fast_v1" in outcome.out
     assert outcome.err.startswith(f"fib-rmsnorm: {path}:1: not JSON") and outcome.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["missing.json"], "no such file or folder: missing.json"),
-        (["--root", "."], "no Traces in"),
-        (["--definitions", "zz", "FILE"], "no Definition with Traces matches 'zz'"),
-        (["--format", "html", "--json", "FILE"], "--json conflicts with --format html"),
-        (["--output", "out.md", "--json", "FILE"], "--json conflicts with the suffix of --output out.md"),
-        (
-            ["--output", "out.json", "--format", "html", "FILE"],
-            "--format html conflicts with the suffix of --output out.json",
-        ),
-        (["--output", "report.pdf", "FILE"], "unknown suffix .pdf"),
-        (["--output", "missing/out.md", "FILE"], "no such folder"),
-        (["--output", "x" * 300 + ".md", "FILE"], "cannot write"),
-    ],
-)
-def test_bad_input_is_one_line(fib, file, tmp_path, monkeypatch, arguments, said):
-    monkeypatch.chdir(tmp_path)
-    for folder in ("definitions", "solutions"):
-        (tmp_path / folder).mkdir()
-    path = file(trace())
-    outcome = fib("report", *(path if each == "FILE" else each for each in arguments))
-    assert outcome.code == 2 and said in outcome.err and outcome.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("format_", ["json", "markdown", "html"])

@@ -8,7 +8,7 @@ import pytest
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.schema import REFERENCE, Definition, Performance, Solution, Trace, trace_id
+from fib_rmsnorm.schema import REFERENCE, Definition, Solution, Trace, trace_id
 from support.full_registry import (
     CUDA,
     DEFINITION,
@@ -181,15 +181,6 @@ def test_a_trace_of_sources_that_changed(fib, full_registry):
     assert f"Solution:           {PYTHON} (changed since)" in fib("show", f"{PYTHON}@batch=1").lines
 
 
-def test_what_an_interpreter_ran_has_no_time(fib, full_registry, workloads):
-    trace = make_trace(full_registry.packed_solutions()[PYTHON], workloads[0], hardware="Other")
-    trace.evaluation.performance = Performance(interpreted=True)
-    full_registry.append_trace(trace, "baseline", "norm")
-    outcome = fib("show", trace_id(trace))
-    assert "Correct, and not timed: Triton's interpreter ran the kernel." in outcome.lines
-    assert "latency" not in outcome.out and "as fast" not in outcome.out
-
-
 @pytest.mark.parametrize("bound", [{"rtol": None, "atol": 2.4e-7}, {}])
 def test_a_trace_without_its_tolerances(fib, full_registry, workloads, bound):
     trace = make_trace(full_registry.packed_solutions()[PYTHON], workloads[0], hardware="Other")
@@ -214,26 +205,6 @@ def test_a_trace_that_others_wrote(fib, full_registry, workloads):
     assert 'tolerance:      "loose"' in outcome.lines
     shown = outcome.out.partition("Performance\n")[2].partition("\nCorrectness")[0]
     assert [line.split(":")[0] for line in shown.strip().split("\n")] == ["latency", "reference latency", "speedup"]
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        (PYTHON.replace("plain", "plane"), f"(available: {DEFINITION}, {CUDA}, {PYTHON})"),
-        ("qqqq", "no Definition, Solution, Workload or Trace is named 'qqqq' (available: "),
-        ("../../etc/passwd", "is named '../../etc/passwd'"),
-        ("", "is named ''"),
-        (f"{PYTHON}@batch=7", f"{PYTHON} has no Trace at 'batch=7' (available: batch=1, batch=8)"),
-        (f"{DEFINITION}@batch=7", f"{DEFINITION} has no Workload at 'batch=7' (available: batch=1, batch=8)"),
-        (f"{PYTHON[:-1]}@batch=1", f"is named '{PYTHON[:-1]}' (available: "),
-        ("@", "is named ''"),
-    ],
-)
-def test_an_unknown_name_is_one_line_with_the_closest(fib, full_registry, name, said):
-    outcome = fib("show", name)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.err
-    assert outcome.err.count("\n") == 1
 
 
 def test_json_is_the_record(fib, full_registry, workloads):

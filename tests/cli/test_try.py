@@ -41,15 +41,6 @@ def try_(fib, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("option", ["--rtol", "--atol"])
-@pytest.mark.parametrize("value", ["inf", "nan", "-1", "1e300", "4e38"])
-def test_refuses_a_tolerance_that_tolerates_everything(try_, option, value):
-    outcome = try_("nan.py", NAN, option, value)
-    assert outcome.code == 2
-    assert outcome.out == ""
-    assert outcome.err.startswith(f"fib-rmsnorm: {option} {float(value)}: must be") and outcome.err.count("\n") == 1
-
-
 def test_nan_passes_by_no_tolerance(try_):
     outcome = try_("nan.py", NAN, "--atol", "3e38", "--rtol", "3e38", "--batch-sizes", "2", "--check")
     assert outcome.code == 1
@@ -86,14 +77,6 @@ def test_a_tolerance_lets_pass_what_is_within(try_):
         "off.py PASSED as rmsnorm_d128 (1 workload, with hard inputs and an awkward size); "
     )
     assert re.search(r"^right at batch=2: \d+ cases judged$", outcome.err, re.MULTILINE)  # before it is timed
-
-
-def test_a_batch_too_large_for_the_device_is_no_fault_of_the_kernel(try_):
-    outcome = try_("right.py", RIGHT, "--batch-sizes", "1,2147483647")
-    assert outcome.code == 2
-    assert outcome.out == ""
-    message = r"fib-rmsnorm: --batch-sizes 2147483647: needs about \d+\.\d GB of memory; the device has \d+\.\d GB\n"
-    assert re.fullmatch(message, outcome.err)
 
 
 RAISES = """\
@@ -150,7 +133,7 @@ def test_a_broken_reference_is_said_and_judges_nothing(try_, fib, tmp_path):
     registry.write_definition(definition.model_copy(update={"reference": broken}))
     for options in ([], ["--check"]):
         outcome = try_("right.py", RIGHT, "--batch-sizes", "2", *options)
-        assert outcome.code == 2
+        assert (outcome.code, outcome.out) == (2, "")
         assert "right.py was not judged: the reference of rmsnorm_d128 failed" in outcome.err
         assert outcome.out == ""
     path = str(tmp_path / "right.py")
@@ -287,5 +270,4 @@ def test_a_file_in_cuda_is_told_what_compiles_it_without_a_gpu(fib, try_, tmp_pa
 
 def test_a_flag_that_is_refused_is_told_in_one_line(try_):
     outcome = try_("throws.cpp", THROWS, "--flags", "-O2 -fplugin=x.so")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert "the flag '-fplugin=x.so' is not allowed" in outcome.err and outcome.err.count("\n") == 1
+    assert "the flag '-fplugin=x.so' is not allowed" in outcome.refusal

@@ -32,8 +32,6 @@ def test_a_sound_registry_is_valid_and_nothing_else_is_said(fib, full_registry):
 def test_the_registry_may_be_named_as_for_other_commands(fib, full_registry, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert fib("validate", "--root", full_registry.root).lines == fib("validate", full_registry.root).lines
-    both = fib("validate", full_registry.root, "--root", full_registry.root)
-    assert (both.code, both.out) == (2, "") and "leave one of them out" in both.err
 
 
 def test_every_problem_is_listed(fib, full_registry):
@@ -140,19 +138,3 @@ def test_json(fib, full_registry):
     finding = {"level": "error", "path": WORKLOAD_FILE, "line": 2}
     assert finding.items() <= found["findings"][-1].items()
     assert "must be positive" in found["findings"][-1]["message"]
-
-
-@pytest.mark.parametrize(
-    ("folder", "said"),
-    [
-        ("nowhere", "no such folder: nowhere"),
-        (DEFINITION_FILE, f"not a folder: {DEFINITION_FILE}"),
-        ("definitions/norm", "not a dataset: definitions/norm"),
-    ],
-)
-def test_what_is_no_dataset_is_a_mistake_of_the_user(fib, full_registry, folder, said):
-    outcome = fib("validate", folder)
-    assert outcome.code == 2
-    assert outcome.out == ""
-    assert outcome.err.startswith(f"fib-rmsnorm: {said}")
-    assert outcome.err.count("\n") == 1

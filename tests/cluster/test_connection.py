@@ -1,12 +1,16 @@
-"""Options of a bench on a cluster that are refused before Ray is started."""
+"""What is refused before a bench on a cluster: options, and nodes."""
 
 from __future__ import annotations
 
 import sys
+import time
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 
+from fib_rmsnorm.cluster.device_actor import describe_node, reason_to_refuse
+from fib_rmsnorm.machine.devices import cpu_device
 from support.registries import add_kernel
 
 REFUSED = {
@@ -37,3 +41,22 @@ def test_a_missing_ray_is_named_with_the_command_that_installs_it(registry, fib,
     found = fib("bench", "--root", registry.root, "--ray")
     assert found.code == 2
     assert found.err == "fib-rmsnorm: --ray needs Ray; run: pip install 'ray>=2.40'\n"
+
+
+HERE = describe_node(cpu_device())
+
+
+def test_this_node_may_take_part():
+    assert reason_to_refuse(replace(HERE, gaps=("no Landlock",)), require_sandbox=False) is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (replace(HERE, tool="0.1.0 (another)"), "it has fib-rmsnorm 0.1.0 (another), this machine "),
+        (replace(HERE, clock=time.time() + 10_000), "s ahead of this machine's"),
+        (replace(HERE, gaps=("no Landlock",)), "--require-sandbox: no Landlock"),
+    ],
+)
+def test_a_node_is_refused(facts, said):
+    assert said in reason_to_refuse(facts, require_sandbox=True)

@@ -24,6 +24,7 @@ from fib_rmsnorm.machine.devices import cpu_device
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
 from support.full_registry import DEFINITION, PYTHON_TRACES
 from support.paths import REPOSITORY
+from support.registries import make_empty_registry
 
 GPU = "NVIDIA H100 80GB HBM3"
 
@@ -125,15 +126,13 @@ def test_why_tells_the_kernel_of_a_sum_that_torch_adds():
 
 
 def test_a_registry_without_a_table_is_refused(tmp_path):
-    for folder in ("definitions", "solutions"):
-        (tmp_path / folder).mkdir()
+    make_empty_registry(tmp_path)
     with pytest.raises(Exception, match=r"winners\.json"):
         use_registry(tmp_path)
 
 
 def test_deploy_needs_traces_and_solutions(fib, tmp_path):
-    for folder in ("definitions", "solutions"):
-        (tmp_path / folder).mkdir()
+    make_empty_registry(tmp_path)
     missing = fib("deploy", "--root", tmp_path)
     assert (missing.code, missing.err.count("\n")) == (2, 1)
     assert "no Solution by fib-rmsnorm in" in missing.err
@@ -158,8 +157,7 @@ def test_deploy_says_that_no_trace_is_of_the_chosen_authors(fib, full_registry):
 
 
 def test_a_table_with_a_shape_that_nothing_serves_is_refused(fib, tmp_path):
-    for folder in ("definitions", "solutions"):
-        (tmp_path / folder).mkdir()
+    make_empty_registry(tmp_path)
     measured = MeasuredShape(shape(2, 128), ())
     table = WinnerTable(("me",), {"rmsnorm": OperatorWinners({}, {cpu_device().hardware: (measured,)})})
     path = tmp_path / "winners.json"
@@ -180,8 +178,7 @@ def run(x, weight, eps, out):
 @pytest.fixture
 def own_registry(tmp_path):
     """A user's registry, where a kernel that takes few shapes comes before the C++ one."""
-    (tmp_path / "definitions").mkdir()
-    folder = tmp_path / "solutions" / "me" / "norm" / "rmsnorm_d4096"
+    folder = make_empty_registry(tmp_path).layout.solutions / "me" / "norm" / "rmsnorm_d4096"
     folder.mkdir(parents=True)
     picky = Solution(
         name="rmsnorm_python_picky_v1",

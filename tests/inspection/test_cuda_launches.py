@@ -10,7 +10,6 @@ from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.inspection.compile_process import compile_solution
 from fib_rmsnorm.inspection.facts import Compile
 from fib_rmsnorm.inspection.fake_cuda import call_with_fake_cuda
-from fib_rmsnorm.machine.gpu_models import capability_of
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
@@ -190,9 +189,3 @@ def test_nothing_of_the_pretence_remains() -> None:
     call_with_fake_cuda(lambda x: seen.append((x.device.type, torch.cuda.is_available())), [torch.empty(2)], "sm_90")
     assert seen == [("cuda", True)]
     assert torch.cuda.is_available() is before
-
-
-def test_capability_is_read_from_the_name() -> None:
-    assert [capability_of(arch) for arch in ("sm_90", "sm_100a", "sm_120")] == [(9, 0), (10, 0), (12, 0)]
-    with pytest.raises(ValueError, match="sm_90"):
-        capability_of("hopper")

@@ -11,29 +11,13 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.ncu import find_ncu
 from fib_rmsnorm.profiling.sanitizer import find_compute_sanitizer
 from fib_rmsnorm.profiling.tool_process import prepare_call, python_command, run_tool
+from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from support.registries import RIGHT, add_kernel
 from support.watched_attacks import SECRET_VARIABLE, attacking
 
 needs_sandbox = pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
 CPU = Device("cpu", "a CPU", 1 << 30)
-TRITON = """\
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def rows(x_ptr, weight_ptr, out_ptr, eps, hidden, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    cols = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * hidden + cols).to(tl.float32)
-    rstd = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / hidden + eps)
-    tl.store(out_ptr + row * hidden + cols, x * rstd * tl.load(weight_ptr + cols))
-
-
-def run(x, weight, eps, out):
-    rows[(x.shape[0],)](x, weight, out, eps, x.shape[1], BLOCK=x.shape[1])
-"""
 
 
 @pytest.fixture
@@ -50,7 +34,8 @@ def attacker(registry, home, tmp_path, monkeypatch):
     """A Triton kernel that attacks; the working folder is the registry's."""
     monkeypatch.chdir(registry.root)
     kernel = tmp_path / "kernel.py"
-    kernel.write_text(attacking(TRITON, home, registry.root))
+    (definition,) = registry.definitions().values()
+    kernel.write_text(attacking(make_starting_kernel(definition, "triton").text, home, registry.root))
     return kernel
 
 

@@ -116,15 +116,6 @@ def test_empty_tensors_are_refused_in_one_line(fib, registry, monkeypatch):
     assert {path: path.read_bytes() for path in registry.root.rglob("*.json*")} == before
 
 
-@pytest.mark.parametrize("target", ["traces/out", "traces/ann/out", "definitions/new", "solutions/ann/norm/out"])
-def test_no_registry_is_made_inside_the_records_of_another(fib, full_registry, target):
-    """What was exported into traces/ was counted twice by the next report."""
-    for command in (("export", target), ("init", target)):
-        outcome = fib(*command)
-        assert outcome.code == 2 and "holds a registry's own records" in outcome.err
-    assert not (full_registry.root / target).exists()
-
-
 def test_a_full_disk_names_the_file_and_a_merge_goes_on(fib, full_registry, tmp_path):
     other = grow(full_registry, tmp_path / "other", 256)
     path = full_registry.root / "traces/baseline/norm/rmsnorm_d256.jsonl"

@@ -44,18 +44,14 @@ def test_an_export_of_some(fib, full_registry, tmp_path):
 def test_an_export_overwrites_nothing(fib, full_registry, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
-    outcome = fib("export", tmp_path / "out")
-    assert outcome.code == 2
-    assert "is not an empty folder" in outcome.err
+    assert "is not an empty folder" in fib("export", tmp_path / "out").refusal
     assert list(files_of(tmp_path / "out")) == ["mine"]
 
 
 def test_an_export_that_fails_leaves_nothing(fib, full_registry, tmp_path):
     trace = full_registry.traces()[0]
     full_registry.append_trace(trace.model_copy(update={"definition": "nowhere"}), "ann", "norm")
-    outcome = fib("export", tmp_path / "out")
-    assert outcome.code == 2
-    assert "the unknown Definition 'nowhere'" in outcome.err
+    assert "the unknown Definition 'nowhere'" in fib("export", tmp_path / "out").refusal
     assert not (tmp_path / "out").exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".out")]
 

@@ -56,17 +56,13 @@ def test_a_torn_line_longer_than_a_block_is_cut_off(tmp_path):
     assert [record.n for record in read_jsonl(path, Record)] == [1, 3]
 
 
-def test_a_fault_before_the_last_line_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "said"), [('{"n":1}\n{"n":\n{"n":3}\n', ""), ('{"n":1}\n{"m":2}', "n: ")], ids=["torn", "wrong kind"]
+)
+def test_a_fault_other_than_a_torn_last_line_is_named(tmp_path, content, said):
     path = tmp_path / "records.jsonl"
-    path.write_text('{"n":1}\n{"n":\n{"n":3}\n')
-    with pytest.raises(InputError, match=r"records\.jsonl:2: "):
-        read_jsonl(path, Record)
-
-
-def test_a_whole_last_line_of_the_wrong_kind_is_named(tmp_path):
-    path = tmp_path / "records.jsonl"
-    path.write_text('{"n":1}\n{"m":2}')
-    with pytest.raises(InputError, match=r"records\.jsonl:2: n: "):
+    path.write_text(content)
+    with pytest.raises(InputError, match=rf"records\.jsonl:2: {said}"):
         read_jsonl(path, Record)
 
 
@@ -87,14 +83,6 @@ def test_processes_that_append_at_once_interleave_whole_lines(tmp_path):
     assert len(found) == 100
     for writer in "0123":
         assert [n for who, n in found if who == writer] == list(range(25))
-
-
-def test_write_atomic_replaces_the_whole_file_and_leaves_nothing_beside_it(tmp_path):
-    path = tmp_path / "deep" / "file.json"
-    write_atomic(path, "old and long")
-    write_atomic(path, "new")
-    assert path.read_text() == "new"
-    assert [entry.name for entry in path.parent.iterdir()] == ["file.json"]
 
 
 def test_what_a_killed_writer_left_is_gone_after_the_next(tmp_path):

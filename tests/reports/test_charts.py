@@ -1,6 +1,10 @@
+"""What the charts of reports say, and charts as files."""
+
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -10,7 +14,7 @@ from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.roofline import analyze_sections
 from fib_rmsnorm.reports.charts import make_charts, number_series
 from support.paths import PUBLISHED, REPOSITORY
-from support.trace_json import lines, trace, upstream_trace
+from support.trace_json import trace
 
 
 def charts(*sources: Path):
@@ -42,7 +46,7 @@ def test_latency_stands_beside_the_copy_and_the_peak(published):
     assert peak.points[-1].y < copy.points[-1].y
 
 
-def test_the_share_of_the_copy_has_intervals(published, tmp_path):
+def test_the_share_of_the_copy_has_intervals(published, file):
     kernel = series(published["copy"], "rmsnorm_cuda_vec16_v1")
     by_batch = {record.axes["batch"]: record for record in load(PUBLISHED) if record.solution == kernel.name}
     assert {point.x: point.y for point in kernel.points} == {
@@ -51,11 +55,10 @@ def test_the_share_of_the_copy_has_intervals(published, tmp_path):
     assert all(point.low <= point.y * 1.01 and point.high >= point.y * 0.99 for point in kernel.points)
     assert published["copy"].y_scale == "linear"
     odd, slow = trace("a"), trace("b", batch=64, latency_ms=2.0, noisy=["doubt"])
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(odd, trace("a", batch=64), slow))
+    path = file(odd, trace("a", batch=64), slow)
     chart = charts(path)["copy"]
-    points = {each.name: [(point.x, point.noisy) for point in each.points] for each in chart.series[:-1]}
-    assert points == {"a": [(8, False), (64, False)], "b": [(64, True)]}
+    points = {each.name: [(point.note, point.noisy) for point in each.points] for each in chart.series[:-1]}
+    assert points == {"a": [("batch=8", False), ("batch=64", False)], "b": [("batch=64, noisy", True)]}
     assert chart.y_scale == "log", "0.07% and 70% are both readable"
 
 
@@ -74,20 +77,26 @@ def test_no_kernel_is_above_the_roof():
     assert kernels and all(point.y <= slope * point.x for each in kernels for point in each.points)
 
 
-def test_a_noisy_point_says_so(tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(trace("a"), trace("a", batch=64, noisy=["doubt"])))
-    points = series(charts(path)["latency"], "a").points
-    assert [point.note for point in points] == ["batch=8", "batch=64, noisy"]
-
-
-def test_a_trace_of_upstream_gives_what_it_can(tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(upstream_trace(batch=8), upstream_trace(batch=64)))
-    assert {"latency"} <= set(charts(path)) <= {"latency", "roofline"}
-
-
-def test_failures_alone_have_no_charts(tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(lines(trace(latency_ms=None)))
+def test_failures_alone_have_no_charts(file):
+    path = file(trace(latency_ms=None))
     assert charts(path) == {}
+
+
+NAMES = ["\x1b[2J\x07\x85", "_hidden", "$\\nosuch$", "a\ufffe<b>", "数", ""]
+SHOWN = [r"\u001b[2J\u0007\u0085", "_hidden", "$\\nosuch$", "a\ufffd<b>", "数"]
+OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_any_name_is_drawn_as_it_is_and_obeyed_by_nobody(fib, file, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "traces.jsonl"
+    hardware = "\x1b[2J" + 70 * "long_"
+    path = file(*(trace(name, batch, hardware=hardware) for name in NAMES for batch in (1, 8, 32, 128)))
+    outcome = fib("report", path, "--plots", tmp_path / "plots")
+    assert outcome.code == 0, outcome.err
+    assert not OBEYED.search(outcome.err.replace("\n", "")) and "Glyph" not in outcome.err
+    drawn = [each.read_text() for each in sorted((tmp_path / "plots").glob("*latency.svg"))]
+    assert drawn
+    texts = [element.text.strip() for svg in drawn for element in ElementTree.fromstring(svg).iter() if element.text]
+    assert [name for name in SHOWN if name not in texts] == []

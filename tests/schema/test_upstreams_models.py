@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import shutil
-import subprocess
-import sys
 
 import pytest
 from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm import schema
 from fib_rmsnorm.schema import upstream
+from support.command_line import run_python
 from support.kernels import DEFINITION, read_kernels
 from support.paths import REPOSITORY
 
@@ -88,14 +87,12 @@ def test_upstreams_package_works_beside_the_schema(imports, tmp_path):
     for folder in ("definitions", "workloads"):
         shutil.copytree(REPOSITORY / folder, tmp_path / folder)
     code = "\n".join([*imports, f"ROOT = {str(tmp_path)!r}", IN_BOTH_ORDERS])
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.returncode) == ("module module flashinfer_bench.utils\n", 0), done.stderr
+    assert run_python("-W", "ignore", "-c", code) == "module module flashinfer_bench.utils\n"
 
 
 def test_the_schema_needs_no_torch():
     code = f"import sys; {OURS}; print('flashinfer_bench.data.trace' in sys.modules, 'torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "True False\n"
+    assert run_python("-c", code) == "True False\n"
 
 
 def test_a_package_that_cannot_be_imported_says_so_each_time():
@@ -108,8 +105,7 @@ for _ in range(2):
     except ImportError as error:
         print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.count("import of torch halted") == 2, done.stdout
+    assert run_python("-c", code).count("import of torch halted") == 2
 
 
 def test_solutions_are_equal_if_all_their_fields_are():

@@ -13,6 +13,7 @@ import termios
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -33,6 +34,14 @@ class Outcome:
     @property
     def lines(self) -> list[str]:
         return [line.rstrip() for line in self.out.splitlines()]
+
+    @property
+    def refusal(self) -> str:
+        """The only line of a command that was refused: it exits with 2 and prints no results."""
+        assert (self.code, self.out) == (2, ""), self
+        (line,) = self.err.splitlines()
+        assert line.startswith(("fib-rmsnorm: ", '{"error": ')), line
+        return line.removeprefix("fib-rmsnorm: ")
 
     def row(self, *words: str) -> str:
         """The only line that has all the words."""
@@ -66,12 +75,16 @@ def cli_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
 
 
-def run_cli(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_cli(
+    *arguments: str | Path, cwd: Path | None = None, stdout: IO[str] | int = subprocess.PIPE, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own."""
     return subprocess.run(
         cli_command(*arguments),
         cwd=cwd,
-        env=cli_environment(),
-        capture_output=True,
+        env={**cli_environment(), **variables},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=200,
         check=False,

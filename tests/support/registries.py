@@ -39,14 +39,15 @@ def unseen(source: str) -> str:
 
 
 def make_registry(root: Path, hidden: int = 128, batch_sizes: Sequence[int] = (1, 8)) -> Registry:
-    registry = _make_empty(root)
+    registry = make_empty_registry(root)
     definition = RmsNorm().define(hidden)
     registry.write_definition(definition)
     registry.write_workloads(definition, generate_workloads(definition, batch_sizes))
     return registry
 
 
-def _make_empty(root: Path) -> Registry:
+def make_empty_registry(root: Path) -> Registry:
+    """The folders that every registry has."""
     (root / "definitions").mkdir(parents=True)
     (root / "solutions").mkdir()
     return Registry(root)
@@ -57,7 +58,7 @@ DOUBLES = "import torch\n\n\ndef run(x, weight):\n    return x * 2\n"
 
 def make_doubling_registry(root: Path) -> Registry:
     """A registry with a Definition whose operator nobody knows, although its tensors have RMSNorm's shapes."""
-    registry = _make_empty(root)
+    registry = make_empty_registry(root)
     tensor = {"shape": ["batch", "hidden"], "dtype": "float32"}
     definition = Definition.model_validate(
         {

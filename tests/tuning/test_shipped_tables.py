@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
+from support.command_line import run_python
 from support.paths import REPOSITORY
 from support.registries import copy_shared, make_registry
 
@@ -95,11 +93,7 @@ for kept in (0, 1):
 def test_l2_keeps_what_add_rmsnorm_reads_only_where_the_table_says_so(tmp_path):
     """Each thread reads two vectors of x and two of the residual; those of the weight are read as ever."""
     pytest.importorskip("triton")
-    command = [sys.executable, "-c", KEPT, str(REPOSITORY), str(tmp_path)]
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.splitlines() == ["0 False", "4 True"]
+    assert run_python("-c", KEPT, REPOSITORY, tmp_path).splitlines() == ["0 False", "4 True"]
 
 
 @pytest.mark.gpu

@@ -16,7 +16,8 @@ from fib_rmsnorm.registry.sources.adaptation import adapt, describe_none, find_k
 from fib_rmsnorm.schema import AxisConst, Definition, digest
 from support.command_line import QUICK_OPTIONS
 from support.norms import UPSTREAM, UPSTREAM_FUSED_ADD, define_norm, define_sum_norm
-from support.paths import REPOSITORY
+from support.paths import REPOSITORY, files_of
+from support.registries import make_empty_registry
 
 PLAIN = define_norm("rmsnorm_h128", UPSTREAM, ("hidden_states", "weight", "output"), eps=None, dtype="bfloat16")
 ADDS = define_sum_norm("fused_add_rmsnorm_h128", UPSTREAM_FUSED_ADD, dtype="bfloat16")
@@ -28,9 +29,7 @@ KINDS = ("cpp_simd_v1", "cuda_vec16_v1", "python_flashinfer_v1", "python_torch_v
 
 def make_dataset(root):
     """As flashinfer-bench's: its Definitions, and nothing of ours."""
-    for folder in ("definitions", "solutions"):
-        (root / folder).mkdir(parents=True)
-    registry = Registry(root)
+    registry = make_empty_registry(root)
     for definition in (PLAIN, ADDS):
         registry.write_definition(definition)
     return registry
@@ -110,10 +109,10 @@ def test_an_adapted_function_computes_what_the_reference_does(adapted, definitio
 
 def test_what_is_there_is_written_again_and_packed_by_solve(fib, adapted, kernels):
     registry, _ = adapted
-    before = {path: path.read_bytes() for path in registry.root.rglob("*") if path.is_file()}
+    before = files_of(registry.root)
     write(registry, kernels, PLAIN)
     assert fib("solve", "--root", registry.root).code == 0
-    assert {path: path.read_bytes() for path in registry.root.rglob("*") if path.is_file()} == before
+    assert files_of(registry.root) == before
     assert not {each.manifest.name for each in find_kernels([registry])}  # an adapted one is not adapted again
 
 
@@ -182,5 +181,5 @@ def test_a_definition_of_no_known_operator_is_told(fib, registry):
     unknown = PLAIN.reference.replace("return y", "return 2 * y")
     registry.write_definition(PLAIN.model_copy(update={"name": "double_h128", "reference": unknown}))
     outcome = fib("adapt", "--definitions", "double_h128", "--root", registry.root)
-    assert outcome.code == 2 and "double_h128: its reference computes no known operator" in outcome.err
+    assert "double_h128: its reference computes no known operator" in outcome.refusal
     assert "no kernel was adapted" in outcome.err and not registry.packed_solutions()

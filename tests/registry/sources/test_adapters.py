@@ -110,14 +110,6 @@ def test_the_lines_to_add_work(name, tmp_path):
     assert_right_in_python(tmp_path / "adapted.py", solution)
 
 
-def test_a_value_writes_its_output_if_the_style_says_so(tmp_path):
-    (tmp_path / "kernel.py").write_text("from elsewhere import rmsnorm as run\n")
-    styles = [
-        draft_solution(Registry(REPOSITORY), tmp_path / "kernel.py", DEFINITION, style=style) for style in (None, True)
-    ]
-    assert [solution.spec.destination_passing_style for solution in styles] == [False, True]
-
-
 @pytest.mark.parametrize(
     ("source", "said"),
     [
@@ -207,3 +199,11 @@ def test_what_cannot_be_exported_is_told_in_one_line(source, said, tmp_path):
     with pytest.raises(InputError) as refused:
         draft(tmp_path / "kernel.cu", source)
     assert said in str(refused.value) and not refused.value.paste
+
+
+def test_a_value_writes_its_output_if_the_style_says_so(tmp_path):
+    (tmp_path / "kernel.py").write_text("from elsewhere import rmsnorm as run\n")
+    styles = [
+        draft_solution(Registry(REPOSITORY), tmp_path / "kernel.py", DEFINITION, style=style) for style in (None, True)
+    ]
+    assert [solution.spec.destination_passing_style for solution in styles] == [False, True]

@@ -80,13 +80,6 @@ def register(fib, registry):
     return run
 
 
-@pytest.mark.parametrize("file", ["layernorm.py", "fast_rms_layernorm.py"])
-def test_the_name_of_a_file_does_not_choose(check, write, file):
-    right = check(write(RIGHT, file))
-    assert right.code == 0 and right.err.startswith(f"{file} as rmsnorm_d4096 on ")
-    assert right.lines[-1].startswith(f"{file} PASSED as rmsnorm_d4096 (")
-
-
 def test_another_norm_fails_by_the_main_definition_and_passes_by_its_own(check, write):
     wrong = check(write(LAYERNORM, "layernorm_instead.py"))
     assert wrong.code == 1
@@ -145,10 +138,6 @@ def test_what_is_registered_is_filed_by_the_same_rule(register, write):
     cpp += "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run);\n"
     assert register(write(cpp, "kernel.cpp"), name="native_v1") == "layernorm_d4096"
     assert register(write(cpp, "kernel.cpp"), "--definition", "rmsnorm_d128", name="small_v1") == "rmsnorm_d128"
-
-
-def test_what_does_not_fit_is_not_registered(register, write):
-    assert "; add: --definition rmsnorm_no_weight_d4096" in register(write(FORGOT))
 
 
 def test_a_line_that_names_an_unknown_definition_is_refused(check, write):

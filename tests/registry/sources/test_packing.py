@@ -5,9 +5,8 @@ import json
 import pytest
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators import RmsNorm, find_operator
+from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import pack
-from fib_rmsnorm.schema import digest
 from support.registries import RIGHT, add_sources, python_manifest
 
 
@@ -29,22 +28,6 @@ def test_hidden_files_and_caches_stay_out(registry):
     (folder / "__pycache__" / "kernel.cpython-311.pyc").write_bytes(b"\xff\xfe")
     (solution,) = pack(registry)
     assert [source.path for source in solution.sources] == ["kernel.py"]
-
-
-def test_one_folder_serves_every_definition_it_names(registry):
-    for hidden, dtype in [(256, "float16"), (256, "bfloat16"), (512, "float32")]:
-        registry.write_definition(RmsNorm().define(hidden, dtype))
-    manifest = python_manifest("one_v1").replace(
-        "\n[spec]", 'definitions = ["rmsnorm_d128", "rmsnorm_d256*"]\n\n[spec]'
-    )
-    add_sources(registry, "one_v1", {"kernel.py": RIGHT}, manifest)
-    packed = {solution.name: solution for solution in pack(registry)}
-    assert {name: solution.definition for name, solution in packed.items()} == {
-        "one_v1": "rmsnorm_d128",
-        "one_v1_d256": "rmsnorm_d256",
-        "one_v1_d256_bf16": "rmsnorm_d256_bf16",
-    }
-    assert len({digest(solution) for solution in packed.values()}) == 3
 
 
 def test_a_served_definition_adds_its_constants_whatever_the_operators_name(registry):
@@ -111,26 +94,19 @@ def test_a_faulty_manifest_is_one_line_that_names_it(registry, fault):
         assert "solution.toml" in str(caught.value)
 
 
-def test_sources_in_the_wrong_place_are_named(registry):
-    folder = registry.layout.solutions / "tester" / "one_v1"
+@pytest.mark.parametrize(
+    ("place", "files", "said"),
+    [
+        ("one_v1", [], "sources belong in solutions/<author>"),
+        ("norm/rmsnorm_d128/one_v1", [], r"no sources beside solution\.toml"),
+        ("norm/rmsnorm_d182/one_v1", ["kernel.py"], "rmsnorm_d182"),
+    ],
+)
+def test_folders_that_hold_no_solution_are_named(registry, place, files, said):
+    folder = registry.layout.solutions / "tester" / place
     folder.mkdir(parents=True)
     (folder / "solution.toml").write_text(python_manifest("one_v1"))
-    with pytest.raises(InputError, match="sources belong in solutions/<author>"):
-        pack(registry)
-
-
-def test_a_folder_without_sources_is_named(registry):
-    folder = registry.layout.solutions / "tester" / "norm" / "rmsnorm_d128" / "one_v1"
-    folder.mkdir(parents=True)
-    (folder / "solution.toml").write_text(python_manifest("one_v1"))
-    with pytest.raises(InputError, match=r"no sources beside solution\.toml"):
-        pack(registry)
-
-
-def test_a_folder_of_an_unknown_definition_is_named(registry):
-    folder = registry.layout.solutions / "tester" / "norm" / "rmsnorm_d182" / "one_v1"
-    folder.mkdir(parents=True)
-    (folder / "solution.toml").write_text(python_manifest("one_v1"))
-    (folder / "kernel.py").write_text(RIGHT)
-    with pytest.raises(InputError, match="rmsnorm_d182"):
+    for name in files:
+        (folder / name).write_text(RIGHT)
+    with pytest.raises(InputError, match=said):
         pack(registry)

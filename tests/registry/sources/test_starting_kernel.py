@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, Evaluation, EvaluationStatus, Workload
+from support.command_line import run_python
 from support.judged_kernels import find_wrong
 from support.paths import REPOSITORY
 from support.registries import QUICK, make_registry
@@ -142,13 +142,8 @@ for dtype in (torch.float16, torch.bfloat16, torch.float32):
 @pytest.mark.parametrize("definition", IN_EVERY_LANGUAGE, ids=lambda each: each.name)
 def test_the_cutedsl_kernel_compiles_for_a_gpu_that_is_not_there(definition, tmp_path):
     (tmp_path / "kernel.py").write_text(make_starting_kernel(definition, "cutedsl").text)
-    environment = {
-        **os.environ,
-        "CUTE_DSL_ARCH": "sm_90a",
-        "CUTE_DSL_KEEP": "ptx",
-        "CUTE_DSL_DUMP_DIR": str(tmp_path),
-    }
-    subprocess.run([sys.executable, "-c", COMPILE], cwd=tmp_path, env=environment, check=True, timeout=200)
+    variables = {"CUTE_DSL_ARCH": "sm_90a", "CUTE_DSL_KEEP": "ptx", "CUTE_DSL_DUMP_DIR": str(tmp_path)}
+    run_python("-c", COMPILE, cwd=tmp_path, **variables)
     assert len(list(tmp_path.glob("*.ptx"))) == 3
 
 

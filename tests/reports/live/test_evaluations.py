@@ -189,20 +189,6 @@ def test_the_last_line_has_no_number_that_was_not_timed(make):
     assert "; at batch=1: 1.00x (a tie: up to" in last_line(make(), rivals=[rival]).plain
 
 
-def test_the_last_line_of_a_failure_says_how_it_failed_and_what_was_not_tried(make):
-    wrong, late = make(), make()
-    wrong.evaluation.status, late.evaluation.status = EvaluationStatus.INCORRECT_NUMERICAL, EvaluationStatus.TIMEOUT
-    wrong.evaluation.performance = late.evaluation.performance = None
-    assert (
-        last_line(make(), wrong).plain
-        == "rmsnorm_cuda_plain_v1 FAILED as rmsnorm_d128: correct on 1 of 2 workloads (INCORRECT_NUMERICAL)"
-    )
-    assert (
-        last_line(late, planned=2).plain
-        == "rmsnorm_cuda_plain_v1 FAILED as rmsnorm_d128: TIMEOUT at batch=1; stopped there, 1 workload not tried"
-    )
-
-
 def test_what_was_judged_is_what_the_judge_recorded(make):
     def judged(*kinds):
         check = Check.of(make())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -17,7 +16,8 @@ import pytest
 from fib_rmsnorm import load
 from fib_rmsnorm.reports.page import describe_conditions
 from fib_rmsnorm.reports.text.units import format_latency
-from support.paths import PUBLISHED, REPOSITORY
+from support.command_line import run_python
+from support.paths import PUBLISHED
 from support.trace_json import lines, trace
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -182,8 +182,7 @@ def test_what_strangers_write_is_shown_and_not_obeyed(fib, tmp_path):
 
 
 def test_jinja2_is_imported_only_to_make_the_page():
-    check = "import sys; from fib_rmsnorm.reports import page; assert 'jinja2' not in sys.modules"
-    subprocess.run([sys.executable, "-c", check], check=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
+    run_python("-c", "import sys; from fib_rmsnorm.reports import page; assert 'jinja2' not in sys.modules")
 
 
 @pytest.mark.process
@@ -201,5 +200,4 @@ def test_plots_are_drawn_twice_and_alike(fib, tmp_path):
 
 def test_without_matplotlib_it_says_what_to_install(fib, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    outcome = fib("report", PUBLISHED, "--plots", tmp_path)
-    assert outcome.code == 2 and "pip install 'fib-rmsnorm[plots]'" in outcome.err
+    assert "pip install 'fib-rmsnorm[plots]'" in fib("report", PUBLISHED, "--plots", tmp_path).refusal

@@ -4,53 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.schema import Ceiling, Chain, Clocks, KernelLaunch, trace_id
+from fib_rmsnorm.schema import Chain, KernelLaunch, Performance, trace_id
 from support.full_registry import CUDA, DEFINITION, make_trace
-
-CLOCKS = Clocks(
-    before_mhz=1755,
-    during_mhz=1980,
-    after_mhz=1965,
-    max_temperature_c=41,
-    throttle_reasons=["sw_power_cap"],
-    other_processes=2,
-)
-CEILING = Ceiling(
-    empty_ms=0.001,
-    empty_host_us=2.2,
-    copy_ms=0.0018,
-    copy_low_ms=0.00179,
-    copy_high_ms=0.00181,
-    copy_method="cuda 256 threads",
-    note="tuned",
-    peak_bandwidth_gb_per_s=3352.3,
-)
-MEASURED = {
-    "latency_ms": 0.0025,
-    "reference_latency_ms": 0.0747,
-    "speedup_factor": 29.9,
-    "timer": "cupti",
-    "cold_l2": True,
-    "samples": 4200,
-    "trials": 6,
-    "latency_low_ms": 0.00248,
-    "latency_high_ms": 0.00252,
-    "latency_p5_ms": 0.0024,
-    "latency_p95_ms": 0.0027,
-    "busy_ms": 0.0022,
-    "pieces": 3,
-    "hot_latency_ms": 0.0019,
-    "a_a_difference": 0.004,
-    "bytes_moved": 24576,
-    "bandwidth_gb_per_s": 9.83,
-    "ceiling": CEILING,
-    "percent_of_copy": 72.0,
-    "host_overhead_us": 3.1,
-    "first_call_ms": 210.0,
-    "build_s": 1.5,
-    "peak_memory_bytes": 512,
-    "clocks": CLOCKS,
-}
+from support.trace_json import trace
 
 
 @pytest.fixture
@@ -58,14 +14,15 @@ def show(fib, full_registry):
     """Show a Trace of an evaluation with what is given changed in its Performance."""
 
     def run(extra=None, **changes):
-        trace = make_trace(
+        measured = trace()["evaluation"]["performance"] | changes
+        measured["clocks"] |= {"throttle_reasons": ["sw_power_cap"], "max_temperature_c": 41}
+        told = make_trace(
             full_registry.packed_solutions()[CUDA], full_registry.workloads(DEFINITION)[0], hardware="Other GPU"
         )
-        performance = trace.evaluation.performance
-        trace.evaluation.performance = performance.model_copy(update=MEASURED | changes)
-        trace.evaluation.correctness.extra |= extra or {}
-        full_registry.append_trace(trace, "ann", "norm")
-        return fib("show", trace_id(trace))
+        told.evaluation.performance = Performance.model_validate(measured)
+        told.evaluation.correctness.extra |= extra or {}
+        full_registry.append_trace(told, "ann", "norm")
+        return fib("show", trace_id(told))
 
     return run
 
@@ -78,17 +35,27 @@ def facts(outcome) -> dict[str, str]:
 def test_all_that_was_recorded_is_told_with_its_unit(show):
     launch = KernelLaunch("scale\x1b[2J", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
     chain = Chain(links=40, chained_latency_ms=0.0014, chained_low_ms=0.00139, chained_high_ms=0.00141)
-    found = facts(show(launches=[launch], chain=chain, reference_low_ms=0.05, reference_high_ms=0.1))
+    found = facts(
+        show(
+            launches=[launch],
+            chain=chain,
+            reference_low_ms=0.05,
+            reference_high_ms=0.1,
+            a_a_difference=0.004,
+            build_s=1.5,
+            peak_memory_bytes=512,
+        )
+    )
     assert {
-        "latency": "2.50 us",
-        "latency, 95% interval": "2.48 us to 2.52 us",
+        "latency": "2.00 us",
+        "latency, 95% interval": "1.99 us to 2.01 us",
         "reference, 95% interval": "50.0 us to 100 us",
-        "samples": "4200",
+        "samples": "200",
         "A/A difference": "0.4%",
-        "bandwidth": "9.83 GB/s",
-        "percent of copy": "72%",
-        "bytes moved": "24.6 kB",
-        "host overhead": "3.10 us",
+        "bandwidth": "69.6 GB/s",
+        "percent of copy": "70%",
+        "bytes moved": "139 kB",
+        "host overhead": "4.00 us",
         "build": "1.50 s",
         "peak memory": "512 B",
         "cold l2": "yes",
@@ -96,13 +63,13 @@ def test_all_that_was_recorded_is_told_with_its_unit(show):
         " 0 dynamic shared bytes",
         "chain, chained latency": "1.40 us",
         "chain, chained, 95% interval": "1.39 us to 1.41 us",
-        "ceiling, copy, 95% interval": "1.79 us to 1.81 us",
-        "ceiling, copy method": "cuda 256 threads",
+        "ceiling, copy, 95% interval": "1.39 us to 1.41 us",
+        "ceiling, copy method": "cuda 64x1",
         "clocks, during": "1980 MHz",
         "clocks, throttle reasons": "sw_power_cap",
         "clocks, max temperature": "41 °C",
     }.items() <= found.items()
-    assert found["speedup"].startswith("29.9x (")
+    assert found["speedup"].startswith("30.0x (")
     assert not {"disturbed calls", "clocks, other share"} & found.keys(), "what is unknown is left out"
 
 
