@@ -179,7 +179,7 @@ class Operator(ABC):
     def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
         """Write a plain kernel to start from, which takes `arguments` and the outputs; None if none has these dtypes.
 
-        `language` is one of `fib_rmsnorm.languages` or `cutedsl`.
+        `language` is one of `fib_rmsnorm.languages.KERNEL_LANGUAGES`.
         """
         return None
 

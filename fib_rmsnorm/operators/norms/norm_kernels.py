@@ -23,6 +23,8 @@ class _Syntax(NamedTuple):
     functions: Mapping[str, str]
     """`round` rounds to the dtype of x, and back to float32."""
     names: Mapping[str, str] = {}
+    is_of_one_dtype: bool = False
+    """Whether its kernels take no weight in float32 beside rows of another dtype."""
 
 
 # The templates name the rounded product, and the gate's element.
@@ -37,7 +39,7 @@ _CPP = _Syntax(
     },
     {"gate": "g"},
 )
-_SYNTAX = {
+SYNTAX = {
     "python": _Syntax(
         "{}.float()",
         "{}.float()",
@@ -62,12 +64,14 @@ _SYNTAX = {
         "y = {}\nout[row, col] = T.cast(y, dtype)",
         {"round": 'T.cast(T.cast({}, dtype), "float32")'},
         {"rstd": "rstd[0]", "mean": "mean[0]"},
+        is_of_one_dtype=True,
     ),
     "cutedsl": _Syntax(
         "{}[row, col].to(Float32)",
         "{}[col].to(Float32)",
         "y = {}\nout[row, col] = y.to(out.element_type)",
         {"round": "({}).to(out.element_type).to(Float32)"},
+        is_of_one_dtype=True,
     ),
 }
 _NORMALIZED = {
@@ -141,7 +145,7 @@ class NormKernel:
 
 def _write_epilogue(expression: str, language: str, columns: Collection[str], kind: str) -> str | None:
     """The lines that write `out`; None if the language lacks a function of the expression."""
-    syntax = _SYNTAX[language]
+    syntax = SYNTAX[language]
     x = syntax.row.format("x")
     usual = {"plain": x, "centered": f"({x} - {syntax.names.get('mean', 'mean')})", "residual": "value"}[kind]
 

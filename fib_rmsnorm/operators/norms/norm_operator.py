@@ -40,7 +40,7 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     read_dtype,
     read_weight,
 )
-from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
+from fib_rmsnorm.operators.norms.norm_kernels import SYNTAX, NormKernel
 from fib_rmsnorm.operators.operator import Cost, HardCase, Operator, Option, Parts, Scalar
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 # The machine epsilons are those of float16, bfloat16 and float32, torch's default.
 _USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-7, 2.0**-23, 0.0)
 
-_OF_ONE_DTYPE = ("tilelang", "cutedsl")
 _AXES = {"rows": "batch", "hidden": "hidden"}
 _OPTIONS_IN_NAMES = r"_d(?P<hidden>\d+)(?:_(?P<dtype>bf16|fp32))?(?:_weight_(?P<weight>fp32))?"
 
@@ -194,8 +193,10 @@ class NormOperator(Operator):
         chosen = [(self.tensors[part].shape, dtype) for part, dtype in dtypes.items() if part not in self.dtypes]
         rows = {dtype for shape, dtype in chosen if shape == PER_ELEMENT}
         columns = {dtype for shape, dtype in chosen if shape == PER_COLUMN}
-        is_one = self.is_centered or "residual" in self.arguments or language in _OF_ONE_DTYPE
-        if self.kernel is None or len(rows) != 1 or not (columns <= rows or (columns == {"float32"} and not is_one)):
+        if self.kernel is None or language not in SYNTAX:
+            return None
+        is_one = self.is_centered or "residual" in self.arguments or SYNTAX[language].is_of_one_dtype
+        if len(rows) != 1 or not (columns <= rows or (columns == {"float32"} and not is_one)):
             return None
         form = self.dtypes.get("out")
         return self.kernel.write(

@@ -18,9 +18,6 @@ from fib_rmsnorm.registry.sources.parameters import (
 from fib_rmsnorm.registry.sources.python_module import PythonModule, read_module
 from fib_rmsnorm.schema import Definition
 
-_GPU_MODULES = {"cutlass"}
-"""Modules whose kernels run on GPUs only: CuTe DSL's."""
-
 
 class PythonKernel:
     """The file of a kernel, and its entry point: `entry`, else `run`. Its imports decide the language."""
@@ -33,8 +30,7 @@ class PythonKernel:
         self.module = read_module(path, text)
         plain = next(language for language in languages if language.module is None)
         self.language = next((known for known in languages if known.module in self.module.imports), plain)
-        needs_gpu = not _GPU_MODULES.isdisjoint(self.module.imports)
-        self.target_hardware = ["cuda"] if needs_gpu else list(self.language.target_hardware)
+        self.target_hardware = list(self.language.target_hardware)
 
     @property
     def parameters(self) -> Parameters | None:
