@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.functional.formulas import add_and_normalize, normalize
+from fib_rmsnorm.functional.formulas import normalize_wide
 from fib_rmsnorm.functional.kernel_calls import find_for, rows_of, run_kernel
 from fib_rmsnorm.functional.norms import check_parameters, check_rows, is_transformed, rms_norm
 
@@ -82,11 +82,9 @@ def rms_norm_fp8(
         if run_kernel(find_for(operator, x, weight), *given, *([] if scale is None else [scale]), eps, *outputs):
             by = by.view(x.shape[:-1]) if scale is None else by
             return Quantized(out.view(x.shape), by, None if residual is None else new_residual.view(x.shape))
-    wide, total = x.float(), None
-    if residual is not None:
-        total = add_and_normalize("rmsnorm", x, residual, weight, None, eps)[1]
-        wide = wide + residual.float()
-    normalized = normalize("rmsnorm", wide, weight, None, eps)
+    total = None if residual is None else x + residual
+    wide = x.float() if residual is None else x.float() + residual.float()
+    normalized = normalize_wide("rmsnorm", wide, weight, None, eps, wide.dtype)
     if scales is None:
         scales = (normalized.abs().amax(-1) / most).clamp(min=LEAST_SCALE / most)
         divided = normalized / scales.unsqueeze(-1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -12,15 +11,8 @@ from torch.autograd import forward_ad
 
 from fib_rmsnorm.deployment.choice import DEPLOYMENT, KernelChoice
 from fib_rmsnorm.functional import custom_ops
-from fib_rmsnorm.functional.formulas import (
-    add_and_normalize,
-    add_and_normalize_fusibly,
-    find_form,
-    normalize,
-    normalize_fusibly,
-    rounds_sum,
-)
-from fib_rmsnorm.functional.kernel_calls import find_chosen, forget_choices
+from fib_rmsnorm.functional.formulas import find_form, normalize
+from fib_rmsnorm.functional.kernel_calls import find_norm, forget_choices
 
 _is_compiling = torch.compiler.is_dynamo_compiling
 
@@ -97,8 +89,6 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
     check_parameters(x, weight=weight, bias=bias)
     if _autocasts(x):
         x, weight, bias = x.float(), *(None if each is None else each.float() for each in (weight, bias))
-    if weight is None:  # no operator of the registry computes this
-        return normalize_fusibly("layernorm", x, None, bias, eps)
     normed: Tensor = _norm("layernorm", x, None, weight, bias, eps)
     return normed
 
@@ -116,13 +106,7 @@ def why(
     Print it, or read its `kernel`, `trace` and `passed_over`. A kernel that is not built yet is built.
     """
     form = convention if convention == "layernorm" else find_form(convention)
-    choice = find_chosen(form, x, weight, bias, residual).choice
-    if choice.kernel is None and residual is not None and rounds_sum(form, x.dtype):
-        of_sum = find_chosen(form, x, weight, bias, None).choice
-        if of_sum.kernel is not None:
-            reasons = *choice.passed_over, "so torch adds x and the residual before it", *of_sum.passed_over
-            return replace(of_sum, passed_over=reasons)
-    return choice
+    return find_norm(form, x, weight, bias, has_residual=residual is not None)[0].choice
 
 
 def use_registry(root: str | Path | None) -> None:
@@ -173,22 +157,21 @@ def is_transformed(*tensors: Tensor | None) -> bool:
 
 
 def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
-    """The norm, and the sum if there is a residual: by the operator, but compilers and transforms get the formula."""
-    has_residual = residual is not None
-    given = (x, residual, weight, bias, eps) if has_residual else (x, weight, bias, eps)
+    """The norm, and the sum if there is a residual, by the operator; who must look into it gets its formula."""
+    is_transform = False
     if _is_compiling():
         # Torch's compiler gets the formula: it joins the norm's loops with those around it. That gains more than a
         # kernel does, whose call it cannot look into. A program that is exported keeps the operator, as does float64 on
         # a GPU, where the Inductor of torch 2.11 fails. Up to torch 2.11, whoever compiles sees
         # torch.compiler.is_exporting() as true, so this reads what it returns.
-        if not torch.compiler._is_exporting_flag and not (x.is_cuda and x.dtype == torch.float64):
-            fusible: Any = add_and_normalize_fusibly if has_residual else normalize_fusibly
-            return fusible(form, *given)
-    elif is_transformed(x, residual, weight, bias):
-        formula: Any = add_and_normalize if has_residual else normalize
-        return formula(form, *given)
-    operator: Any = custom_ops.add_norm if has_residual else custom_ops.norm
-    return operator(*given, form)
+        is_shown = not torch.compiler._is_exporting_flag and not (x.is_cuda and x.dtype == torch.float64)
+    else:
+        is_shown = is_transform = is_transformed(x, residual, weight, bias)
+    if is_shown or (form == "layernorm" and weight is None):  # which no operator of the registry computes
+        return normalize(form, x, residual, weight, bias, eps, is_fusible=not is_transform)
+    if residual is None:
+        return custom_ops.norm(x, weight, bias, eps, form)
+    return custom_ops.add_norm(x, residual, weight, bias, eps, form)
 
 
 def _autocasts(x: Tensor) -> bool:
