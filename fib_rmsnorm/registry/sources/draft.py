@@ -27,8 +27,7 @@ from fib_rmsnorm.registry.sources.packing import (
     read_sources,
     require_packed,
 )
-from fib_rmsnorm.registry.sources.python_kernel import PythonKernel
-from fib_rmsnorm.registry.sources.python_module import read_module
+from fib_rmsnorm.registry.sources.python_kernel import PythonKernel, read_module
 from fib_rmsnorm.registry.store import describe, read_text, write_atomic
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedBindings, SupportedLanguages
 

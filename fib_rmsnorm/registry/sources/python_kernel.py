@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
@@ -15,8 +18,11 @@ from fib_rmsnorm.registry.sources.parameters import (
     plan_call,
     require_call,
 )
-from fib_rmsnorm.registry.sources.python_module import PythonModule, read_module
 from fib_rmsnorm.schema import Definition
+
+# What these return takes the parameters of the function that they are given.
+_WRAPPERS = {"compile", "script", "cache", "lru_cache", "inference_mode", "no_grad"}
+_KERNEL_DECORATORS = {"jit", "kernel", "prim_func", "autotune"}
 
 
 class PythonKernel:
@@ -111,3 +117,143 @@ def _call_function(callee: str, parameters: Parameters, call: AdaptedCall, entry
     returns = "" if call.is_destination_passing else "return "
     lines += [f"def {entry}({', '.join(call.names)}):", f"    {returns}{callee}({', '.join(arguments)})"]
     return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class PythonModule:
+    """The names that a Python file defines at its top level, also below an `if`, a `try` or a `with`."""
+
+    tree: ast.Module
+    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    values: dict[str, ast.expr | None] = field(default_factory=dict)
+    """What is assigned; None for what is imported."""
+
+    @cached_property
+    def imports(self) -> list[str]:
+        """The top-level packages and modules that it imports, anywhere in it."""
+        names = []
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.append(node.module)
+        return [name.split(".")[0] for name in names]
+
+    def defines(self, name: str) -> bool:
+        """Whether the file binds a name to what may be callable."""
+        return name in self.functions or name in self.values
+
+    def parameters_of(self, name: str, seen: frozenset[str] = frozenset()) -> Parameters | None:
+        """The parameters of a function, or of what is assigned to a name; None if the source does not show them."""
+        if name in self.functions:
+            return _read(self.functions[name].args)
+        value = self.values.get(name) if name not in seen else None
+        return self._of_value(value, seen | {name}) if value is not None else None
+
+    def host_functions(self) -> list[str]:
+        """The functions that a caller may be meant to use: public ones that no compiler of kernels takes."""
+        return [
+            name
+            for name, node in self.functions.items()
+            if not name.startswith("_") and not any(_tail(each) in _KERNEL_DECORATORS for each in node.decorator_list)
+        ]
+
+    def method(self, class_name: str, name: str = "forward") -> Parameters | None:
+        """The parameters of a method without its first, `self` or `ctx`; None if the class does not define it."""
+        if class_name not in self.classes:
+            return None
+        nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
+        return next((_drop_first(_read(node.args)) for node in nodes if node.name == name), None)
+
+    def _of_value(self, value: ast.expr, seen: frozenset[str]) -> Parameters | None:
+        match value:
+            case ast.Name(id=name):
+                return self.parameters_of(name, seen)
+            case ast.Lambda(args=arguments):
+                return _read(arguments)
+            case ast.Attribute(value=ast.Name(id=name), attr="apply"):
+                return self.method(name)
+            case ast.Call(func=ast.Name(id=name)) if name in self.classes:
+                return self.method(name) or self.method(name, "__call__")
+            case ast.Call(func=function, args=[wrapped, *_]) if _tail(function) in _WRAPPERS:
+                return self._of_value(wrapped, seen)
+        return None
+
+
+def read_module(path: Path, text: str) -> PythonModule:
+    """Parse a file. Raises InputError with the line of a syntax error."""
+    try:
+        module = PythonModule(ast.parse(text))
+    except SyntaxError as error:
+        raise InputError(f"{path}:{error.lineno}: {error.msg}") from None
+    except (RecursionError, MemoryError):  # Python versions differ in which one they raise
+        raise InputError(f"{path}: too deeply nested for Python") from None
+    for node in _statements(module.tree.body):
+        match node:
+            case ast.FunctionDef(name=name):
+                module.functions[name] = node
+                module.values.pop(name, None)
+            case ast.ClassDef(name=name):
+                module.classes[name] = node
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    _assign(module, target, value)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                _assign(module, target, value)
+            case ast.ImportFrom(names=aliases):
+                module.values.update({alias.asname or alias.name: None for alias in aliases})
+    return module
+
+
+def _assign(module: PythonModule, target: ast.expr, value: ast.expr) -> None:
+    match target:
+        case ast.Name(id=name):
+            own = isinstance(value, ast.Call) and any(isinstance(a, ast.Name) and a.id == name for a in value.args)
+            if own and name in module.functions:  # run = torch.compile(run): with the parameters that it had
+                return
+            module.values[name] = value
+            module.functions.pop(name, None)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            module.values.update({each.id: None for each in targets if isinstance(each, ast.Name)})
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    for node in body:
+        yield node
+        match node:
+            case ast.If(body=inner, orelse=other):
+                yield from _statements([*inner, *other])
+            case ast.With(body=inner):
+                yield from _statements(inner)
+            case ast.Try(body=inner, handlers=handlers, orelse=other, finalbody=last):
+                caught = [each for handler in handlers for each in handler.body]
+                yield from _statements([*inner, *caught, *other, *last])
+
+
+def _read(arguments: ast.arguments) -> Parameters | None:
+    if arguments.vararg is not None:
+        return None
+    positional = tuple(argument.arg for argument in [*arguments.posonlyargs, *arguments.args])
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return Parameters(
+        positional,
+        len(positional) - len(arguments.defaults),
+        tuple(argument.arg for argument, default in keywords if default is None),
+    )
+
+
+def _drop_first(parameters: Parameters | None) -> Parameters | None:
+    if parameters is None or not parameters.positional:
+        return None
+    return Parameters(parameters.positional[1:], max(parameters.required - 1, 0), parameters.keyword_only)
+
+
+def _tail(node: ast.expr) -> str:
+    """The last name of a dotted one, also if it is called: `jit` of `@triton.jit` and of `@triton.jit(debug=True)`."""
+    match node:
+        case ast.Call(func=function):
+            return _tail(function)
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""
