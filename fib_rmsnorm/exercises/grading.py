@@ -111,7 +111,7 @@ def _draft(registry: Registry, kernel: KernelTask) -> Solution | str:
 
 
 def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask, draft: Solution) -> str:
-    """The first failure; empty if there is none."""
+    """The first failure; empty if there is none. Raises InputError unless all Workloads were judged."""
     from fib_rmsnorm.evaluation.plan import Skip
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
@@ -120,13 +120,19 @@ def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask,
     definition = find_definition(kernel.definition)
     trial = plan_try(registry, definition, draft, (), choose_devices()[0], is_timed=False)
     config = RunConfig(Settings(), 60.0, registry.root)
+    checks: list[Check] = []
     with closing(run_try(fork_server, trial, config, timed=False)) as events:
-        for event in events:
+        for event in events:  # all of them: to leave early would stop the fork server, which the next kernel needs
             if isinstance(event, Skip):
                 raise InputError(f"{draft.name} was not judged: {event.reason}")
-            if isinstance(event, Check) and not event.passed:
-                first = next(iter(event.log.strip().splitlines()), "")
-                return f"{event.status.value} at batch={event.workload.axes['batch']}: {first}"
+            if isinstance(event, Check):
+                checks.append(event)
+    for check in checks:
+        if not check.passed:
+            first = next(iter(check.log.strip().splitlines()), "")
+            return f"{check.status.value} at batch={check.workload.axes['batch']}: {first}"
+    if len(checks) < len(trial.workloads):
+        raise InputError(f"{draft.name} was judged on {len(checks)} of {len(trial.workloads)} Workloads")
     return ""
 
 

@@ -202,7 +202,7 @@ def run_in_threads(jobs: Sequence[Callable[[], Iterable[Found]]], stop: Callable
     """Run each job in a thread of its own and yield what they yield, as it comes.
 
     Closing the generator early, an exception in its user, or one in a job, calls `stop`, which has to end all processes
-    that jobs wait for. A job that is stopped by it raises StoppedError.
+    that jobs wait for. A job that is stopped by it raises StoppedError, as this does if they had been stopped before.
     """
     found: queue.SimpleQueue[tuple[Found] | BaseException | None] = queue.SimpleQueue()
     threads = [threading.Thread(target=_run, args=(job, found), daemon=True) for job in jobs]
@@ -230,8 +230,6 @@ def _run(job: Callable[[], Iterable[Found]], found: queue.SimpleQueue[tuple[Foun
     try:
         for each in job():
             found.put((each,))
-    except StoppedError:
-        return
     except BaseException as error:
         found.put(error)
     finally:

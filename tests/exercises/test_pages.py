@@ -147,6 +147,13 @@ def test_it_earns_all_points_and_a_mistake_loses_some(tmp_path, monkeypatch, num
         assert {name: tasks[name]["earned"] for name in kept} == kept
 
 
+@pytest.mark.process
+def test_each_kernel_as_it_is_handed_out_earns_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    titles = ("Triton", "TileLang", "C++")
+    assert earn_with_corrections(4, tmp_path, titles) == [[0, 0, 0], [15, 15, 15]]
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     ("number", "titles", "earned"),

@@ -227,7 +227,8 @@ class Worker:
                 self._late_releases += isinstance(error, LateReleaseError)
                 repeated.append(str(error))
                 if len(repeated) == MAX_ATTEMPTS:
-                    raise RefusalError("RUNTIME_ERROR", f"{error}, in {MAX_ATTEMPTS} trials in a row") from None
+                    errors = "; ".join(dict.fromkeys(repeated))
+                    raise RefusalError("RUNTIME_ERROR", f"{errors}, in {MAX_ATTEMPTS} trials in a row") from None
         self._calls_since_reveal += len(samples)
         if queued:
             self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
