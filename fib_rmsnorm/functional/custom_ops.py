@@ -107,10 +107,6 @@ def _fake_norm(x: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _fake_add_norm(x: Tensor, residual: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return _fake_norm(x), _fake_norm(residual)
-
-
 def _fake_norm_backward(
     dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -167,7 +163,7 @@ def _run_norm_backward(
 
 for _name, _run, _fake, _backward, _setup in (
     ("norm", _run_norm, _fake_norm, _differentiate, _keep),
-    ("add_norm", _run_add_norm, _fake_add_norm, _differentiate, _keep),
+    ("add_norm", _run_add_norm, lambda x, residual, *_: (_fake_norm(x), _fake_norm(residual)), _differentiate, _keep),
     ("norm_backward", _run_norm_backward, _fake_norm_backward, _refuse, None),
 ):
     _library.impl(_name, _run, "CompositeExplicitAutograd")

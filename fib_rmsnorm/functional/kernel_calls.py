@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.choice import DEPLOYMENT, KernelChoice
-from fib_rmsnorm.deployment.kernels import BuiltKernel, first_line, on_device
+from fib_rmsnorm.deployment.kernels import DEPLOYMENT, BuiltKernel, KernelChoice, first_line, on_device
 from fib_rmsnorm.deployment.winner_table import Shape
 from fib_rmsnorm.functional.formulas import rounds_sum
 
@@ -148,7 +147,7 @@ def _choose(call: NormCall) -> ChosenKernel:
         why = "no kernel takes a bias of another dtype than the weight's"
     if call.operator is None or why:
         return ChosenKernel(call, KernelChoice(call.operator, call.shape, call.device.type, None, None, (why,)), None)
-    choice = DEPLOYMENT.choose(call.operator, call.shape, call.device, _refusals.get(call, {}))
+    choice = DEPLOYMENT.choose(call.operator, call.shape, call.device, _refusals.get(call))
     return ChosenKernel(call, choice, None if choice.kernel is None else _guard(choice.kernel, call.device))
 
 
