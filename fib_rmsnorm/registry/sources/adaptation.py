@@ -36,6 +36,11 @@ class KernelFolder:
     home: Definition | None
     """The Definition in whose folder it lies; None if its registry lacks it."""
 
+    @property
+    def solutions(self) -> Path:
+        """The registry's folder of Solutions."""
+        return self.registry.layout.solutions
+
     def serves(self, definition: str) -> bool:
         """Whether its manifest names a Definition."""
         return any(fnmatch(definition, pattern) for pattern in self.manifest.definitions or [self.folder.parent.name])
@@ -118,10 +123,10 @@ def _name(kernel: KernelFolder, definition: Definition) -> str:
 
 def _list_sources(kernel: KernelFolder) -> list[str]:
     """The kernel's files and what they include, as paths in solutions/. Raises InputError for files in subfolders."""
-    included = find_included(kernel.folder, kernel.manifest.include, kernel.registry.layout.solutions)
-    place = kernel.folder.relative_to(kernel.registry.layout.solutions)
+    included = find_included(kernel.folder, kernel.manifest.include, kernel.solutions)
+    place = kernel.folder.relative_to(kernel.solutions)
     mine = []
-    for source in read_sources(kernel.folder, kernel.manifest.include, kernel.registry.layout.solutions):
+    for source in read_sources(kernel.folder, kernel.manifest.include, kernel.solutions):
         if "/" in source.path:
             raise InputError("its sources lie in subfolders")
         if source.path not in included:
@@ -131,14 +136,19 @@ def _list_sources(kernel: KernelFolder) -> list[str]:
 
 def _write(registry: Registry, kernel: KernelFolder, definition: Definition, files: dict[str, str]) -> Solution:
     layout = registry.layout
-    author = kernel.folder.relative_to(kernel.registry.layout.solutions).parts[0]
+    author = kernel.folder.relative_to(kernel.solutions).parts[0]
     folder = layout.solution(author, definition.op_type, definition.name, _name(kernel, definition)).with_suffix("")
     with locked(writing=[registry.root]):
         if folder.exists() and not _is_adapted(folder):
             raise InputError(f"{folder} exists, and fib-rmsnorm adapt did not write it; remove it first")
         if kernel.registry.root != registry.root:
             for path in _list_sources(kernel):
-                _copy(kernel.registry.layout.solutions / path, layout.solutions / path, registry)
+                text, target = read_text(kernel.solutions / path), layout.solutions / path
+                if not target.exists():
+                    write_atomic(target, text, registry.root)
+                elif read_text(target) != text:
+                    differs = f"{target} differs from the file of this version; remove it, and run"
+                    raise InputError(f"{differs} fib-rmsnorm adapt again")
         for file, text in files.items():
             write_atomic(folder / file, text, registry.root)
         (solution,) = pack_folder(registry, folder, {definition.name: definition})
@@ -148,15 +158,6 @@ def _write(registry: Registry, kernel: KernelFolder, definition: Definition, fil
 
 def _is_adapted(folder: Path) -> bool:
     return (folder / MANIFEST).is_file() and read_text(folder / MANIFEST).startswith(_MARK)
-
-
-def _copy(source: Path, target: Path, registry: Registry) -> None:
-    """Copy a shipped file, unless it is there. Raises InputError if another file has its place."""
-    text = read_text(source)
-    if not target.exists():
-        write_atomic(target, text, registry.root)
-    elif read_text(target) != text:
-        raise InputError(f"{target} differs from the file of this version; remove it, and run fib-rmsnorm adapt again")
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,12 @@ class PythonKernel:
             parameters = self.module.parameters_of(name)
             if parameters is not None and find_style(parameters, definition) is not None:
                 return InputError(f"{what} {available}; choose one with --entry {name}")
-        for name, note, paste in _adapters(self.module, self.entry, definition):
-            return InputError(f"{what}; add these lines at the end, which call {name}{note}:", paste)
+        for name in reversed(functions):  # the last, which usually uses the others, comes first
+            parameters = self.module.parameters_of(name)
+            if parameters is not None and (plan := plan_call(parameters, definition)):
+                note = describe_unused(plan.unused, name)
+                paste = _call_function(name, parameters, plan, self.entry)
+                return InputError(f"{what}; add these lines at the end, which call {name}{note}:", paste)
         if functions:
             return InputError(f"{what} {available}; choose one with --entry")
         call = f"{self.entry}({', '.join(definition.inputs)})"
@@ -87,18 +91,6 @@ def check_module_name(path: Path) -> None:
         raise InputError(
             f"{path}: Python cannot import a file with a dot in its name; rename it, for example to {better}"
         )
-
-
-def _adapters(module: PythonModule, entry: str, definition: Definition) -> Iterator[tuple[str, str, str]]:
-    """What each candidate is called, what its adapter does not pass, and the lines of the adapter."""
-    for name in reversed(module.host_functions()):  # the last, which usually uses the others, comes first
-        parameters = module.parameters_of(name)
-        if parameters is None:
-            continue
-        if find_style(parameters, definition) is not None:
-            yield name, "", f"{entry} = {name}"
-        elif call := plan_call(parameters, definition):
-            yield name, describe_unused(call.unused, name), _call_function(name, parameters, call, entry)
 
 
 def _call_function(callee: str, parameters: Parameters, call: AdaptedCall, entry: str) -> str:
@@ -164,7 +156,7 @@ class PythonModule:
         if class_name not in self.classes:
             return None
         nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
-        return next((_drop_first(_read(node.args)) for node in nodes if node.name == name), None)
+        return next((_read(node.args, skipped=1) for node in nodes if node.name == name), None)
 
     def _of_value(self, value: ast.expr, seen: frozenset[str]) -> Parameters | None:
         match value:
@@ -231,22 +223,17 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _statements([*inner, *caught, *other, *last])
 
 
-def _read(arguments: ast.arguments) -> Parameters | None:
-    if arguments.vararg is not None:
+def _read(arguments: ast.arguments, skipped: int = 0) -> Parameters | None:
+    names = [argument.arg for argument in [*arguments.posonlyargs, *arguments.args]]
+    if arguments.vararg is not None or len(names) < skipped:
         return None
-    positional = tuple(argument.arg for argument in [*arguments.posonlyargs, *arguments.args])
+    positional = tuple(names[skipped:])
     keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     return Parameters(
         positional,
-        len(positional) - len(arguments.defaults),
+        max(len(positional) - len(arguments.defaults), 0),
         tuple(argument.arg for argument, default in keywords if default is None),
     )
-
-
-def _drop_first(parameters: Parameters | None) -> Parameters | None:
-    if parameters is None or not parameters.positional:
-        return None
-    return Parameters(parameters.positional[1:], max(parameters.required - 1, 0), parameters.keyword_only)
 
 
 def _tail(node: ast.expr) -> str:
