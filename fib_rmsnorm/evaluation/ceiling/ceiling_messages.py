@@ -36,6 +36,8 @@ class StreamTraffic:
     reads: int = 1
     writes: int = 1
     stream_bytes: int = 0
+    in_pairs: bool = False
+    """Whether some streams are halves of one tensor."""
 
     @classmethod
     def of(cls, read: Sequence[int], written: Sequence[int]) -> StreamTraffic:
@@ -47,7 +49,8 @@ class StreamTraffic:
             stream = smallest // _ALIGNMENT * _ALIGNMENT
             reads, writes = (max(1, sum(size // stream for size in some)) if stream else 1 for some in (read, written))
             if reads * writes > 1 and reads <= _MAX_READS and writes <= _MAX_WRITES:
-                return replace(flat, reads=reads, writes=writes, stream_bytes=stream)
+                in_pairs = max(sizes) >= 2 * stream
+                return replace(flat, reads=reads, writes=writes, stream_bytes=stream, in_pairs=in_pairs)
         return flat
 
     @property

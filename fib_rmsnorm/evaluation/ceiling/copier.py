@@ -187,7 +187,7 @@ class CudaCopy(Copier):
     def _bind(
         self, shape: _Shape, traffic: StreamTraffic, source: torch.Tensor, destination: torch.Tensor, spread: int
     ) -> Call:
-        streams = (*traffic.in_units(_VECTOR_BYTES, spread), traffic.reads, traffic.writes)
+        streams = (*traffic.in_units(_VECTOR_BYTES, spread), traffic.reads, traffic.writes, traffic.in_pairs)
         blocks = shape.blocks(_count_vectors(traffic), self._multiprocessors)
         launch = (shape.threads, shape.vecs, blocks, shape.instructions)
         return partial(self._copy, source.data_ptr(), destination.data_ptr(), *streams, *launch)

@@ -18,13 +18,26 @@ constexpr int MAX_LOADS = 8;                  // in flight per thread: more need
 // whole block has loaded, as a kernel does that reduces rows: memory switches less often between reading and writing.
 enum Instructions { PLAIN, STREAMING, GROUPED };
 
-// In vectors of 16 bytes. The streams of a direction lie `stride` apart. All have `vectors`, but the last of a
-// direction has its own number: the bytes of small tensors follow it.
+// In vectors of 16 bytes. The streams of a direction lie `stride` apart, or are halves of a tensor, in pairs. All have
+// `vectors`, but the last of a direction has its own number: the bytes of small tensors follow it.
 struct Traffic {
   const uint4* source;
   uint4* destination;
   int64_t stride, vectors, last_read, last_written, most;
+  bool in_pairs;
 };
+
+// Where vector `index` of a stream lies. The streams of a pair take turns by what a warp moves. Read and written side
+// by side, as if they were tensors, they open more pages of memory than a kernel does: 1% to 1.5% slower on an H100.
+template <int STREAMS>
+__device__ int64_t place(const Traffic& traffic, int stream, int64_t index) {
+  constexpr int64_t WARP = 32;
+  if (STREAMS == 1 || !traffic.in_pairs || (stream | 1) >= STREAMS) return stream * traffic.stride + index;
+  const int64_t pair = (stream & ~1) * traffic.stride;
+  if (index >= traffic.vectors) return pair + traffic.vectors + index;  // small tensors, behind both
+  const int64_t begin = index / WARP * WARP, left = traffic.vectors - begin;
+  return pair + begin + (stream & 1) * (left < WARP ? left : WARP) + index;
+}
 
 __global__ void empty_kernel() {}
 
@@ -67,7 +80,7 @@ __global__ void __launch_bounds__(MAX_THREADS) copy_kernel(Traffic traffic) {
 #pragma unroll
       for (int r = 0; r < READS; ++r) {
         const bool is_inside = index < (r + 1 < READS ? traffic.vectors : traffic.last_read);
-        vecs[i][r] = is_inside ? load<INSTRUCTIONS>(traffic.source + r * traffic.stride + index) : uint4{};
+        vecs[i][r] = is_inside ? load<INSTRUCTIONS>(traffic.source + place<READS>(traffic, r, index)) : uint4{};
       }
     }
     uint4 all = {};
@@ -88,7 +101,7 @@ __global__ void __launch_bounds__(MAX_THREADS) copy_kernel(Traffic traffic) {
 #pragma unroll
       for (int w = 0; w < WRITES; ++w) {
         if (index < (w + 1 < WRITES ? traffic.vectors : traffic.last_written))
-          store<INSTRUCTIONS>(traffic.destination + w * traffic.stride + index, sums[i]);
+          store<INSTRUCTIONS>(traffic.destination + place<WRITES>(traffic, w, index), sums[i]);
       }
     }
     if (start + span > traffic.last_written && is_all_ones(all)) traffic.destination[0] = all;  // keeps surplus reads
@@ -140,13 +153,14 @@ void check(cudaError_t error) {
 }
 
 void copy(int64_t source, int64_t destination, int64_t stride, int64_t vectors, int64_t last_read, int64_t last_written,
-          int64_t reads, int64_t writes, int64_t threads, int64_t vecs, int64_t blocks, int64_t instructions) {
+          int64_t reads, int64_t writes, bool in_pairs, int64_t threads, int64_t vecs, int64_t blocks,
+          int64_t instructions) {
   const int64_t most = last_read > last_written ? last_read : last_written;
   const CopyKernel kernel = select(vecs, reads, writes, instructions, blocks * threads * vecs < most);
   if (kernel == nullptr) TVM_FFI_THROW(ValueError) << "no kernel for " << vecs << " vectors of " << reads << " streams";
   kernel<<<static_cast<unsigned>(blocks), static_cast<unsigned>(threads)>>>(
       {reinterpret_cast<const uint4*>(source), reinterpret_cast<uint4*>(destination), stride, vectors, last_read,
-       last_written, most});
+       last_written, most, in_pairs});
   check(cudaGetLastError());
 }
 

@@ -83,33 +83,48 @@ def test_each_large_tensor_is_a_stream(read, written, streams):
     assert (traffic.bytes_read, traffic.bytes_written) == (sum(read), sum(written))
 
 
-def check_variants(copier, device, traffic, multiple=1, spread=0):
+def split(memory, traffic, count, size, stride, in_pairs):
+    """The streams of one direction of a memory, whose last one has `size` bytes."""
+    for stream in range(count):
+        own = size if stream == count - 1 else traffic.stream_bytes
+        if not in_pairs or stream | 1 >= count:
+            yield memory[stride * stream :][:own]
+            continue
+        pair = memory[stride * (stream & ~1) :]
+        whole = traffic.stream_bytes // 512 * 512  # a warp's vectors
+        turns = pair[: 2 * whole].view(-1, 2, 512)[:, stream & 1].flatten()
+        rest = pair[2 * whole :][(traffic.stream_bytes - whole) * (stream & 1) :][: own - whole]
+        yield torch.cat([turns, rest])
+
+
+def check_variants(copier, device, traffic, multiple=1, spread=0, in_pairs=False):
     """Each variant moves the streams, and writes nothing outside them except to round up to a multiple of bytes.
 
     What it writes is the XOR of what it reads at the same place, so it has read everything.
     """
-    stride = traffic.stream_bytes + spread
     sizes = [traffic.bytes_read + (traffic.reads - 1) * spread, traffic.bytes_written + (traffic.writes - 1) * spread]
     source = torch.randint(0, 256, (sizes[0] + 64,), dtype=torch.uint8, device=device)
     variants = copier.variants(traffic)
     assert len({variant.name for variant in variants}) == len(variants)
+    places = torch.arange(sizes[1] + 64, device=device)
     for variant in variants:
         destination = torch.full((sizes[1] + 64,), CANARY, dtype=torch.uint8, device=device)
         variant.bind(source, destination, spread)()
-        one_stream = traffic.flat if "streams" not in variant.name else traffic
-        for stream in range(one_stream.writes):
-            is_last = stream == one_stream.writes - 1
-            written = destination[stride * stream :]
-            size = one_stream.last_written if is_last else one_stream.stream_bytes
-            both = min(size, one_stream.last_read, one_stream.stream_bytes if one_stream.reads > 1 else size)
-            expected = source[:both].clone()
-            for read in range(1, one_stream.reads):
-                expected ^= source[stride * read :][:both]
-            assert torch.equal(written[:both], expected), variant.name
-            assert size < both + 64 or (written[both:size] != CANARY).any(), variant.name
-            end = -(-size // multiple) * multiple
-            after = written[end:] if is_last else written[end:stride]
-            assert (after == CANARY).all(), variant.name
+        moved = traffic.flat if "streams" not in variant.name else traffic
+        layout = (moved.stream_bytes + spread, in_pairs and moved.in_pairs)
+        expected = torch.zeros(min(moved.last_read, moved.stream_bytes or moved.last_read), dtype=torch.uint8)
+        expected = expected.to(device)
+        for read in split(source, moved, moved.reads, moved.last_read, *layout):
+            expected ^= read[: len(expected)]
+        for written in split(destination, moved, moved.writes, moved.last_written, *layout):
+            both = min(len(written), len(expected))
+            assert torch.equal(written[:both], expected[:both]), variant.name
+            assert len(written) < both + 64 or (written[both:] != CANARY).any(), variant.name
+        is_outside = torch.ones_like(places, dtype=torch.bool)
+        end = -(-moved.last_written // multiple) * multiple
+        for inside in split(places, moved, moved.writes, end, *layout):
+            is_outside[inside] = False
+        assert (destination[is_outside] == CANARY).all(), variant.name
 
 
 @needs_compiler
@@ -254,7 +269,7 @@ def test_the_interpreted_triton_copy_copies_the_given_bytes():
 @pytest.mark.parametrize("traffic", TRAFFICS, ids=str)
 def test_every_gpu_variant_moves_the_traffic(traffic):
     copier, _ = process.choose_copier("cuda:0", cache_folder())
-    check_variants(copier, "cuda:0", traffic, multiple=16, spread=1152)
+    check_variants(copier, "cuda:0", traffic, multiple=16, spread=1152, in_pairs=True)
 
 
 @pytest.mark.alone
