@@ -22,7 +22,7 @@ import torch
 from torch.nn import functional
 
 from fib_rmsnorm import nn
-from fib_rmsnorm.deployment.choice import model_of
+from fib_rmsnorm.deployment.kernels import model_of
 from fib_rmsnorm.functional import layer_norm, rms_norm, why
 from fib_rmsnorm.functional.custom_ops import add_norm, norm
 

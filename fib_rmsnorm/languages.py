@@ -1,4 +1,4 @@
-"""The languages of kernels: name, build, devices and required tools of each."""
+"""The languages of kernels, with all that is asked of one: names, build, devices, required tools."""
 
 from __future__ import annotations
 
@@ -23,14 +23,20 @@ class Language:
     """A language that Solutions are written in."""
 
     name: str
-    """The name in the schema and in solution.toml."""
+    """The name on command lines, in the schema and in solution.toml."""
     title: str
     suffixes: tuple[str, ...]
     """The suffixes of files that can hold an entry point."""
+    recorded_as: str = ""
+    """The language that its Solutions name, if they do not name it: kernels in CuTe DSL are recorded as Python."""
+    builder: str = "fib_rmsnorm.building.source_files:load_python"
+    """`module:function` that builds a Solution in a folder of the cache, and returns its entry point."""
     is_compiled: bool = False
     """Whether sources are compiled to a shared library; others are imported as Python modules."""
     module: str | None = None
     """The Python module that sources in this language import, and plain Python does not."""
+    package: str = ""
+    """The package that has the module."""
     install: str = ""
     """The command that installs the module."""
     on: Mapping[DeviceKind, tuple[Ability, str]] = field(default_factory=dict)
@@ -70,61 +76,87 @@ class Language:
 
 _NATIVE_TOOLS: tuple[Tool, ...] = ("C++ compiler", "ninja")
 
-LANGUAGES = {
-    language.name: language
-    for language in (
-        Language("python", "Python", (".py",), on={"cuda": ("run", ""), "cpu": ("run", "")}),
-        Language(
-            "triton",
-            "Triton",
-            (".py",),
-            module="triton",
-            install="pip install triton",
-            on={
-                "cuda": ("run", ""),
-                "cpu": ("interpret", "Triton has no CPU backend here: it is interpreted, judged and not timed"),
-            },
-            needs={"cuda": ("C compiler",)},
-            ahead_of_time="fib_rmsnorm.inspection.triton_aot:TritonSession",
-            compiler_folders=("/triton/compiler/",),
-            cache_variable="TRITON_CACHE_DIR",
-        ),
-        Language(
-            "cpp",
-            "C++",
-            (".cpp", ".cc", ".cxx"),
-            is_compiled=True,
-            on={"cuda": ("no", "C++ Solutions run on the CPU: choose the device cpu"), "cpu": ("run", "")},
-            needs={"cpu": _NATIVE_TOOLS},
-            needs_to_compile=_NATIVE_TOOLS,
-        ),
-        Language(
-            "cuda",
-            "CUDA",
-            (".cu",),
-            is_compiled=True,
-            on={
-                "cuda": ("run", ""),
-                "cpu": ("compile", NEEDS_GPU),
-            },
-            needs={"cuda": ("nvcc", *_NATIVE_TOOLS), "cpu": ("nvcc", *_NATIVE_TOOLS)},
-            needs_to_compile=("nvcc", *_NATIVE_TOOLS),
-        ),
-        Language(
-            "tilelang",
-            "TileLang",
-            (".py",),
-            module="tilelang",
-            install="pip install 'fib-rmsnorm[tilelang]'",
-            on={"cuda": ("run", ""), "cpu": ("run", "")},
-            needs={"cuda": ("nvcc", "C++ compiler"), "cpu": ("C++ compiler",)},
-            needs_to_compile=("nvcc",),
-            ahead_of_time="fib_rmsnorm.inspection.tilelang_aot:TileLangSession",
-            compiler_folders=("/tilelang/engine/", "/tilelang/jit/"),
-            cache_variable="TILELANG_CACHE_DIR",
-        ),
-    )
-}
+KERNEL_LANGUAGES: dict[str, Language] = {}
+"""All languages in which a kernel can be written, by name."""
+LANGUAGES: dict[str, Language] = {}
+"""Those that Solutions name."""
+
+
+def register(*languages: Language) -> None:
+    """Add languages."""
+    for language in languages:
+        KERNEL_LANGUAGES[language.name] = language
+        if not language.recorded_as:
+            LANGUAGES[language.name] = language
+
+
+register(
+    Language("python", "Python", (".py",), on={"cuda": ("run", ""), "cpu": ("run", "")}),
+    Language(
+        "triton",
+        "Triton",
+        (".py",),
+        module="triton",
+        package="triton",
+        install="pip install triton",
+        on={
+            "cuda": ("run", ""),
+            "cpu": ("interpret", "Triton has no CPU backend here: it is interpreted, judged and not timed"),
+        },
+        needs={"cuda": ("C compiler",)},
+        ahead_of_time="fib_rmsnorm.inspection.triton_aot:TritonSession",
+        compiler_folders=("/triton/compiler/",),
+        cache_variable="TRITON_CACHE_DIR",
+    ),
+    Language(
+        "cpp",
+        "C++",
+        (".cpp", ".cc", ".cxx"),
+        builder="fib_rmsnorm.building:build_compiled",
+        is_compiled=True,
+        on={"cuda": ("no", "C++ Solutions run on the CPU: choose the device cpu"), "cpu": ("run", "")},
+        needs={"cpu": _NATIVE_TOOLS},
+        needs_to_compile=_NATIVE_TOOLS,
+    ),
+    Language(
+        "cuda",
+        "CUDA",
+        (".cu",),
+        builder="fib_rmsnorm.building:build_compiled",
+        is_compiled=True,
+        on={
+            "cuda": ("run", ""),
+            "cpu": ("compile", NEEDS_GPU),
+        },
+        needs={"cuda": ("nvcc", *_NATIVE_TOOLS), "cpu": ("nvcc", *_NATIVE_TOOLS)},
+        needs_to_compile=("nvcc", *_NATIVE_TOOLS),
+    ),
+    Language(
+        "tilelang",
+        "TileLang",
+        (".py",),
+        module="tilelang",
+        package="tilelang",
+        install="pip install 'fib-rmsnorm[tilelang]'",
+        on={"cuda": ("run", ""), "cpu": ("run", "")},
+        needs={"cuda": ("nvcc", "C++ compiler"), "cpu": ("C++ compiler",)},
+        needs_to_compile=("nvcc",),
+        ahead_of_time="fib_rmsnorm.inspection.tilelang_aot:TileLangSession",
+        compiler_folders=("/tilelang/engine/", "/tilelang/jit/"),
+        cache_variable="TILELANG_CACHE_DIR",
+    ),
+    Language(
+        "cutedsl",
+        "CuTe DSL",
+        (".py",),
+        recorded_as="python",
+        module="cutlass",
+        package="nvidia-cutlass-dsl",
+        install="pip install nvidia-cutlass-dsl",
+        on={"cuda": ("run", ""), "cpu": ("no", NEEDS_GPU)},
+        cache_variable="CUTE_DSL_CACHE_DIR",
+    ),
+)
 
 
 def languages_that_need(tool: Tool) -> list[str]:

@@ -1,4 +1,4 @@
-"""Build Solutions into callables: one module for each kind of build."""
+"""Build Solutions into callables, each by its language's builder."""
 
 from __future__ import annotations
 
@@ -49,16 +49,19 @@ def _prepare(solution: Solution, cache: Path) -> float:
 
 
 def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., Any]:
-    """Build a Solution for `device`, or load it from `cache`, and return its entry point.
+    """Build a Solution for `device`, or load it from `cache`, and return its entry point, by its language's builder.
 
     Raises BuildError with the compiler's output or the import's traceback.
     """
+    module, _, builder = LANGUAGES[solution.spec.language.value].builder.partition(":")
+    entry: Callable[..., Any] = getattr(importlib.import_module(module), builder)(solution, cache)
+    return entry
+
+
+def build_compiled(solution: Solution, cache: Path) -> Callable[..., Any]:
+    """Compile C++ or CUDA, or load it from `cache`, by the Solution's binding, and return the entry point."""
     from fib_rmsnorm.schema import SupportedBindings
 
-    if not LANGUAGES[solution.spec.language.value].is_compiled:
-        from fib_rmsnorm.building.source_files import load_python
-
-        return load_python(solution, cache)
     if solution.spec.binding is SupportedBindings.TORCH:
         from fib_rmsnorm.building.source_files import find_entry
         from fib_rmsnorm.building.torch_binding import build_module

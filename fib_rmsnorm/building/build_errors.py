@@ -6,7 +6,7 @@ import re
 import traceback
 from itertools import dropwhile
 
-from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.languages import KERNEL_LANGUAGES
 
 
 class BuildError(Exception):
@@ -30,7 +30,7 @@ def lead_with_error(output: str) -> str:
 # Kernels in Python DSLs compile at their first call, so an exception there may come from the compiler.
 _COMPILER_FOLDERS = (
     "/torch/_inductor/",
-    *(folder for language in LANGUAGES.values() for folder in language.compiler_folders),
+    *(folder for language in KERNEL_LANGUAGES.values() for folder in language.compiler_folders),
 )
 
 

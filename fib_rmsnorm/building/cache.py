@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.file_trees import file_sizes, remove_tree
-from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.languages import KERNEL_LANGUAGES
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
@@ -31,12 +31,11 @@ _VARIABLES = {
     "XDG_CACHE_HOME": "cache",
     "CCACHE_DIR": "ccache",
     "CUDA_CACHE_PATH": "cuda",
-    "CUTE_DSL_CACHE_DIR": "cutedsl",
     "FLASHINFER_WORKSPACE_BASE": "flashinfer",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "TORCH_EXTENSIONS_DIR": "torch_extensions",
     "TVM_FFI_CACHE_DIR": "tvm_ffi",
-    **{language.cache_variable: name for name, language in LANGUAGES.items() if language.cache_variable},
+    **{language.cache_variable: name for name, language in KERNEL_LANGUAGES.items() if language.cache_variable},
 }
 
 

@@ -85,7 +85,7 @@ def _pack(registry: Registry) -> None:
 
 def _build(registry: Registry, *, as_json: bool) -> None:
     """Build every Solution that the table names for a device here. Exits with 1 if one cannot be built."""
-    from fib_rmsnorm.deployment.choice import build_all
+    from fib_rmsnorm.deployment.kernels import build_all
     from fib_rmsnorm.reports.text.console import echo
 
     outcomes = list(build_all(registry.root))

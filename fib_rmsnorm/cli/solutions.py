@@ -24,6 +24,7 @@ from fib_rmsnorm.cli.options import (
 )
 from fib_rmsnorm.cli.printing import note, note_folded, print_json, say
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.languages import KERNEL_LANGUAGES
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
@@ -32,15 +33,10 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
 
-class StartingLanguage(str, Enum):
-    """What a kernel can be started in: the languages, and CuTe DSL, which the schema counts as Python."""
-
-    TRITON = "triton"
-    CUDA = "cuda"
-    CPP = "cpp"
-    TILELANG = "tilelang"
-    CUTEDSL = "cutedsl"
-    PYTHON = "python"
+if TYPE_CHECKING:
+    StartingLanguage = Enum
+else:
+    StartingLanguage = Enum("StartingLanguage", {name.upper(): name for name in KERNEL_LANGUAGES}, type=str)
 
 
 def new(

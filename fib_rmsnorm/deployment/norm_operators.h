@@ -1,6 +1,6 @@
 // The operators `norm`, `add_norm` and `norm_backward` on CPUs and GPUs, and their autograd: Python's costs a call 10
-// us. They take the place of what `functional/custom_ops.py` registers for all devices, and ask Python for what they do
-// not know.
+// us. They take the place of what `functional/custom_ops.py` registers for all devices, ask Python for kernels that
+// they do not know, and for the formula where there is none.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -18,8 +18,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using MaybeTensor = std::optional<Tensor>;
 
-// Of Python, with the operators' arguments: what they give, and remember for calls like theirs.
-PyObject *run_norm = nullptr, *run_add_norm = nullptr, *run_norm_backward = nullptr;
+// Of Python: finds the kernel of a call and has it remembered; the formulas of the norms, and of their gradients.
+PyObject *remember_kernel = nullptr, *compute_norm = nullptr, *compute_gradients = nullptr;
 std::string refusal;  // of a gradient of the gradient
 
 using NormSchema = Tensor(const Tensor&, const MaybeTensor&, const MaybeTensor&, double, string_view);
@@ -54,32 +54,57 @@ const Tensor& item(const Owned& tuple, Py_ssize_t place) {
   return THPVariable_Unpack(PyTuple_GET_ITEM(tuple.object, place));
 }
 
-Tensor norm(const Tensor& x, const MaybeTensor& weight, const MaybeTensor& bias, double eps, string_view form) {
+// A tensor as kernels take it.
+Tensor lay_out(const Tensor& tensor) { return tensor.contiguous().resolve_neg(); }
+MaybeTensor lay_out(const MaybeTensor& tensor) { return tensor.has_value() ? lay_out(*tensor) : MaybeTensor(); }
+
+// Has Python find and remember a kernel for calls like this one, other than one that is known and so has refused it.
+bool finds_kernel(string_view form, uint8_t extra, const Tensor& x, const MaybeTensor& weight,
+                  const MaybeTensor& bias) {
+  const bool has_refused = x.dim() != 0 && find_kernel(find_form(form), x, pointer(weight), extra).entry != nullptr;
+  const Owned found(ask(remember_kernel, {text(form), PyLong_FromLong(extra), wrap(x), wrap(weight), wrap(bias),
+                                          PyBool_FromLong(has_refused)}));
+  return found.object == Py_True;
+}
+
+// The norm by a kernel, or else by the formula.
+std::tuple<Tensor, Tensor> compute(const Tensor& x_given, const MaybeTensor& residual_given,
+                                   const MaybeTensor& weight_given, const MaybeTensor& bias_given, double eps,
+                                   string_view form) {
+  const Tensor x = lay_out(x_given);
+  const MaybeTensor residual = lay_out(residual_given), weight = lay_out(weight_given), bias = lay_out(bias_given);
+  const uint8_t extra = (bias.has_value() ? BIAS : NONE) | (residual.has_value() ? RESIDUAL : NONE);
   const pybind11::gil_scoped_acquire lock;
-  const Tensor out = run_known(find_form(form), {x, nullptr, pointer(weight), pointer(bias), eps}).out;
-  if (out.defined()) return out;
-  const Owned found(ask(run_norm, {wrap(x), wrap(weight), wrap(bias), PyFloat_FromDouble(eps), text(form)}));
-  return THPVariable_Unpack(found.object);
+  do {
+    const NormOutputs made = run_known(find_form(form), {x, pointer(residual), pointer(weight), pointer(bias), eps});
+    if (made.out.defined()) return {made.out, made.new_residual};
+  } while (finds_kernel(form, extra, x, weight, bias));
+  const Owned found(
+      ask(compute_norm, {text(form), wrap(x), wrap(residual), wrap(weight), wrap(bias), PyFloat_FromDouble(eps)}));
+  if (!residual.has_value()) return {THPVariable_Unpack(found.object), Tensor()};
+  return {item(found, 0), item(found, 1)};
+}
+
+Tensor norm(const Tensor& x, const MaybeTensor& weight, const MaybeTensor& bias, double eps, string_view form) {
+  return std::get<0>(compute(x, std::nullopt, weight, bias, eps, form));
 }
 
 std::tuple<Tensor, Tensor> add_norm(const Tensor& x, const Tensor& residual, const MaybeTensor& weight,
                                     const MaybeTensor& bias, double eps, string_view form) {
-  const pybind11::gil_scoped_acquire lock;
-  const NormOutputs made = run_known(find_form(form), {x, &residual, pointer(weight), pointer(bias), eps});
-  if (made.out.defined()) return {made.out, made.new_residual};
-  const Owned found(
-      ask(run_add_norm, {wrap(x), wrap(residual), wrap(weight), wrap(bias), PyFloat_FromDouble(eps), text(form)}));
-  return {item(found, 0), item(found, 1)};
+  return compute(x, residual, weight, bias, eps, form);
 }
 
 std::tuple<Tensor, Tensor, Tensor> norm_backward(const Tensor& dy, const MaybeTensor& dnew_residual, const Tensor& x,
                                                  const MaybeTensor& weight, bool has_bias, double eps,
                                                  string_view form) {
+  const uint8_t extra = IS_GRADIENT | (dnew_residual.has_value() ? RESIDUAL : NONE);
   const pybind11::gil_scoped_acquire lock;
-  const Gradients made =
-      run_known_gradient(find_form(form), dy, pointer(dnew_residual), x, pointer(weight), has_bias, eps);
-  if (made.x.defined()) return {made.x, made.weight, made.bias};
-  const Owned found(ask(run_norm_backward, {wrap(dy), wrap(dnew_residual), wrap(x), wrap(weight),
+  do {
+    const Gradients made =
+        run_known_gradient(find_form(form), dy, pointer(dnew_residual), x, pointer(weight), has_bias, eps);
+    if (made.x.defined()) return {made.x, made.weight, made.bias};
+  } while (finds_kernel(form, extra, x, weight, std::nullopt));
+  const Owned found(ask(compute_gradients, {wrap(dy), wrap(dnew_residual), wrap(x), wrap(weight),
                                             PyBool_FromLong(has_bias), PyFloat_FromDouble(eps), text(form)}));
   return {item(found, 0), item(found, 1), item(found, 2)};
 }

@@ -80,18 +80,6 @@ PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   END_HANDLE_TH_ERRORS
 }
 
-// The same for a call that the operators have already shown to whatever observes it.
-PyObject* normalize(PyObject*, PyObject* arguments) {
-  HANDLE_TH_ERRORS
-  PyObject *name, *x, *residual, *weight, *bias;
-  double eps;
-  if (!PyArg_ParseTuple(arguments, "OOOOOd", &name, &x, &residual, &weight, &bias, &eps)) return nullptr;
-  const NormOutputs made =
-      run_known(find_convention(name), {*given(x), given(residual), given(weight), given(bias), eps});
-  return made.out.defined() ? wrap_outputs(made) : leave_to_others();
-  END_HANDLE_TH_ERRORS
-}
-
 at::ScalarType scalar_type(PyObject* dtype) {
   return dtype == Py_None ? at::ScalarType::Undefined : reinterpret_cast<THPDtype*>(dtype)->scalar_type;
 }
@@ -125,30 +113,16 @@ PyObject* forget(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// (convention, dy, the new residual's gradient, x, weight, has bias, eps) -> the gradients of x, weight and bias; None
-// if the kernel is not known or refuses
-PyObject* differentiate(PyObject*, PyObject* arguments) {
-  HANDLE_TH_ERRORS
-  PyObject *name, *dy, *above, *x, *weight;
-  int has_bias;
-  double eps;
-  if (!PyArg_ParseTuple(arguments, "OOOOOpd", &name, &dy, &above, &x, &weight, &has_bias, &eps)) return nullptr;
-  const Gradients made =
-      run_known_gradient(find_convention(name), *given(dy), given(above), *given(x), given(weight), has_bias != 0, eps);
-  if (!made.x.defined()) return leave_to_others();
-  const Owned dx(THPVariable_Wrap(made.x)), dweight(THPVariable_Wrap(made.weight)), dbias(THPVariable_Wrap(made.bias));
-  return PyTuple_Pack(3, dx.object, dweight.object, dbias.object);
-  END_HANDLE_TH_ERRORS
-}
-
-// (conventions, forms, the refusal of a gradient's gradient, norm, add_norm, norm_backward, current stream)
+// (conventions, forms, the refusal of a gradient's gradient, remember_kernel, formulas of norms, of gradients, current
+// stream)
 PyObject* connect(PyObject*, PyObject* arguments) {
   PyObject* names;
   const char* told;
-  if (!PyArg_ParseTuple(arguments, "O!O!sOOOO", &PyTuple_Type, &conventions, &PyTuple_Type, &names, &told, &run_norm,
-                        &run_add_norm, &run_norm_backward, &current_stream))
+  if (!PyArg_ParseTuple(arguments, "O!O!sOOOO", &PyTuple_Type, &conventions, &PyTuple_Type, &names, &told,
+                        &remember_kernel, &compute_norm, &compute_gradients, &current_stream))
     return nullptr;
-  for (PyObject* each : {conventions, run_norm, run_add_norm, run_norm_backward, current_stream}) Py_INCREF(each);
+  for (PyObject* each : {conventions, remember_kernel, compute_norm, compute_gradients, current_stream})
+    Py_INCREF(each);
   refusal = told;
   forms.clear();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
@@ -159,8 +133,6 @@ PyObject* connect(PyObject*, PyObject* arguments) {
 
 PyMethodDef methods[] = {
     {"run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run)), METH_FASTCALL, nullptr},
-    {"normalize", normalize, METH_VARARGS, nullptr},
-    {"differentiate", differentiate, METH_VARARGS, nullptr},
     {"remember", remember, METH_VARARGS, nullptr},
     {"forget", forget, METH_NOARGS, nullptr},
     {"connect", connect, METH_VARARGS, nullptr},

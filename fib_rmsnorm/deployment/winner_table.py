@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,8 +16,7 @@ import msgspec
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import read_bytes
-from fib_rmsnorm.registry.layout import Layout, find_root, is_source
-from fib_rmsnorm.registry.shipped import shipped_registry
+from fib_rmsnorm.registry.layout import Layout, is_source
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
@@ -121,28 +119,13 @@ def format_table(table: WinnerTable) -> str:
     return msgspec.json.format(msgspec.json.encode(table), indent=1).decode() + "\n"
 
 
-@dataclass(frozen=True)
 class DeployedRegistry:
-    """A registry that has a table of winners."""
+    """A registry that has a table of winners. Raises InputError if `fib-rmsnorm deploy` has not run there."""
 
-    layout: Layout
-
-    @classmethod
-    def shipped(cls) -> DeployedRegistry:
-        """The registry that ships with the package."""
-        return cls(Layout(shipped_registry()))
-
-    @classmethod
-    def at(cls, root: Path) -> DeployedRegistry:
-        """A user's own registry. Raises InputError if it is none, or if `fib-rmsnorm deploy` has not run there."""
-        found = cls(Layout(find_root(root)))
-        _ = found.table
-        return found
-
-    @cached_property
-    def table(self) -> WinnerTable:
+    def __init__(self, root: Path) -> None:
+        self._layout = Layout(root)
+        self.table = read_table(self._layout.winners)
         """Which Solution serves what."""
-        return read_table(self.layout.winners)
 
     def solution(self, name: str) -> Solution:
         """The Solution of this name, which the table names."""
@@ -153,6 +136,6 @@ class DeployedRegistry:
         from fib_rmsnorm.registry.store import read_json
         from fib_rmsnorm.schema import Solution
 
-        solutions = self.layout.solutions
+        solutions = self._layout.solutions
         paths = (path for path in solutions.rglob("*.json") if not is_source(path, solutions))
-        return {path.stem: partial(read_json, path, Solution, self.layout.root) for path in paths}
+        return {path.stem: partial(read_json, path, Solution, self._layout.root) for path in paths}

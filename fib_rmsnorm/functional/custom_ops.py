@@ -1,7 +1,7 @@
 """The norms as operators of torch (`torch.ops.fib_rmsnorm`): for autograd, modes, compilers and exporters.
 
-A norm has two routes. C++ (`deployment/quick_norms.cpp`) calls the registry's kernel, which Python finds and has C++
-remember: calls like that one it serves alone, by `quick_norm` without torch's dispatcher, and by the same operators.
+A norm has two routes to a kernel, which Python finds and has C++ (`deployment/quick_norms.cpp`) remember: `quick_norm`,
+in C++ without torch's dispatcher, and these operators of torch.library, which C++ serves too as soon as it is there.
 Where no kernel serves, or C++ does not compile, torch computes the formula.
 """
 
@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from fib_rmsnorm.deployment.kernels import load_native_calls
-from fib_rmsnorm.functional import formulas
-from fib_rmsnorm.functional.formulas import CONVENTIONS, FORMS, Gradients, compute_dtype, differentiate, rounds_sum
-from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, ChosenKernel, find_chosen, find_gradient, pass_over
+from fib_rmsnorm.functional.formulas import CONVENTIONS, FORMS, compute_dtype, differentiate, normalize
+from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, ChosenKernel, find_gradient, find_norm, pass_over
 
 TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
@@ -40,35 +39,35 @@ What more than autograd must see, it leaves to the operators.
 """
 
 
-def run_and_remember(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Tensor:
-    """The norm over the last dimension of x: any leading dimensions, strides and alignment."""
-    found: Tensor | None = _run_by_kernel(x, None, weight, bias, eps, form)
-    return formulas.normalize_fusibly(form, x, weight, bias, eps) if found is None else found
+def remember_kernel(
+    form: str, extra: int, x: Tensor, weight: Tensor | None, bias: Tensor | None, has_refused: bool
+) -> bool:
+    """Have C++ know the kernel of calls like this one; another than the known one, if that `has_refused` the call.
 
-
-def run_and_remember_add(
-    x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
-) -> tuple[Tensor, Tensor]:
-    """The norm of x + residual, and the sum."""
-    found: tuple[Tensor, Tensor] | None = _run_by_kernel(x, residual, weight, bias, eps, form)
-    return formulas.add_and_normalize_fusibly(form, x, residual, weight, bias, eps) if found is None else found
-
-
-def run_and_remember_backward(
-    dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
-) -> Gradients:
-    """The gradients of x, the weight and the bias; x is the new residual if a residual was added.
-
-    C++ calls the kernel. Where none serves, or C++ does not compile, torch computes them.
+    False if torch is to serve: if there is no kernel, or no C++.
     """
-    extra = _IS_GRADIENT | _RESIDUAL * (dnew_residual is not None)
-    chosen = find_gradient(form, x, weight, has_residual=dnew_residual is not None)
-    while chosen is not None and (native := _remember(form, x, weight, chosen, extra)) is not None:
-        found = native.differentiate(CONVENTION_OF[form], dy, dnew_residual, x, weight, has_bias, eps)
-        if found is not None:
-            return Gradients(*found)
-        chosen = pass_over(chosen, "refused the call")
-    return differentiate(form, dy, dnew_residual, x, weight, has_bias=has_bias, eps=eps)
+    if x.numel() == 0 or form not in FORMS:
+        return False
+
+    def find() -> tuple[ChosenKernel | None, bool]:
+        has_residual = bool(extra & _RESIDUAL)
+        if extra & _IS_GRADIENT:
+            return find_gradient(form, x, weight, has_residual=has_residual), False
+        return find_norm(form, x, weight, bias, has_residual=has_residual)
+
+    chosen, adds_before = find()
+    if has_refused and chosen is not None and chosen.entry is not None:
+        pass_over(chosen, "refused the call")
+        chosen, adds_before = find()
+    if chosen is None or chosen.entry is None or (native := _connect()) is None:
+        return False
+    hidden, weight_dtype = x.shape[-1], None if weight is None else weight.dtype
+    handle = chosen.entry.__chandle__() if hasattr(chosen.entry, "__chandle__") else 0
+    call = CONVENTION_OF[form], x.numel() // hidden, hidden, x.dtype, weight_dtype, x.get_device(), extra
+    if native.remember(*call, chosen.entry, handle, adds_before) > MOST_CHOICES:
+        native.forget()
+        native.remember(*call, chosen.entry, handle, adds_before)
+    return True
 
 
 def forget_quick_calls() -> None:
@@ -77,49 +76,12 @@ def forget_quick_calls() -> None:
         _native.forget()
 
 
-def _run_by_kernel(
-    x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
-) -> Any:
-    """What C++ returns for the call; None if torch is to serve. Further calls like this one it serves alone."""
-    if x.numel() == 0 or form not in FORMS:
-        return None
-    chosen = find_chosen(form, x, weight, bias, residual)
-    adds_before = chosen.entry is None and residual is not None and rounds_sum(form, x.dtype)
-    if adds_before:  # the sum is all that the norm needs
-        chosen = find_chosen(form, x, weight, bias, None)
-    extra = _BIAS * (bias is not None) | _RESIDUAL * (residual is not None)
-    while (native := _remember(form, x, weight, chosen, extra, adds_before=adds_before)) is not None:
-        tensors = (None if each is None else each.contiguous().resolve_neg() for each in (x, residual, weight, bias))
-        found = native.normalize(CONVENTION_OF[form], *tensors, eps)
-        if found is not None:
-            return found
-        chosen = pass_over(chosen, "refused the call")
-    return None
-
-
-def _remember(
-    form: str, x: Tensor, weight: Tensor | None, chosen: ChosenKernel, extra: int, *, adds_before: bool = False
-) -> ModuleType | None:
-    """Have C++ know the kernel of calls like this one; returns C++, or None if it or a kernel is missing."""
-    entry = chosen.entry
-    if entry is None or (native := _connect()) is None:
-        return None
-    hidden, weight_dtype = x.shape[-1], None if weight is None else weight.dtype
-    handle = entry.__chandle__() if hasattr(entry, "__chandle__") else 0
-    call = CONVENTION_OF[form], x.numel() // hidden, hidden, x.dtype, weight_dtype, x.get_device(), extra
-    if native.remember(*call, entry, handle, adds_before) > MOST_CHOICES:
-        native.forget()
-        native.remember(*call, entry, handle, adds_before)
-    return native
-
-
 def _connect() -> ModuleType | None:
     global _native, quick_norm
     if _native is None and not isinstance(module := load_native_calls(), str):
         current_stream = torch._C._cuda_getCurrentRawStream if torch.version.cuda else None
         names = tuple(CONVENTION_OF.values()), tuple(CONVENTION_OF)
-        asked = run_and_remember, run_and_remember_add, run_and_remember_backward
-        module.connect(*names, TWICE, *asked, current_stream)
+        module.connect(*names, TWICE, remember_kernel, normalize, differentiate, current_stream)
         _native, quick_norm = module, module.run
     return _native
 
@@ -143,10 +105,6 @@ norm_backward = torch.ops.fib_rmsnorm.norm_backward
 
 def _fake_norm(x: Tensor, *_: Any) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-def _fake_add_norm(x: Tensor, residual: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return _fake_norm(x), _fake_norm(residual)
 
 
 def _fake_norm_backward(
@@ -180,10 +138,33 @@ def _refuse(ctx: Any, *gradients: Tensor) -> None:
     raise RuntimeError(TWICE)
 
 
+def _run_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Any:
+    if remember_kernel(form, _BIAS * (bias is not None), x, weight, bias, False):
+        return norm(x, weight, bias, eps, form)  # which is C++ now
+    return normalize(form, x, None, weight, bias, eps)
+
+
+def _run_add_norm(
+    x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
+) -> Any:
+    if remember_kernel(form, _BIAS * (bias is not None) | _RESIDUAL, x, weight, bias, False):
+        return add_norm(x, residual, weight, bias, eps, form)
+    return normalize(form, x, residual, weight, bias, eps)
+
+
+def _run_norm_backward(
+    dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
+) -> Any:
+    extra = _IS_GRADIENT | _RESIDUAL * (dnew_residual is not None)
+    if remember_kernel(form, extra, x, weight, None, False):
+        return norm_backward(dy, dnew_residual, x, weight, has_bias, eps, form)
+    return differentiate(dy, dnew_residual, x, weight, has_bias, eps, form)
+
+
 for _name, _run, _fake, _backward, _setup in (
-    ("norm", run_and_remember, _fake_norm, _differentiate, _keep),
-    ("add_norm", run_and_remember_add, _fake_add_norm, _differentiate, _keep),
-    ("norm_backward", run_and_remember_backward, _fake_norm_backward, _refuse, None),
+    ("norm", _run_norm, _fake_norm, _differentiate, _keep),
+    ("add_norm", _run_add_norm, lambda x, residual, *_: (_fake_norm(x), _fake_norm(residual)), _differentiate, _keep),
+    ("norm_backward", _run_norm_backward, _fake_norm_backward, _refuse, None),
 ):
     _library.impl(_name, _run, "CompositeExplicitAutograd")
     _torch_library.register_fake(f"fib_rmsnorm::{_name}", _fake, lib=_library)

@@ -6,7 +6,7 @@ A form is what a norm computes, as the custom ops and the formulas name it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -51,46 +51,44 @@ def find_form(convention: str) -> str:
     return CONVENTIONS[convention]
 
 
-def normalize(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    """The norm over the last dimension of x, in x's dtype."""
-    return normalize_wide(form, x.to(compute_dtype(x.dtype)), weight, bias, eps, x.dtype)
+def normalize(
+    form: str,
+    x: Tensor,
+    residual: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    *,
+    is_fusible: bool = True,
+) -> Any:
+    """The norm over the last dimension of x, in x's dtype; with a residual, that of x + residual, and the sum.
 
-
-def add_and_normalize(
-    form: str, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> tuple[Tensor, Tensor]:
-    """The norm of x + residual, and the sum in the residual's dtype."""
+    If it `is_fusible`, it is torch's own function where that rounds alike: few loops, and compilers know its gradient.
+    Else every step is there to be seen.
+    """
     wide = compute_dtype(x.dtype)
-    total = x.to(wide) + residual.to(wide)
-    new_residual = total.to(residual.dtype)
-    normalized = new_residual.to(wide) if FORMS[form].rounds_first else total
-    return normalize_wide(form, normalized, weight, bias, eps, x.dtype), new_residual
-
-
-def normalize_fusibly(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    """The norm by torch's own function where that rounds alike: few loops, and compilers know its gradient."""
-    if all(each is None or each.dtype == x.dtype for each in (weight, bias)):
-        if form == "rmsnorm" and bias is None:
-            return torch_functional.rms_norm(x, x.shape[-1:], weight, eps)
-        if form == "layernorm":
-            return torch_functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
-    return normalize(form, x, weight, bias, eps)
-
-
-def add_and_normalize_fusibly(
-    form: str, x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> tuple[Tensor, Tensor]:
-    """The norm of x + residual, and the sum, for a compiler that joins loops."""
-    if rounds_sum(form, x.dtype):
-        total = x + residual
-        return normalize_fusibly(form, total, weight, bias, eps), total
-    return add_and_normalize(form, x, residual, weight, bias, eps)
+    rows = new_residual = x
+    if residual is not None and rounds_sum(form, x.dtype):
+        rows = new_residual = x + residual
+    elif residual is not None:
+        rows = x.to(wide) + residual.to(wide)
+        new_residual = rows.to(residual.dtype)
+    is_alike = (
+        is_fusible and rows.dtype == x.dtype and all(each is None or each.dtype == x.dtype for each in (weight, bias))
+    )
+    if is_alike and form == "rmsnorm" and bias is None:
+        out = torch_functional.rms_norm(rows, rows.shape[-1:], weight, eps)
+    elif is_alike and form == "layernorm":
+        out = torch_functional.layer_norm(rows, rows.shape[-1:], weight, bias, eps)
+    else:
+        out = normalize_wide(form, rows.to(wide), weight, bias, eps, x.dtype)
+    return out if residual is None else (out, new_residual)
 
 
 def differentiate(
-    form: str, dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, *, has_bias: bool, eps: float
+    dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
 ) -> Gradients:
-    """The gradients of `normalize`, or of `add_and_normalize`, of which x is then the new residual.
+    """The gradients of `normalize`; x is the new residual if a residual was added.
 
     With n the normalised row, w = dy * weight and means over the row: dx = (w - n * mean(w * n)) * rstd, for LayerNorm
     less mean(w) * rstd; dweight = sum(dy * n) and dbias = sum(dy), over all rows.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.choice import DEPLOYMENT, KernelChoice
-from fib_rmsnorm.deployment.kernels import BuiltKernel, first_line, on_device
+from fib_rmsnorm.deployment.kernels import DEPLOYMENT, BuiltKernel, KernelChoice, first_line, on_device
 from fib_rmsnorm.deployment.winner_table import Shape
+from fib_rmsnorm.functional.formulas import rounds_sum
 
 KERNEL_DTYPES = ("float16", "bfloat16", "float32")
 MOST_CHOICES = 4096
@@ -65,13 +66,24 @@ def find_for(operator: str, x: Tensor, weight: Tensor) -> ChosenKernel:
     return _choose(NormCall(operator, _shape_of(x, weight), x.device))
 
 
-def find_chosen(
-    form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, residual: Tensor | None
-) -> ChosenKernel:
-    """How to run a call of a norm."""
-    operator = name_operator(form, weight=weight is not None, bias=bias is not None, residual=residual is not None)
+def find_norm(
+    form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, *, has_residual: bool
+) -> tuple[ChosenKernel, bool]:
+    """How to run a call of a norm, and whether the kernel is that of the sum of x and the residual, added before it."""
     has_other_bias = bias is not None and weight is not None and bias.dtype != weight.dtype
-    return _choose(NormCall(operator, _shape_of(x, weight), x.device, has_other_bias))
+
+    def find(*, residual: bool) -> ChosenKernel:
+        operator = name_operator(form, weight=weight is not None, bias=bias is not None, residual=residual)
+        return _choose(NormCall(operator, _shape_of(x, weight), x.device, has_other_bias))
+
+    chosen = find(residual=has_residual)
+    if chosen.entry is not None or not has_residual or not rounds_sum(form, x.dtype):
+        return chosen, False
+    of_sum = find(residual=False)  # the sum is all that the norm needs
+    if of_sum.entry is None:
+        return chosen, False
+    reasons = *chosen.choice.passed_over, "so torch adds x and the residual before it", *of_sum.choice.passed_over
+    return of_sum._replace(choice=replace(of_sum.choice, passed_over=reasons)), True
 
 
 def _shape_of(x: Tensor, weight: Tensor | None) -> Shape:
@@ -135,7 +147,7 @@ def _choose(call: NormCall) -> ChosenKernel:
         why = "no kernel takes a bias of another dtype than the weight's"
     if call.operator is None or why:
         return ChosenKernel(call, KernelChoice(call.operator, call.shape, call.device.type, None, None, (why,)), None)
-    choice = DEPLOYMENT.choose(call.operator, call.shape, call.device, _refusals.get(call, {}))
+    choice = DEPLOYMENT.choose(call.operator, call.shape, call.device, _refusals.get(call))
     return ChosenKernel(call, choice, None if choice.kernel is None else _guard(choice.kernel, call.device))
 
 

@@ -1,28 +1,29 @@
-"""The norms as functions, and which kernel serves them."""
+"""The norms as functions, and which kernel serves them.
+
+With what follows RMSNorm in the same pass (ReLU, a SiLU gate, float8), kernels serve where no gradient is needed and
+nothing watches. Elsewhere, ReLU and the gate are the norm in float32 and torch's own operators, with gradients and one
+rounding too; float8 has no gradient.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.deployment.choice import DEPLOYMENT, KernelChoice
+from fib_rmsnorm.deployment.kernels import DEPLOYMENT, KernelChoice
 from fib_rmsnorm.functional import custom_ops
-from fib_rmsnorm.functional.formulas import (
-    add_and_normalize,
-    add_and_normalize_fusibly,
-    find_form,
-    normalize,
-    normalize_fusibly,
-    rounds_sum,
-)
-from fib_rmsnorm.functional.kernel_calls import find_chosen, forget_choices
+from fib_rmsnorm.functional.formulas import compute_dtype, find_form, normalize, normalize_wide
+from fib_rmsnorm.functional.kernel_calls import find_for, find_norm, forget_choices, rows_of, run_kernel
 
 _is_compiling = torch.compiler.is_dynamo_compiling
+
+LEAST_SCALE = 1 / 512
+"""The limit of a row's scale, in units of 1 / the largest float8, as the operators of the registry have it."""
 
 IS_RMS_NORM_AUTOCAST: bool = torch._C._dispatch_has_kernel_for_dispatch_key("aten::rms_norm", "AutocastCUDA")
 """Whether CUDA's autocast has torch's own RMSNorm compute, and return, float32: in torch 2.13, but not in 2.11."""
@@ -75,11 +76,8 @@ def rms_norm(
         if out is not None:
             return out  # type: ignore[no-any-return]
     form = find_form(convention)
-    check_parameters(x, weight=weight, bias=bias)
-    check_rows(x, residual=residual)
-    if form == "rmsnorm" and IS_RMS_NORM_AUTOCAST and _autocasts(x):
-        x = x.float()
-        weight, bias, residual = (None if each is None else each.float() for each in (weight, bias, residual))
+    _check_parameters(x, weight=weight, bias=bias)
+    _check_rows(x, residual=residual)
     normed: Tensor | tuple[Tensor, Tensor] = _norm(form, x, residual, weight, bias, eps)
     return normed
 
@@ -94,13 +92,82 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
         out: Tensor | None = custom_ops.quick_norm("layernorm", x, None, weight, bias, eps)
         if out is not None:
             return out
-    check_parameters(x, weight=weight, bias=bias)
-    if _autocasts(x):
-        x, weight, bias = x.float(), *(None if each is None else each.float() for each in (weight, bias))
-    if weight is None:  # no operator of the registry computes this
-        return normalize_fusibly("layernorm", x, None, bias, eps)
+    _check_parameters(x, weight=weight, bias=bias)
     normed: Tensor = _norm("layernorm", x, None, weight, bias, eps)
     return normed
+
+
+class Quantized(NamedTuple):
+    """A norm in float8: times its scale it is the norm."""
+
+    out: Tensor
+    scale: Tensor
+    """One number, or one for each row of x."""
+    new_residual: Tensor | None
+    """x + residual, if a residual was given."""
+
+
+def rms_norm_relu(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+    """ReLU of RMSNorm, in x's dtype, rounded once."""
+    _check_parameters(x, weight=weight)
+    if _may_run(x, weight):
+        out = torch.empty_like(rows_of(x))
+        if run_kernel(find_for("rmsnorm_relu", x, weight), rows_of(x), weight.contiguous(), eps, out):
+            return out.view(x.shape)
+    return torch.relu(_normalize_wide(x, weight, eps)).to(x.dtype)
+
+
+def rms_norm_silu_gate(x: Tensor, gate: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+    """RMSNorm of x times silu(gate), where the gate has x's shape and dtype; in x's dtype, rounded once."""
+    _check_parameters(x, weight=weight)
+    _check_rows(x, gate=gate)
+    if _may_run(x, weight, gate):
+        out = torch.empty_like(rows_of(x))
+        chosen = find_for("rmsnorm_silu_gate", x, weight)
+        if run_kernel(chosen, rows_of(x), rows_of(gate), weight.contiguous(), eps, out):
+            return out.view(x.shape)
+    wide = _normalize_wide(x, weight, eps)
+    return (wide * torch_functional.silu(gate.to(wide.dtype))).to(x.dtype)
+
+
+@torch.no_grad()
+def rms_norm_fp8(
+    x: Tensor,
+    weight: Tensor,
+    scale: float | Tensor | None = None,
+    eps: float = 1e-6,
+    *,
+    residual: Tensor | None = None,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+) -> Quantized:
+    """RMSNorm divided by `scale`, limited to the range of a float8 `dtype`, and rounded once; without gradients.
+
+    `scale` is a number or a float32 tensor of one element. Without one, each row gets its largest magnitude over the
+    largest float8.
+    """
+    _check_parameters(x, weight=weight)
+    _check_rows(x, residual=residual)
+    most = torch.finfo(dtype).max
+    scales = None if scale is None else torch.as_tensor(scale, dtype=torch.float32, device=x.device)
+    if _may_run(x, weight, residual):
+        rows = rows_of(x)
+        out, new_residual = torch.empty_like(rows, dtype=dtype), torch.empty_like(rows)
+        by = rows.new_empty(rows.shape[0], dtype=torch.float32) if scales is None else scales
+        operator = f"{'fused_add_' * (residual is not None)}rmsnorm_fp8{'_per_row' * (scale is None)}"
+        given = [rows, *([] if residual is None else [rows_of(residual)]), weight.contiguous()]
+        outputs = [out, *([] if residual is None else [new_residual]), *([by] if scale is None else [])]
+        if run_kernel(find_for(operator, x, weight), *given, *([] if scale is None else [scale]), eps, *outputs):
+            by = by.view(x.shape[:-1]) if scale is None else by
+            return Quantized(out.view(x.shape), by, None if residual is None else new_residual.view(x.shape))
+    total = None if residual is None else x + residual
+    wide = x.float() if residual is None else x.float() + residual.float()
+    normalized = normalize_wide("rmsnorm", wide, weight, None, eps, wide.dtype)
+    if scales is None:
+        scales = (normalized.abs().amax(-1) / most).clamp(min=LEAST_SCALE / most)
+        divided = normalized / scales.unsqueeze(-1)
+    else:
+        divided = normalized / scales
+    return Quantized(divided.clamp(-most, most).to(dtype), scales, total)
 
 
 def why(
@@ -116,13 +183,7 @@ def why(
     Print it, or read its `kernel`, `trace` and `passed_over`. A kernel that is not built yet is built.
     """
     form = convention if convention == "layernorm" else find_form(convention)
-    choice = find_chosen(form, x, weight, bias, residual).choice
-    if choice.kernel is None and residual is not None and rounds_sum(form, x.dtype):
-        of_sum = find_chosen(form, x, weight, bias, None).choice
-        if of_sum.kernel is not None:
-            reasons = *choice.passed_over, "so torch adds x and the residual before it", *of_sum.passed_over
-            return replace(of_sum, passed_over=reasons)
-    return choice
+    return find_norm(form, x, weight, bias, has_residual=residual is not None)[0].choice
 
 
 def use_registry(root: str | Path | None) -> None:
@@ -135,7 +196,7 @@ def use_registry(root: str | Path | None) -> None:
     custom_ops.forget_quick_calls()
 
 
-def check_parameters(x: Tensor, **parameters: Tensor | None) -> None:
+def _check_parameters(x: Tensor, **parameters: Tensor | None) -> None:
     """Refuse an x without floats or dimensions, and a parameter that lacks one element for each column of x.
 
     Raises ValueError or TypeError, whichever kernel serves.
@@ -153,7 +214,7 @@ def check_parameters(x: Tensor, **parameters: Tensor | None) -> None:
             raise ValueError(f"{name}: expected device {x.device} as x, got {tensor.device}")
 
 
-def check_rows(x: Tensor, **others: Tensor | None) -> None:
+def _check_rows(x: Tensor, **others: Tensor | None) -> None:
     """Refuse a tensor that is not like x, by a ValueError."""
     for name, tensor in others.items():
         if tensor is None or (tensor.shape == x.shape and tensor.dtype == x.dtype and tensor.device == x.device):
@@ -164,7 +225,7 @@ def check_rows(x: Tensor, **others: Tensor | None) -> None:
         )
 
 
-def is_transformed(*tensors: Tensor | None) -> bool:
+def _is_transformed(*tensors: Tensor | None) -> bool:
     """Whether every step of a formula must be seen: in a transform of torch.func, or with forward-mode gradients."""
     if torch._C._are_functorch_transforms_active():
         return True
@@ -173,27 +234,30 @@ def is_transformed(*tensors: Tensor | None) -> bool:
 
 
 def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
-    """The norm, and the sum if there is a residual: by the operator, but compilers and transforms get the formula."""
-    has_residual = residual is not None
-    given = (x, residual, weight, bias, eps) if has_residual else (x, weight, bias, eps)
+    """The norm, and the sum if there is a residual, by the operator; who must look into it gets its formula."""
+    is_transform = False
+    if _autocasts(form, x):
+        x = x.float()
+        residual, weight, bias = (None if each is None else each.float() for each in (residual, weight, bias))
     if _is_compiling():
         # Torch's compiler gets the formula: it joins the norm's loops with those around it. That gains more than a
         # kernel does, whose call it cannot look into. A program that is exported keeps the operator, as does float64 on
         # a GPU, where the Inductor of torch 2.11 fails. Up to torch 2.11, whoever compiles sees
         # torch.compiler.is_exporting() as true, so this reads what it returns.
-        if not torch.compiler._is_exporting_flag and not (x.is_cuda and x.dtype == torch.float64):
-            fusible: Any = add_and_normalize_fusibly if has_residual else normalize_fusibly
-            return fusible(form, *given)
-    elif is_transformed(x, residual, weight, bias):
-        formula: Any = add_and_normalize if has_residual else normalize
-        return formula(form, *given)
-    operator: Any = custom_ops.add_norm if has_residual else custom_ops.norm
-    return operator(*given, form)
+        is_shown = not torch.compiler._is_exporting_flag and not (x.is_cuda and x.dtype == torch.float64)
+    else:
+        is_shown = is_transform = _is_transformed(x, residual, weight, bias)
+    if is_shown or (form == "layernorm" and weight is None):  # which no operator of the registry computes
+        return normalize(form, x, residual, weight, bias, eps, is_fusible=not is_transform)
+    if residual is None:
+        return custom_ops.norm(x, weight, bias, eps, form)
+    return custom_ops.add_norm(x, residual, weight, bias, eps, form)
 
 
-def _autocasts(x: Tensor) -> bool:
-    """Whether autocast has torch's own LayerNorm compute, and return, float32."""
-    return x.device.type == "cuda" and x.dtype != torch.float64 and torch.is_autocast_enabled("cuda")
+def _autocasts(form: str, x: Tensor) -> bool:
+    """Whether autocast has torch's own norm compute, and return, float32."""
+    is_torchs = form == "layernorm" or (form == "rmsnorm" and IS_RMS_NORM_AUTOCAST)
+    return is_torchs and x.device.type == "cuda" and x.dtype != torch.float64 and torch.is_autocast_enabled("cuda")
 
 
 def default_eps(dtype: torch.dtype) -> float:
@@ -210,3 +274,22 @@ def _ask_torch(dtype: torch.dtype) -> float:
 
 
 _DEFAULT_EPS = {dtype: _ask_torch(dtype) for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
+
+
+def _normalize_wide(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """The norm before it is rounded, by the operator: a compiler, an exporter and autograd see it."""
+    dtype = compute_dtype(x.dtype)
+    return rms_norm(x.to(dtype), weight.to(dtype), eps)
+
+
+def _may_run(x: Tensor, *others: Tensor | None) -> bool:
+    """Whether a kernel may run at once: nothing compiles, traces or transforms the call, or needs its gradient."""
+    given = [each for each in (x, *others) if each is not None]
+    is_tracing: Any = torch.jit.is_tracing  # type: ignore[attr-defined]
+    if torch.compiler.is_compiling() or is_tracing() or torch._C._len_torch_dispatch_stack():
+        return False
+    # A subclass may hold its values elsewhere.
+    if any(type(each) not in (Tensor, torch.nn.Parameter) for each in given) or _is_transformed(*given):
+        return False
+    needs_gradient = torch.is_grad_enabled() and any(each.requires_grad for each in given)
+    return x.numel() > 0 and not needs_gradient

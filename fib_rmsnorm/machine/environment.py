@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.languages import INTERPRETER, LANGUAGES
+from fib_rmsnorm.languages import INTERPRETER, KERNEL_LANGUAGES
 from fib_rmsnorm.machine.devices import Device, cuda_of_torch, find_properties
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ PACKAGES = (
     "fib-rmsnorm",
     "flashinfer-bench",
     "torch",
-    *(language.module for language in LANGUAGES.values() if language.module),
-    "nvidia-cutlass-dsl",
+    *(language.package for language in KERNEL_LANGUAGES.values() if language.package),
     "apache-tvm-ffi",
     "flashinfer-python",
     "quack-kernels",

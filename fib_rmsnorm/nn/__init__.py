@@ -3,8 +3,7 @@
 replace(model) swaps the norms of a model, restore(model) swaps them back; verify(model, inputs) compares its logits.
 """
 
-from fib_rmsnorm.nn.norm_modules import LayerNorm, RMSNorm
-from fib_rmsnorm.nn.replacement import LeftNorm, ReplacedNorm, Replacement, replace, restore
+from fib_rmsnorm.nn.norm_modules import LayerNorm, LeftNorm, ReplacedNorm, Replacement, RMSNorm, replace, restore
 from fib_rmsnorm.nn.verification import LogitDifference, Verification, VerificationError, verify
 
 __all__ = [

@@ -10,24 +10,18 @@ import inspect
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import nn
 
-from fib_rmsnorm.functional.formulas import normalize_wide
+from fib_rmsnorm.functional.formulas import CONVENTIONS, normalize_wide
 from fib_rmsnorm.functional.norms import IS_RMS_NORM_AUTOCAST, default_eps
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error
 
-Convention = Literal["torch", "llama", "gemma", "layer_norm"]
-"""The first three are RMSNorm's."""
-FORMS: dict[Convention, str] = {
-    "torch": "rmsnorm",
-    "llama": "rmsnorm_llama",
-    "gemma": "rmsnorm_gemma",
-    "layer_norm": "layernorm",
-}
-_AUTOCAST: tuple[Convention, ...] = ("torch", "layer_norm") if IS_RMS_NORM_AUTOCAST else ("layer_norm",)
+FORMS = {**CONVENTIONS, "layer_norm": "layernorm"}
+"""The form by the name of its convention."""
+_AUTOCAST = ("torch", "layer_norm") if IS_RMS_NORM_AUTOCAST else ("layer_norm",)
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _LARGEST_EPS = 0.1
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -41,7 +35,7 @@ class NormFormula:
     dtype of x before the weight.
     """
 
-    convention: Convention
+    convention: str
     eps: float | None
     """None is torch's default for the dtype of x."""
 
@@ -118,7 +112,7 @@ def recognise_norm(module: nn.Module) -> RecognisedNorm:
     if len(shape) != 1 or not shape[0]:
         raise UnrecognisedNormError("it has no weight of one dimension")
     own = torch.float32 if weight is None else weight.dtype
-    conventions: tuple[Convention, ...] = ("layer_norm",) if bias is not None else get_args(Convention)
+    conventions = ("layer_norm",) if bias is not None else (*FORMS,)
     found: list[RecognisedNorm] = []
     for eps in _list_eps(module):
         for convention in conventions:

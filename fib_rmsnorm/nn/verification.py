@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from fib_rmsnorm.errors import FibRmsnormError, InputError
-from fib_rmsnorm.nn.replacement import DropIn, list_drop_ins
+from fib_rmsnorm.nn.norm_modules import DropIn, list_drop_ins
 from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS
 
 MOST_TIMES_NOISE = 3.0

@@ -10,7 +10,6 @@ from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.operator import (
     Cost,
     ExactOutput,
-    HardCase,
     Mistake,
     Operator,
     Option,
@@ -28,24 +27,3 @@ from fib_rmsnorm.operators.recognition import (
     list_derived,
     recognise_source,
 )
-
-__all__ = [
-    "Cost",
-    "ExactOutput",
-    "HardCase",
-    "Mistake",
-    "Operator",
-    "Option",
-    "Recognition",
-    "RmsNorm",
-    "count_cost",
-    "default_scalars",
-    "default_sizes",
-    "define_by_name",
-    "derive_inputs",
-    "find_operator",
-    "list_candidates",
-    "list_derived",
-    "list_operators",
-    "recognise_source",
-]

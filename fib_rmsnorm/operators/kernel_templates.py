@@ -1,7 +1,7 @@
 """The text of a kernel to start from: a template for a language, filled in for an operator and broken into lines.
 
 `templates/{family}_{language}.jinja` is the kernel of a family of operators. An operator says what it computes beyond
-that: its epilogue.
+that: its epilogue, which is written by `templates/words_{language}.jinja`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _WIDTH = 120
@@ -25,12 +25,24 @@ def fill_in(family: str, language: str, **values: Any) -> str | None:
     Templates have two filters of their own: `["x", "out"] | each("float {}")` is `float x, float out`, and
     `["x", "gate", "out"] | words` is `x, gate and out`. Lines that become too long are broken as formatters would.
     """
-    file = f"{family}_{language}.jinja"
-    if not (_TEMPLATES / file).exists():
+    template = _find_template(f"{family}_{language}")
+    if template is None:
         return None
-    text = _environment().get_template(file).render(**values)
+    text = template.render(**values)
     is_python = text.startswith('"""')
     return "".join(f"{_break(line, is_python=is_python)}\n" for line in text.splitlines())
+
+
+@cache
+def find_words(language: str) -> Any:
+    """What `templates/words_{language}.jinja` defines: how a language writes an element; None if there is no such."""
+    template = _find_template(f"words_{language}")
+    return template and template.module
+
+
+def _find_template(name: str) -> Template | None:
+    file = f"{name}.jinja"
+    return _environment().get_template(file) if (_TEMPLATES / file).exists() else None
 
 
 @cache
@@ -60,7 +72,9 @@ def _break(line: str, *, is_python: bool) -> str:
         return line.replace(". ", ".\n\n", 1).removesuffix('"""') + '\n"""'
     if choice is not None:
         return f"{choice[1]}\n{indent}  {choice[2]}"
-    start, end = _find_last_call(line)
+    start = end = line.rindex(")")  # of the arguments of the last call, at its brackets
+    while line[start - 1 : end].count("(") <= line[start:end].count(")"):
+        start -= 1
     if not is_python and ", " not in line:  # an expression
         return line.replace(" = ", f" =\n{indent}    ", 1)
     if not is_python:  # as many arguments in a line as fit, one below the other
@@ -71,11 +85,3 @@ def _break(line: str, *, is_python: bool) -> str:
     if len(inner) > _WIDTH:
         inner = "\n".join(f"{indent}    {argument}," for argument in arguments.split(", "))
     return f"{line[:start]}\n{inner}\n{indent}{line[end:]}"
-
-
-def _find_last_call(line: str) -> tuple[int, int]:
-    """Where the arguments of the last call begin and end, at its brackets."""
-    start = end = line.rindex(")")
-    while line[start - 1 : end].count("(") <= line[start:end].count(")"):
-        start -= 1
-    return start, end

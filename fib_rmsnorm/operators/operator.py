@@ -16,10 +16,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.late_torch import torch
 
 if TYPE_CHECKING:
-    import torch
-
     from fib_rmsnorm.schema import Definition
 
 
@@ -113,6 +112,7 @@ class Operator(ABC):
     """Knowledge of one operator. Inputs, sizes and constants are named by their parts."""
 
     name: ClassVar[str]
+    """The start of the names of its own Definitions."""
     formula: ClassVar[str]
     """What it computes, in a line."""
     options: ClassVar[tuple[Option, ...]]
@@ -135,13 +135,11 @@ class Operator(ABC):
         """Make a Definition from values of the options. Raises InputError for one that cannot be."""
 
     @abstractmethod
-    def find_parts(self, definition: Definition) -> Parts | None:
-        """Match `definition` by its shapes and dtypes alone; None if they do not fit this operator."""
-
     def list_parts(self, definition: Definition) -> list[Parts]:
-        """All matches, where several tensors of one shape can play the same parts; that of `find_parts` first."""
-        parts = self.find_parts(definition)
-        return [] if parts is None else [parts]
+        """Match `definition` by its shapes and dtypes alone: the likeliest match first, none if they do not fit.
+
+        There are several where tensors of one shape can play the same parts.
+        """
 
     @abstractmethod
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:
@@ -179,7 +177,7 @@ class Operator(ABC):
     def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
         """Write a plain kernel to start from, which takes `arguments` and the outputs; None if none has these dtypes.
 
-        `language` is one of `fib_rmsnorm.languages` or `cutedsl`.
+        `language` is one of `fib_rmsnorm.languages.KERNEL_LANGUAGES`.
         """
         return None
 
@@ -221,7 +219,6 @@ def list_operators() -> tuple[Operator, ...]:
 
     own = list_modules(__name__.rpartition(".")[0])
     in_families = [module for family in own if family.ispkg for module in list_modules(family.name)]
-    # A family's own packages, such as norms.mistakes, import torch, and `--help` must not.
     found = [importlib.import_module(module.name) for module in (*in_families, *own) if not module.ispkg]
     return tuple(operator for module in found for operator in getattr(module, "OPERATORS", ()))
 

@@ -5,10 +5,13 @@ The names of a Definition, its tensors and its axes do not matter.
 
 from __future__ import annotations
 
+import ast
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.operator import (
     Cost,
     ExactOutput,
@@ -20,15 +23,16 @@ from fib_rmsnorm.operators.operator import (
     find_operator,
     list_operators,
 )
-from fib_rmsnorm.operators.reference_source import is_same_code, list_literals
 
 if TYPE_CHECKING:
-    import torch
-
     from fib_rmsnorm.schema import Definition
 
 # Each is compared with what the reference computed.
 _MOST_LITERALS = 64
+# CPython before 3.11.8 raises SystemError when two threads parse at once.
+_parsing = threading.Lock()
+
+_HUGE = 1e30  # integers can be too large for a float
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,6 @@ class Recognition:
 
     def _dtypes_by_part(self) -> dict[str, torch.dtype]:
         """The dtypes of the outputs, in the Definition's order."""
-        import torch
-
         parts = {name: part for part, name in self.tensors.items()}
         return {parts[name]: getattr(torch, dtype) for name, dtype in self.outputs.items()}
 
@@ -132,7 +134,7 @@ def recognise_source(definition: Definition) -> Recognition | None:
     """Recognise the operator whose own reference `definition` has; None if it has another, which must be probed."""
     for operator, parts in _list_fitting(definition, list_operators()):
         in_order = [parts.tensors.get(part) for part in operator.arguments] == list(definition.inputs)
-        if in_order and is_same_code(definition.reference, operator.reference):
+        if in_order and _is_same_code(definition.reference, operator.reference):
             return _recognise(operator, definition, parts, {}, is_own=True)
     return None
 
@@ -142,7 +144,7 @@ def list_candidates(definition: Definition) -> list[list[Recognition]]:
 
     There is one for each operator whose shapes and dtypes `definition` has, and each match of the tensors.
     """
-    literals = list_literals(definition.reference)[:_MOST_LITERALS]
+    literals = _list_literals(definition.reference)[:_MOST_LITERALS]
     return [
         [
             _recognise(operator, definition, parts, constants, is_own=False)
@@ -198,7 +200,7 @@ def default_scalars(definition: Definition) -> dict[str, Scalar]:
     scalars = [name for name, spec in definition.inputs.items() if spec.shape is None]
     found: dict[str, Scalar] = {}
     for operator, parts in _list_fitting(definition, list_operators()):
-        if is_same_code(definition.reference, operator.reference):
+        if _is_same_code(definition.reference, operator.reference):
             found |= {parts.tensors[part]: s for part, s in operator.scalars.items() if part in parts.tensors}
     for operator in list_operators():
         for part, scalar in operator.scalars.items():
@@ -226,11 +228,49 @@ def derive_inputs(definition: Definition, inputs: Mapping[str, Any]) -> dict[str
 
 def _list_fitting(definition: Definition, operators: Iterable[Operator]) -> Iterator[tuple[Operator, Parts]]:
     for operator in operators:
-        parts = operator.find_parts(definition)
-        if parts is not None:
-            yield operator, parts
+        if found := operator.list_parts(definition):
+            yield operator, found[0]
 
 
 def _find_deriving(definition: Definition) -> tuple[Operator, Parts] | None:
     # Each input of each call that is judged asks, so only those are matched that derive anything.
     return next(_list_fitting(definition, [operator for operator in list_operators() if operator.derived]), None)
+
+
+def _is_same_code(source: str, other: str) -> bool:
+    """Whether two sources are the same code, apart from comments, docstrings and names of arguments and variables."""
+    try:
+        return _dump_without_names(source) == _dump_without_names(other)
+    except RecursionError:  # somebody else's source can be nested deeply; no operator's own is
+        return False
+
+
+def _list_literals(source: str) -> list[float]:
+    """The numbers in a source, each once, in order."""
+    values = (node.value for node in ast.walk(_parse(source)) if isinstance(node, ast.Constant))
+    numbers = (value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool))
+    return list(dict.fromkeys(float(number) for number in numbers if abs(number) < _HUGE))
+
+
+def _parse(source: str) -> ast.Module:
+    with _parsing:
+        tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.FunctionDef)) and ast.get_docstring(node, clean=False) is not None:
+            del node.body[0]
+    return tree
+
+
+def _dump_without_names(source: str) -> str:
+    """The tree as text, where each argument and variable has the number of its first place for a name."""
+    tree = _parse(source)
+    named = [node for node in ast.walk(tree) if isinstance(node, (ast.arg, ast.Name))]
+    set_here = [each for each in named if isinstance(each, ast.arg) or isinstance(each.ctx, ast.Store)]
+    own = {each.arg if isinstance(each, ast.arg) else each.id for each in set_here}
+    numbers: dict[str, str] = {}
+    for node in named:
+        field = "arg" if isinstance(node, ast.arg) else "id"
+        name = getattr(node, field)
+        if name in own:
+            setattr(node, field, numbers.setdefault(name, str(len(numbers))))
+    return ast.dump(tree)

@@ -137,7 +137,18 @@ class Merger:
         """
         traces = _read_trace_file(path)
         for trace in traces:
-            self._require_known(path, trace)
+            solution = self._all["solution"].get(trace.solution)
+            workload = self._all["workload"].get((trace.definition, trace.workload.uuid))
+            if trace.definition not in self._all["definition"]:
+                what = f"Definition {trace.definition}"
+            elif solution is None or solution.definition != trace.definition:
+                what = f"Solution {trace.solution}"
+            elif workload is None or workload.workload != trace.workload:
+                what = f"Workload {trace.workload.uuid[:8]} of {trace.definition} ({axes_name(trace)})"
+            else:
+                continue
+            lack = "which the registries lack; merge the registry that has it; nothing was written"
+            raise InputError(f"{path}: a Trace names {what}, {lack}")
         self._add(path, {"trace": _keyed_traces(traces)})
 
     def _add(self, place: Path, records: Keyed) -> None:
@@ -153,23 +164,6 @@ class Merger:
                     self.conflicts.append(Conflict(kind, str(key), self.ours.root, place, differs))
                 else:
                     self.same[kind] += 1
-
-    def _require_known(self, path: Path, trace: Trace) -> None:
-        """Raise InputError for a Trace of a file that names what the registries lack, or have otherwise."""
-        solution = self._all["solution"].get(trace.solution)
-        workload = self._all["workload"].get((trace.definition, trace.workload.uuid))
-        if trace.definition not in self._all["definition"]:
-            what = f"Definition {trace.definition}"
-        elif solution is None or solution.definition != trace.definition:
-            what = f"Solution {trace.solution}"
-        elif workload is None or workload.workload != trace.workload:
-            what = f"Workload {trace.workload.uuid[:8]} of {trace.definition} ({axes_name(trace)})"
-        else:
-            return
-        raise InputError(
-            f"{path}: a Trace names {what}, which the registries lack; merge the registry that has it; nothing was"
-            " written"
-        )
 
     def write(self) -> None:
         """Add the new records to the first registry.

@@ -1,7 +1,14 @@
 """The FlashInfer Trace schema: flashinfer-bench's models, with what a trustworthy measurement needs beside them."""
 
 from fib_rmsnorm.schema.measurement import Ceiling, Chain, Clocks, KernelLaunch, Performance, Settings
-from fib_rmsnorm.schema.solution import BuildSpec, CheckedDefinition, Definition, Solution, check_in_place
+from fib_rmsnorm.schema.solution import (
+    BuildSpec,
+    CheckedDefinition,
+    Definition,
+    Solution,
+    SupportedLanguages,
+    check_in_place,
+)
 from fib_rmsnorm.schema.trace import (
     AGAINST,
     REFERENCE,
@@ -31,7 +38,6 @@ from fib_rmsnorm.schema.upstream import (
     ScalarInput,
     SourceFile,
     SupportedBindings,
-    SupportedLanguages,
     TensorSpec,
     Workload,
 )

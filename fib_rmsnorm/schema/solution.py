@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
     Field,
@@ -17,7 +18,13 @@ from pydantic import (
     model_validator,
 )
 
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.schema import upstream
+
+if TYPE_CHECKING:
+    SupportedLanguages = upstream.SupportedLanguages
+else:  # upstream's, and those that somebody has added
+    SupportedLanguages = Enum("SupportedLanguages", {name.upper(): name for name in LANGUAGES}, type=str)
 
 
 class Definition(upstream.Definition, use_attribute_docstrings=False):
@@ -63,6 +70,7 @@ _REFUSED = re.compile(
 class BuildSpec(upstream.BuildSpec, use_attribute_docstrings=False):
     """How to build a Solution, and how to call it."""
 
+    language: SupportedLanguages
     flags: list[str] = Field(default_factory=list)
     """Flags of the C++ compiler, for C++ alone; if empty, the builder chooses."""
     in_place: dict[str, str] = Field(default_factory=dict)
@@ -84,7 +92,7 @@ class BuildSpec(upstream.BuildSpec, use_attribute_docstrings=False):
 
     @model_validator(mode="after")
     def _check_language(self) -> BuildSpec:
-        if self.flags and self.language is not upstream.SupportedLanguages.CPP:
+        if self.flags and self.language is not SupportedLanguages.CPP:
             raise ValueError(f"flags are those of the C++ compiler; this is {self.language.value}")
         return self
 

@@ -167,16 +167,7 @@ class Check(BaseModel):
         """The verdict in a Trace. Raises ValueError for a Workload, which has none."""
         if trace.evaluation is None or trace.solution is None:
             raise ValueError("a Workload has no evaluation")
-        found = trace.evaluation
-        return cls(
-            definition=trace.definition,
-            workload=trace.workload,
-            solution=trace.solution,
-            status=found.status,
-            correctness=found.correctness,
-            judged_by=found.judged_by,
-            log=found.log,
-        )
+        return cls(**{**dict(trace), **dict(trace.evaluation)})
 
     @property
     def passed(self) -> bool:

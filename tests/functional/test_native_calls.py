@@ -9,6 +9,8 @@ from torch.nn import functional as torch_functional
 from fib_rmsnorm.deployment import kernels
 from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
 from fib_rmsnorm.functional.custom_ops import TWICE, add_norm, norm
+from fib_rmsnorm.functional.formulas import differentiate as differentiate_by_formula
+from fib_rmsnorm.functional.formulas import normalize
 from support.known_calls import HIDDEN, draw, known
 
 pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
@@ -47,14 +49,9 @@ def test_a_kernel_in_python_gets_rows_and_may_refuse(native, shape):
 def reconnect(native):
     """Have C++ ask other functions, while the test runs."""
 
-    def connect(
-        *,
-        run=custom_ops.run_and_remember,
-        add=custom_ops.run_and_remember_add,
-        differentiate=custom_ops.run_and_remember_backward,
-    ):
+    def connect(remember=custom_ops.remember_kernel, formula=normalize, gradients=differentiate_by_formula):
         names = custom_ops.CONVENTION_OF
-        native.connect(tuple(names.values()), tuple(names), TWICE, run, add, differentiate, None)
+        native.connect(tuple(names.values()), tuple(names), TWICE, remember, formula, gradients, None)
 
     yield connect
     connect()
@@ -68,7 +65,7 @@ def test_an_error_of_the_gradient_is_pythons_own(reconnect):
     x, weight = known()
     out = rms_norm(x, weight)
     out = rms_norm(x, weight)
-    reconnect(differentiate=fail)
+    reconnect(fail)
     with pytest.raises(KeyError, match="asked"):
         out.sum().backward(retain_graph=True)
     reconnect()
@@ -80,7 +77,8 @@ def test_a_gradient_whose_kernel_refuses_is_computed_by_another(native, monkeypa
         raise ValueError("not these")
 
     def find(*call, **named):
-        return found(*call, **named)._replace(entry=refuse)
+        chosen = found(*call, **named)
+        return chosen if chosen.choice.passed_over else chosen._replace(entry=refuse)
 
     use_registry(None)
     found, (x, weight) = custom_ops.find_gradient, known()
@@ -95,9 +93,11 @@ def test_a_gradient_whose_kernel_refuses_is_computed_by_another(native, monkeypa
 def test_the_operator_asks_python_only_for_what_it_does_not_know(reconnect):
     x, weight = known()
     expected = rms_norm(x, weight)
-    reconnect(run=fail)
+    reconnect(fail)
     assert torch.equal(norm(x, weight, None, 1e-6, "rmsnorm"), expected)
-    for other in (x[:1], x.double(), x.transpose(0, 1)):
+    of_other_strides = x.transpose(1, 2).contiguous().transpose(1, 2)
+    assert torch.equal(norm(of_other_strides, weight, None, 1e-6, "rmsnorm"), expected)
+    for other in (x[:1], x.double()):
         with pytest.raises(KeyError, match="asked"):
             norm(other, weight, None, 1e-6, "rmsnorm")
     with pytest.raises(KeyError, match="asked"):
@@ -146,8 +146,8 @@ def test_a_form_whose_kernels_are_known_never_asks_python(form, grad, reconnect,
         outputs = FORMS[form](t)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         first = differentiate(outputs, t) if grad and form != "no weight" else []
-    reconnect(run=fail, add=fail, differentiate=fail)
-    monkeypatch.setattr("fib_rmsnorm.functional.norms.check_parameters", None)  # which Python's way calls
+    reconnect(fail, fail, fail)
+    monkeypatch.setattr("fib_rmsnorm.functional.norms._check_parameters", None)  # which Python's way calls
     outputs = FORMS[form](t)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     torch.testing.assert_close(outputs, exact(form, t), rtol=1e-5, atol=1e-5)

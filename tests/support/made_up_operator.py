@@ -64,12 +64,12 @@ class ScaledShift(Operator):
             }
         )
 
-    def find_parts(self, definition: Definition) -> Parts | None:
+    def list_parts(self, definition: Definition) -> list[Parts]:
         names = [*self.arguments, "y", "total"]
         specs = {**definition.inputs, **definition.outputs}
         if list(specs) != names or list(specs["x"].shape or ()) != ["tokens", "channels"]:
-            return None
-        return Parts({name: name for name in names}, {"rows": "tokens", "hidden": "channels"})
+            return []
+        return [Parts({name: name for name in names}, {"rows": "tokens", "hidden": "channels"})]
 
     def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
         return REFERENCE if language == "python" else None

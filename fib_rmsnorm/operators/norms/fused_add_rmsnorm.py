@@ -8,34 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fib_rmsnorm.operators.late_torch import torch
+from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, round_once
-from fib_rmsnorm.operators.norms.hard_rows import (
-    EXTREME_ROWS,
-    LIMITS,
-    NEAR_EPS,
-    Kinds,
-    make_limits,
-    make_non_finite_kinds,
-    of,
-    scale_to_reach,
-)
+from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import wrong_outputs, wrong_residuals
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows
 from fib_rmsnorm.operators.norms.norm_definitions import (
     DTYPE,
     HIDDEN,
     PER_ELEMENT,
+    NormKernel,
     NormTensor,
     X,
     write_rms_reference,
 )
-from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm, RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.operators.norms.rmsnorm_fp8 import RmsNormFp8, RmsNormFp8PerRow
 from fib_rmsnorm.operators.operator import ExactOutput, Mistake, Parts
 
 if TYPE_CHECKING:
-    import torch
-
-    from fib_rmsnorm.operators.norms.mistakes.rows import Rows
     from fib_rmsnorm.schema import Definition
 
 _RESIDUAL = NormTensor(PER_ELEMENT, "What is added to them: the sum of all layers before.")
@@ -62,52 +53,32 @@ def _write_rounded_reference(docstring: str, *end: str) -> str:
     return write_rms_reference("x, residual, weight, eps", docstring, *end, start=start, value="total_fp32")
 
 
-_Rows = dict[str, "torch.Tensor"]
-
-
-def _nearly_cancel(rows: _Rows) -> _Rows:
+def _nearly_cancel(rows: hard_rows.Rows) -> hard_rows.Rows:
     """Leave a few units in the last place of each x."""
-    import torch
-
     x = rows["x"]
     steps = 4 * torch.finfo(x.dtype).eps * rows["residual"].float().sign()
     return {"residual": -(x.float() * (1 + steps)).to(x.dtype)}
 
 
-def _huge_sum_somewhere(rows: _Rows, value: float) -> _Rows:
-    import torch
-
-    numbers = torch.arange(rows["x"].shape[0], device=rows["x"].device)
-    for tensor in rows.values():
-        tensor[numbers, (numbers * 977 + 13) % tensor.shape[1]] = value
-    return rows
-
-
-def _huge_column(rows: _Rows, column: int) -> _Rows:
-    rows["x"][:, column] = 60000.0
-    return rows
-
-
-def _scale_both(rows: _Rows, factor: float) -> _Rows:
-    return {part: each * factor for part, each in rows.items()}
+def _make_both(rows: hard_rows.Rows, make: hard_rows.Maker) -> hard_rows.Rows:
+    return {part: make(each) for part, each in rows.items()}
 
 
 # The name of a kind of row says what it breaks, in words that hold for every dtype. 65504 is the maximum of float16.
-_KINDS: Kinds = {
+_KINDS: hard_rows.Kinds = {
     "residual scaled by 300 (squares of the sum above 65504)": lambda rows: {"residual": rows["residual"] * 300},
-    NEAR_EPS: lambda rows: rows,
-    "x and residual scaled by 1e-4 (eps dominates)": lambda rows: _scale_both(rows, 1e-4),
+    hard_rows.NEAR_EPS: lambda rows: rows,
+    "x and residual scaled by 1e-4 (eps dominates)": lambda rows: _make_both(rows, lambda each: each * 1e-4),
     "residual = -x (the sum is zero)": lambda rows: {"residual": -rows["x"]},
     "residual near -x (the sum cancels)": _nearly_cancel,
-    "huge first column": lambda rows: _huge_column(rows, 0),
-    "huge last column": lambda rows: _huge_column(rows, -1),
+    "huge first column": lambda rows: {"x": hard_rows.make_huge_column(rows["x"], 0)},
+    "huge last column": lambda rows: {"x": hard_rows.make_huge_column(rows["x"], -1)},
     "constant row": lambda rows: {"x": rows["x"] * 0 + 3.0, "residual": rows["residual"] * 0 + 1.0},
-    "x and residual scaled by 1e-6 (nearly zero)": lambda rows: _scale_both(rows, 1e-6),
-    "x and residual as large as their dtype allows (above 65504, but in float16)": lambda rows: {
-        part: scale_to_reach(each) for part, each in rows.items()
-    },
+    "x and residual scaled by 1e-6 (nearly zero)": lambda rows: _make_both(rows, lambda each: each * 1e-6),
+    "x and residual as large as their dtype allows (above 65504, but in float16)": lambda rows: _make_both(
+        rows, hard_rows.scale_to_reach
+    ),
 }
-_ROUNDED_KINDS: Kinds = {**_KINDS, "one sum of 60000": lambda rows: _huge_sum_somewhere(rows, 30000.0)}
 
 
 class FusedAddRmsNorm(RmsNorm):
@@ -117,7 +88,6 @@ class FusedAddRmsNorm(RmsNorm):
     """
 
     name: ClassVar[str] = "fused_add_rmsnorm"
-    """The start of its Definitions' names."""
     formula: ClassVar[str] = (
         "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * weight, where s is the sum in float32 before "
         "it is rounded to new_residual."
@@ -142,22 +112,25 @@ class FusedAddRmsNorm(RmsNorm):
         "Add and normalize in float32; round both outputs once at the end.",
         "return (total * rstd * weight.to(torch.float32)).to(x.dtype), total.to(residual.dtype)",
     )
-    kinds: ClassVar[Kinds] = {
+    kinds: ClassVar[hard_rows.Kinds] = {
         **_KINDS,
-        "one sum of 80000 (above 65504)": lambda rows: _huge_sum_somewhere(rows, 40000.0),
+        "one sum of 80000 (above 65504)": lambda rows: _make_both(
+            rows, lambda each: hard_rows.set_somewhere(each, 40000.0)
+        ),
     }
-    extreme_kinds: ClassVar[Kinds] = {
-        **of("x", EXTREME_ROWS),
-        **make_non_finite_kinds("residual"),
-        LIMITS: lambda rows: {"x": make_limits(rows["x"]), "residual": rows["residual"] * 0},
+    extreme_kinds: ClassVar[hard_rows.Kinds] = {
+        **hard_rows.of("x", hard_rows.EXTREME_ROWS),
+        **hard_rows.make_non_finite_kinds("residual"),
+        hard_rows.LIMITS: lambda rows: {"x": hard_rows.make_limits(rows["x"]), "residual": rows["residual"] * 0},
     }
+    called: ClassVar[Mapping[str, str]] = {"residual": "res", "new_residual": "res"}
     near_eps = _SUMMED
     steps = ("add the residual", *RmsNorm.steps)
 
     def list_parts(self, definition: Definition) -> list[Parts]:
         """The outputs in all orders, those named for the residual first; x and the residual can be exchanged."""
         found: dict[tuple[str, ...], Parts] = {}
-        for parts in sorted(self._match(definition, self.outputs[: len(definition.outputs)]), key=_count_unnamed):
+        for parts in self._match(definition, self.outputs[: len(definition.outputs)]):
             others = (name for part, name in parts.tensors.items() if part not in _SUMMED)
             found.setdefault(tuple(others), parts)
         return list(found.values())
@@ -187,23 +160,12 @@ class FusedAddRmsNorm(RmsNorm):
         """The usual wrong formulas of the sum, and of what is computed of it."""
         if output != "new_residual":
             return super().mistakes(output, inputs, rows, columns)
-        from fib_rmsnorm.operators.norms.mistakes.residual_mistakes import wrong_residuals
-        from fib_rmsnorm.operators.norms.mistakes.rows import Rows
-
         return wrong_residuals(Rows(inputs, rows, columns, self.finish))
 
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
         """The usual wrong formulas of what is normalized, and those of the norm."""
-        from fib_rmsnorm.operators.norms.mistakes.residual_mistakes import wrong_outputs
-
         conventions = FusedAddRmsNormLlama.conventions, FusedAddRmsNorm.conventions
         return wrong_outputs(rows, self.convention, conventions, rounds_sum=self.rounds_sum)
-
-
-def _count_unnamed(parts: Parts) -> int:
-    """How many of the parts of the residual are played by tensors that are not called so."""
-    names = [parts.tensors[part] for part in ("residual", "new_residual") if part in parts.tensors]
-    return sum("res" not in name.lower() for name in names)
 
 
 class FusedAddRmsNormRounded(FusedAddRmsNorm):
@@ -220,7 +182,10 @@ class FusedAddRmsNormRounded(FusedAddRmsNorm):
         "llama": "fused_add_rmsnorm_llama",
     }
     rounds_sum = True
-    kinds = _ROUNDED_KINDS
+    kinds: ClassVar[hard_rows.Kinds] = {
+        **_KINDS,
+        "one sum of 60000": lambda rows: _make_both(rows, lambda each: hard_rows.set_somewhere(each, 30000.0)),
+    }
     reference = _write_rounded_reference(
         "Add in the dtype of x, then RMSNorm of the rounded sum in float32, cast once at the end.",
         "return (total_fp32 * rstd * weight.to(torch.float32)).to(x.dtype), total",

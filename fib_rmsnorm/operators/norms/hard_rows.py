@@ -11,14 +11,15 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count as count_up
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import torch
+from fib_rmsnorm.operators.late_torch import torch
 
 Maker = Callable[["torch.Tensor"], "torch.Tensor"]
 """Makes hard rows of random ones, of one input."""
-Kinds = Mapping[str, Callable[[dict[str, "torch.Tensor"]], dict[str, "torch.Tensor"]]]
+Rows = dict[str, "torch.Tensor"]
+"""Rows of inputs, by part."""
+Kinds = Mapping[str, Callable[[Rows], Rows]]
 """Kinds of rows: the name says what a kind breaks, and the function makes such rows, by part, of random ones.
 
 It gets copies of these rows of all inputs that have some, and returns those that it changes.
@@ -28,15 +29,10 @@ It gets copies of these rows of all inputs that have some, and returns those tha
 def of(part: str, makers: Mapping[str, Maker]) -> Kinds:
     """Kinds of rows of one input."""
 
-    def change(rows: dict[str, torch.Tensor], make: Maker) -> dict[str, torch.Tensor]:
+    def change(rows: Rows, make: Maker) -> Rows:
         return {part: make(rows[part])}
 
     return {name: partial(change, make=make) for name, make in makers.items()}
-
-
-# Primes, because no tile divides them. Few, because some kernels compile for each shape. None near the largest
-# batches, because each would add a full-size check.
-_AWKWARD_ROWS = (3, 31, 509, 4099)
 
 
 _LEAST_EPS, _USUAL_EPS, _MOST_EPS = 1e-7, 1e-6, 1e-1
@@ -51,24 +47,21 @@ def choose_other_eps(eps: float, seed: str) -> float:
     return next(float(f"{each:.3g}") for each in drawn if not eps / _OTHER_EPS < each < eps * _OTHER_EPS)
 
 
-def _set_column(x: torch.Tensor, columns: torch.Tensor | int, value: float) -> torch.Tensor:
-    import torch
-
-    x[torch.arange(x.shape[0], device=x.device), columns] = value
+def set_somewhere(x: torch.Tensor, value: float) -> torch.Tensor:
+    """Set an element of each row, in other columns."""
+    rows = torch.arange(x.shape[0], device=x.device)
+    x[rows, (rows * 977 + 13) % x.shape[1]] = value
     return x
 
 
-def _huge_somewhere(x: torch.Tensor) -> torch.Tensor:
-    import torch
-
-    rows = torch.arange(x.shape[0], device=x.device)
-    return _set_column(x, (rows * 977 + 13) % x.shape[1], 60000.0)
+def make_huge_column(x: torch.Tensor, column: int) -> torch.Tensor:
+    """Set a column to what is near the maximum of float16, 65504."""
+    x[:, column] = 60000.0
+    return x
 
 
 def scale_to_reach(x: torch.Tensor) -> torch.Tensor:
     """Scale random rows so that most elements are far above 65504, or a tenth of it where the dtype ends there."""
-    import torch
-
     return x * (1e9 if torch.finfo(x.dtype).max > 65504 else 6000.0)
 
 
@@ -87,15 +80,14 @@ def scale_near_eps(
         made[part][order.index(NEAR_EPS) :: len(order)] *= (_USUAL_EPS if is_held else eps) ** 0.5
 
 
-# 60000 is near float16's maximum of 65504.
 HARD_ROWS: Mapping[str, Maker] = {
     "x scaled by 300 (squares above 65504)": lambda x: x * 300,
     NEAR_EPS: lambda x: x,
     "x scaled by 1e-4 (eps dominates)": lambda x: x * 1e-4,
     "zero row": lambda x: x * 0,
-    "one huge element": _huge_somewhere,
-    "huge first column": lambda x: _set_column(x, 0, 60000.0),
-    "huge last column": lambda x: _set_column(x, -1, 60000.0),
+    "one huge element": lambda x: set_somewhere(x, 60000.0),
+    "huge first column": lambda x: make_huge_column(x, 0),
+    "huge last column": lambda x: make_huge_column(x, -1),
     "constant row": lambda x: x * 0 + 3.0,
     "x scaled by 1e-6 (nearly zero)": lambda x: x * 1e-6,
     "x as large as its dtype allows (above 65504, but in float16)": scale_to_reach,
@@ -115,7 +107,7 @@ def rotate_kinds(kinds: Iterable[str], rows: int, rotation: int) -> tuple[str, .
     return tuple(names[start:] + names[:start])
 
 
-def fill_rows(inputs: Mapping[str, Any], order: Sequence[str], kinds: Kinds) -> dict[str, torch.Tensor]:
+def fill_rows(inputs: Mapping[str, Any], order: Sequence[str], kinds: Kinds) -> Rows:
     """Copies of the inputs that have rows, as x does, whose row r is of kind `order[r % len(order)]`."""
     dim = inputs["x"].dim()
     made = {part: value.clone() for part, value in inputs.items() if hasattr(value, "dim") and value.dim() == dim}
@@ -135,11 +127,6 @@ def make_hard_weight(weight: torch.Tensor) -> torch.Tensor:
     return weight
 
 
-def choose_awkward_rows(rows: int) -> int:
-    """A prime number of rows, below `rows` if that is above three."""
-    return max((prime for prime in _AWKWARD_ROWS if prime < rows), default=_AWKWARD_ROWS[0])
-
-
 NAME = "NaN, infinities and limits"
 NAN, INFINITY, LIMITS = "a NaN", "an infinity", "outputs at the limits of the dtype"
 _LARGEST = 0.999
@@ -157,8 +144,6 @@ def limit_weight(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     Their mean square is 1/16, so that each is sqrt(hidden / 3) when it is normalized, and no order of the factors
     overflows float32 before the end.
     """
-    import torch
-
     most = torch.finfo(dtype).max
     factor = most / math.sqrt(weight.shape[0] / 3)
     values = torch.tensor([_LARGEST * factor, -_LARGEST * factor, 2 * factor], dtype=torch.float64)
@@ -189,8 +174,6 @@ def infinite_columns(hidden: int) -> list[int]:
 
 def make_nan(x: torch.Tensor) -> torch.Tensor:
     """Put one NaN into each row, in other columns."""
-    import torch
-
     rows = torch.arange(x.shape[0], device=x.device)
     x[rows, (x.shape[1] // 3 + 977 * rows) % x.shape[1]] = math.nan
     return x
@@ -204,16 +187,10 @@ def _make_infinities(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def make_infinity(x: torch.Tensor) -> torch.Tensor:
+def make_infinity(x: torch.Tensor, second: float = -math.inf) -> torch.Tensor:
     """Put one infinity into each row, of either sign in turn: the sum of two would be a NaN."""
     x[0::2, x.shape[1] // 3] = math.inf
-    x[1::2, x.shape[1] // 3] = -math.inf
-    return x
-
-
-def make_positive_infinity(x: torch.Tensor) -> torch.Tensor:
-    """Put one positive infinity into each row."""
-    x[:, x.shape[1] // 3] = math.inf
+    x[1::2, x.shape[1] // 3] = second
     return x
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from fib_rmsnorm.operators.late_torch import torch
+from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.float64_rows import compute_by_blocks, float32_statistic_error, round_once
-from fib_rmsnorm.operators.norms.hard_rows import HARD_ROWS, Kinds, make_hard_weight, of
+from fib_rmsnorm.operators.norms.mistakes.layernorm_mistakes import usual_mistakes
+from fib_rmsnorm.operators.norms.mistakes.rows import CenteredRows
+from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases
 from fib_rmsnorm.operators.norms.norm_definitions import (
     DTYPE,
     HIDDEN,
@@ -14,16 +18,13 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     PER_COLUMN,
     PER_ELEMENT,
     SCALE,
+    NormKernel,
     NormTensor,
     X,
     write_reference,
 )
-from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.operator import ExactOutput, Mistake
-
-if TYPE_CHECKING:
-    import torch
 
 _BODY = """\
     x_fp32 = x.to(torch.float32)
@@ -63,10 +64,10 @@ class LayerNormOperator(NormOperator):
         "x * rstd * weight",
     )
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 10, "hidden": 256}
-    kinds: ClassVar[Kinds] = of(
+    kinds: ClassVar[hard_rows.Kinds] = hard_rows.of(
         "x",
         {
-            **HARD_ROWS,
+            **hard_rows.HARD_ROWS,
             # In bfloat16, all but a few elements of the first are 1000.
             "x + 1000 (a mean far above the deviations: E[x^2] - E[x]^2 has no digits left)": lambda x: x + 1000,
             "x - 3000 (a mean far above the deviations: E[x^2] - E[x]^2 has no digits left)": lambda x: x - 3000,
@@ -82,8 +83,6 @@ class LayerNormOperator(NormOperator):
         weight multiply it. The sum with the bias may cancel too. A wrong mean makes the variance larger by the square
         of its error.
         """
-        import torch
-
         error = float32_statistic_error(inputs["x"].shape[1])
 
         def compute(rows: Mapping[str, Any]) -> dict[str, ExactOutput]:
@@ -103,10 +102,6 @@ class LayerNormOperator(NormOperator):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of LayerNorm."""
-        from fib_rmsnorm.operators.norms.mistakes.layernorm_mistakes import usual_mistakes
-        from fib_rmsnorm.operators.norms.mistakes.rows import CenteredRows
-        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases
-
         biases = tuple(wrong_biases(inputs["x"].dtype)) if "bias" in inputs else ()
         return usual_mistakes(
             CenteredRows(inputs, rows, columns, lambda scaled, by: scaled + by.get("bias", 0), biases)
@@ -133,11 +128,11 @@ class LayerNormBias(LayerNormOperator):
         "Normalize the rows of x, (batch, hidden), scale them by weight and shift them by bias, both (hidden,).",
         "x * rstd * weight + bias",
     )
-    kinds: ClassVar[Kinds] = {_CANCELLED: lambda rows: rows, **LayerNormOperator.kinds}
+    kinds: ClassVar[hard_rows.Kinds] = {_CANCELLED: lambda rows: rows, **LayerNormOperator.kinds}
 
     def make_hard_columns(self, inputs: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
         """Make the bias hard too: it cancels half of a row."""
-        weight, bias = make_hard_weight(inputs["weight"]), make_hard_weight(inputs["bias"])
+        weight, bias = hard_rows.make_hard_weight(inputs["weight"]), hard_rows.make_hard_weight(inputs["bias"])
         place = order.index(_CANCELLED)
         if place < len(inputs["x"]):
             scaled = _normalize(inputs["x"][place].double(), inputs["eps"])[0] * weight.double()
@@ -147,8 +142,6 @@ class LayerNormBias(LayerNormOperator):
 
 def _normalize(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Normalize rows of float64 without a weight; also returns the reciprocal root of each, [..., 1]."""
-    import torch
-
     centered = x - x.mean(dim=-1, keepdim=True)
     rstd = torch.rsqrt(centered.square().mean(dim=-1, keepdim=True) + eps)
     return centered * rstd, rstd

@@ -7,33 +7,14 @@ too, the gradients of the weight and the bias are sums over all rows in float32,
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from fib_rmsnorm.operators.kernel_templates import fill_in
-from fib_rmsnorm.operators.norms.float64_rows import split_rows
-from fib_rmsnorm.operators.norms.hard_rows import (
-    HARD_ROWS,
-    INFINITY,
-    LIMITS,
-    NAME,
-    NAN,
-    NEAR_EPS,
-    NON_FINITE_ROWS,
-    Kinds,
-    Maker,
-    choose_other_eps,
-    count_rotations,
-    fill_rows,
-    make_hard_weight,
-    make_infinity,
-    make_nan,
-    of,
-    rotate_kinds,
-)
+from fib_rmsnorm.operators.late_torch import torch
+from fib_rmsnorm.operators.norms import hard_rows
+from fib_rmsnorm.operators.norms.float64_rows import list_blocks
 from fib_rmsnorm.operators.norms.norm_definitions import (
     DTYPE,
     HIDDEN,
@@ -44,14 +25,9 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     NormTensor,
     write_reference,
 )
-from fib_rmsnorm.operators.norms.norm_gradients import compute_gradients
+from fib_rmsnorm.operators.norms.norm_gradients import compute_gradients, usual_mistakes
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Parts, Scalar
-
-if TYPE_CHECKING:
-    import torch
-
-    from fib_rmsnorm.schema import Definition
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Scalar
 
 _TENSORS = {
     "dy": NormTensor(PER_ELEMENT, "Gradient of the norm's output, contiguous by rows."),
@@ -67,34 +43,23 @@ _TENSORS = {
 
 _EPS = 1e-6
 """The eps of the forward pass that kept rstd."""
-_CALLED = {
-    "dy": r"^(d|g)_?(y|o|out|output|z)$|grad|^g$",
-    "dnew_residual": r"^(d|g).*res|res.*grad",
-    "mean": r"mean|^mu$",
-    "dbias": r"bias|beta|^d?b$",
-}
-"""What a tensor may be called, of those that others of their shape may be taken for."""
 
-_Rows = dict[str, "torch.Tensor"]
 _ZERO_DY = "zero row of dy"
-
-
-def _make_with_small_dy(rows: _Rows, make: Maker) -> _Rows:
-    """Make hard rows of x with a small dy, so that a dx in 16 bits is finite where rstd is large."""
-    return {"x": make(rows["x"]), "dy": rows["dy"] * 1e-2}
-
-
-_KINDS: Kinds = {
-    **{name: partial(_make_with_small_dy, make=make) for name, make in HARD_ROWS.items() if name != NEAR_EPS},
+_OF_X = {name: make for name, make in hard_rows.HARD_ROWS.items() if name != hard_rows.NEAR_EPS}
+_KINDS: hard_rows.Kinds = {
+    # With a small dy, so that a dx in 16 bits is finite where rstd is large.
+    **{name: lambda rows, make=make: {"x": make(rows["x"]), "dy": rows["dy"] * 1e-2} for name, make in _OF_X.items()},  # type: ignore[misc]
     "dy scaled by 100 (the sum of dy * weight * x above 65504)": lambda rows: {"dy": rows["dy"] * 100},
     _ZERO_DY: lambda rows: {"dy": rows["dy"] * 0},
 }
 
 
-def _reach_limits(rows: _Rows, magnitude: float = 1.0) -> _Rows:
-    """Rows of one magnitude, whose reciprocal rstd is, and a dy of which two elements are as large as dx may be."""
-    import torch
+def _reach_limits(rows: hard_rows.Rows, in_float16: float = 1.0) -> hard_rows.Rows:
+    """Rows of one magnitude, whose reciprocal rstd is, and a dy of which two elements are as large as dx may be.
 
+    The magnitude is 1, except in float16: with another, float32 would overflow on the way in other dtypes.
+    """
+    magnitude = in_float16 if rows["dy"].dtype == torch.float16 else 1.0
     x, dy = rows["x"] * 0 + magnitude, rows["dy"] * 0
     x[:, 1::2] = -magnitude
     most = 0.999 * torch.finfo(dy.dtype).max
@@ -102,19 +67,21 @@ def _reach_limits(rows: _Rows, magnitude: float = 1.0) -> _Rows:
     return {"x": x, "dy": dy}
 
 
-def _exceed_float16(rows: _Rows) -> _Rows:
-    """As `_reach_limits`, with an rstd of 2 in float16. In other dtypes float32 would overflow on the way."""
-    import torch
-
-    return _reach_limits(rows, 0.5 if rows["dy"].dtype == torch.float16 else 1.0)
-
-
-_EXTREME_KINDS: Kinds = {
-    **of("x", {f"{NAN} in x": NON_FINITE_ROWS[NAN], f"{INFINITY} in x": NON_FINITE_ROWS[INFINITY]}),
-    **of("dy", {f"{NAN} in dy": make_nan, f"{INFINITY} in dy": make_infinity}),
-    LIMITS: _reach_limits,
-    "dx beyond the maximum of float16": _exceed_float16,
+_NAN, _INFINITY = hard_rows.NAN, hard_rows.INFINITY
+_EXTREME_KINDS: hard_rows.Kinds = {
+    **hard_rows.of("x", {f"{each} in x": hard_rows.NON_FINITE_ROWS[each] for each in (_NAN, _INFINITY)}),
+    **hard_rows.of("dy", {f"{_NAN} in dy": hard_rows.make_nan, f"{_INFINITY} in dy": hard_rows.make_infinity}),
+    hard_rows.LIMITS: _reach_limits,
+    "dx beyond the maximum of float16": lambda rows: _reach_limits(rows, 0.5),
 }
+
+_BODY = """\
+    normalized = x.to(torch.float32) * rstd[:, None]
+    scaled = dy.to(torch.float32) * weight.to(torch.float32)
+    dx = (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]
+    dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
+"""
+"""What references of RMSNorm's gradients compute."""
 
 
 def _choose(*without: str) -> dict[str, NormTensor]:
@@ -125,7 +92,6 @@ class RmsNormBackward(NormOperator):
     """The gradients of RMSNorm: computed in float32 and rounded once."""
 
     name: ClassVar[str] = "rmsnorm_backward"
-    """The start of its Definitions' names."""
     formula: ClassVar[str] = (
         "dx = (w - n * mean(w * n)) * rstd, dweight = sum(dy * n) over rows, where n = x * rstd and w = dy * weight, "
         "computed in float32 and cast once at the end."
@@ -139,50 +105,41 @@ class RmsNormBackward(NormOperator):
     outputs: ClassVar[tuple[str, ...]] = ("dx", "dweight")
     as_x: ClassVar[tuple[str, ...]] = ("dy", "dnew_residual", "dx")
     dtypes: ClassVar[Mapping[str, str]] = {"mean": "float32", "rstd": "float32"}
+    called: ClassVar[Mapping[str, str]] = {
+        "dy": r"^(d|g)_?(y|o|out|output|z)$|grad|^g$",
+        "dnew_residual": r"^(d|g).*res|res.*grad",
+        "mean": r"mean|^mu$",
+        "dbias": r"bias|beta|^d?b$",
+    }
     scalars: ClassVar[Mapping[str, Scalar]] = {}
     derived: ClassVar[tuple[str, ...]] = ("rstd",)
-    kinds: ClassVar[Kinds] = _KINDS
-    extreme_kinds: ClassVar[Kinds] = _EXTREME_KINDS
+    kinds: ClassVar[hard_rows.Kinds] = _KINDS
+    extreme_kinds: ClassVar[hard_rows.Kinds] = _EXTREME_KINDS
     operations: ClassVar[tuple[int, int]] = (9, 1)
     """The number of operations of an element, and of a row."""
     reference: ClassVar[str] = write_reference(
         "dy, x, weight, rstd",
         "The gradients of RMSNorm in float32, each cast once at the end; rstd is the forward pass's.",
-        """\
-    normalized = x.to(torch.float32) * rstd[:, None]
-    scaled = dy.to(torch.float32) * weight.to(torch.float32)
-    dx = (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]
-    dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
-    return dx.to(x.dtype), dweight.to(weight.dtype)
-""",
+        f"{_BODY}    return dx.to(x.dtype), dweight.to(weight.dtype)\n",
     )
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 12, "hidden": 256}
-
-    def list_parts(self, definition: Definition) -> list[Parts]:
-        """Match the tensors by shapes and dtypes, in all orders; first those whose names say so, then in order."""
-        return sorted(super().list_parts(definition), key=_count_unnamed)
 
     def takes(self, dtypes: Mapping[str, str]) -> bool:
         """Whether the tensors may have these dtypes: the sums over rows that of the weight, or float32."""
         sums = {dtypes[part] for part in ("dweight", "dbias") if part in dtypes}
         return super().takes(dtypes) and sums <= {dtypes["weight"], "float32"}
 
-    def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
-        """Compute the statistics of x that the forward pass keeps, with its usual eps: in float64, rounded once."""
-        return self._derive(inputs, _EPS)
-
-    def _derive(self, inputs: Mapping[str, Any], eps: float) -> Mapping[str, torch.Tensor]:
-        import torch
-
+    def derive_inputs(self, inputs: Mapping[str, Any], eps: float = _EPS) -> Mapping[str, torch.Tensor]:
+        """Compute the statistics of x that the forward pass keeps: in float64, rounded once."""
         x = inputs["x"]
         made = {part: torch.empty(x.shape[0], dtype=torch.float32, device=x.device) for part in self.derived}
-        for block in split_rows({"x": x}):
-            wide = block.inputs["x"]
+        for rows in list_blocks(x):
+            wide = x[rows].double()
             if "mean" in made:
                 mean = wide.mean(dim=-1, keepdim=True)
-                made["mean"][block.rows] = mean[:, 0].float()
+                made["mean"][rows] = mean[:, 0].float()
                 wide = wide - mean
-            made["rstd"][block.rows] = torch.rsqrt(wide.square().mean(dim=-1) + eps).float()
+            made["rstd"][rows] = torch.rsqrt(wide.square().mean(dim=-1) + eps).float()
         return made
 
     def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
@@ -207,23 +164,23 @@ class RmsNormBackward(NormOperator):
     ) -> HardCase:
         """Make rows of every hard kind in turn, with statistics by an eps that nobody knows, and hard weights."""
         rows = inputs["x"].shape[0]
-        rotations = count_rotations(len(self.kinds), rows)
+        rotations = hard_rows.count_rotations(len(self.kinds), rows)
         if index >= rotations:
             return self.make_extreme_case(inputs, index - rotations)
-        order = rotate_kinds(self.kinds, rows, index)
-        made, eps = fill_rows(inputs, order, self.kinds), choose_other_eps(_EPS, seed)
-        made |= {"weight": make_hard_weight(inputs["weight"]), **self._derive(made, eps)}
+        order = hard_rows.rotate_kinds(self.kinds, rows, index)
+        made, eps = hard_rows.fill_rows(inputs, order, self.kinds), hard_rows.choose_other_eps(_EPS, seed)
+        made |= {"weight": hard_rows.make_hard_weight(inputs["weight"]), **self.derive_inputs(made, eps)}
         return HardCase(f"hard rows, statistics by eps={eps:g}", made, order)
 
     def make_extreme_case(self, inputs: Mapping[str, Any], index: int) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight of ones, where nothing is added to dx."""
-        order = rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
-        made = fill_rows(inputs, order, self.extreme_kinds)
+        order = hard_rows.rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
+        made = hard_rows.fill_rows(inputs, order, self.extreme_kinds)
         made |= {"weight": inputs["weight"] * 0 + 1, **self.derive_inputs(made)}
         if "dnew_residual" in inputs:
             made["dnew_residual"] = residual = inputs["dnew_residual"] * 0
-            residual[order.index(LIMITS) :: len(order), 1] = math.nan  # where dx is 0
-        return HardCase(NAME, made, order, explains=False)
+            residual[order.index(hard_rows.LIMITS) :: len(order), 1] = math.nan  # where dx is 0
+        return HardCase(hard_rows.NAME, made, order, explains=False)
 
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:
         """Count the operations of each element and row."""
@@ -241,15 +198,7 @@ class RmsNormBackward(NormOperator):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of the gradients."""
-        from fib_rmsnorm.operators.norms.mistakes.gradient_mistakes import usual_mistakes
-
         return usual_mistakes(output, inputs, rows, columns)
-
-
-def _count_unnamed(parts: Parts) -> int:
-    """The number of tensors that are not called as their parts usually are."""
-    names = {part: parts.tensors.get(part, "").lower() for part in _CALLED}
-    return sum(re.search(_CALLED[part], name) is None for part, name in names.items())
 
 
 class LayerNormBackward(RmsNormBackward):
@@ -264,7 +213,7 @@ class LayerNormBackward(RmsNormBackward):
     tensors: ClassVar[Mapping[str, NormTensor]] = _choose("dnew_residual")
     outputs = ("dx", "dweight", "dbias")
     derived = ("mean", "rstd")
-    kinds: ClassVar[Kinds] = {
+    kinds: ClassVar[hard_rows.Kinds] = {
         **_KINDS,
         "x + 1000 (a mean far above the deviations)": lambda rows: {"x": rows["x"] + 1000},
     }
@@ -307,18 +256,12 @@ class FusedAddRmsNormBackward(RmsNormBackward):
         "x": NormTensor(PER_ELEMENT, "The sum that was normalized, as the forward pass kept it: its new residual."),
         "dx": NormTensor(PER_ELEMENT, "Gradient of x and of the residual, of which only the sum is used."),
     }
-    kinds: ClassVar[Kinds] = {**_KINDS, _CANCELS: lambda rows: rows}
+    kinds: ClassVar[hard_rows.Kinds] = {**_KINDS, _CANCELS: lambda rows: rows}
     operations = (10, 1)
     reference = write_reference(
         "dy, dnew_residual, x, weight, rstd",
         "The gradients of add + RMSNorm in float32, each cast once at the end; x is the sum, rstd the forward pass's.",
-        """\
-    normalized = x.to(torch.float32) * rstd[:, None]
-    scaled = dy.to(torch.float32) * weight.to(torch.float32)
-    dx = (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]
-    dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
-    return (dx + dnew_residual.to(torch.float32)).to(x.dtype), dweight.to(weight.dtype)
-""",
+        f"{_BODY}    return (dx + dnew_residual.to(torch.float32)).to(x.dtype), dweight.to(weight.dtype)\n",
     )
 
     def make_hard_case(

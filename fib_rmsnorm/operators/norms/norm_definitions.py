@@ -1,13 +1,15 @@
-"""The options of `define` that norms over rows share, the tensors of their Definitions and of others', references."""
+"""What norms over rows are made of: options of `define`, tensors, matches of others, references, and kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations, product
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.kernel_templates import find_words
 from fib_rmsnorm.operators.operator import Option, Parts
 
 if TYPE_CHECKING:
@@ -93,6 +95,43 @@ def write_rms_reference(
     """The source of a reference of RMSNorm: lines that make the float32 `value`, its rstd, and lines to the end."""
     statistic = f"mean_square = {value}.pow(2).mean(dim=-1, keepdim=True)", "rstd = torch.rsqrt(mean_square + eps)"
     return write_reference(arguments, docstring, "".join(f"    {line}\n" for line in (*start, *statistic, *end)))
+
+
+@dataclass(frozen=True)
+class NormKernel:
+    """A norm's part of the templates of a family."""
+
+    title: str
+    formula: str
+    """Both for the first line: `{title} in Triton: {formula}, in float32, rounded once.`"""
+    does: str
+    """What `run` does, in a sentence."""
+    expression: str = ""
+    """An element of `out` in Python, by the parts in float32, `rstd`, and `round`, `relu` and `silu`: of a language
+    that lacks one of these there is no kernel."""
+    note: str = ""
+    """A sentence on the rounding, where that is not done once at the end."""
+    family: str = "row_norm"
+
+    def write_epilogue(self, language: str, columns: Collection[str], kind: str) -> str | None:
+        """The lines that write `out`; None if the language lacks a function of the expression."""
+        words = find_words(language)
+
+        class Translation(ast.NodeTransformer):
+            def visit_Name(self, node: ast.Name) -> ast.Name:
+                if node.id == "x":
+                    return ast.Name(words.normalized[kind])
+                if node.id in columns:
+                    return ast.Name(words.column(node.id))
+                return ast.Name(words.row(node.id) if node.id == "gate" else getattr(words, node.id, node.id))
+
+            def visit_Call(self, node: ast.Call) -> ast.Name:
+                return ast.Name(getattr(words, ast.unparse(node.func))(ast.unparse(self.visit(node.args[0]))))
+
+        try:
+            return str(words.write(ast.unparse(Translation().visit(ast.parse(self.expression, mode="eval")))))
+        except AttributeError:
+            return None
 
 
 def list_matches(definition: Definition, inputs: Mapping[str, Shape], outputs: Mapping[str, Shape]) -> list[Parts]:

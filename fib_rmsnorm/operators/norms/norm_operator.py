@@ -8,25 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators.norms.hard_rows import (
-    EXTREME_ROWS,
-    HARD_ROWS,
-    LIMITS,
-    NAME,
-    NAN,
-    Kinds,
-    choose_awkward_rows,
-    choose_other_eps,
-    count_rotations,
-    fill_rows,
-    limit_weight,
-    make_hard_weight,
-    of,
-    rotate_kinds,
-    scale_near_eps,
-    spoil_bias,
-    spoil_weight,
-)
+from fib_rmsnorm.operators.kernel_templates import fill_in, find_words
+from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.norm_definitions import (
     DTYPE,
     DTYPES,
@@ -34,13 +17,13 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     PER_COLUMN,
     PER_ELEMENT,
     WEIGHT,
+    NormKernel,
     NormTensor,
     check_hidden,
     list_matches,
     read_dtype,
     read_weight,
 )
-from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.operator import Cost, HardCase, Operator, Option, Parts, Scalar
 
 if TYPE_CHECKING:
@@ -49,7 +32,9 @@ if TYPE_CHECKING:
 # The machine epsilons are those of float16, bfloat16 and float32, torch's default.
 _USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-7, 2.0**-23, 0.0)
 
-_OF_ONE_DTYPE = ("tilelang", "cutedsl")
+# Primes, because no tile divides them. Few, because some kernels compile for each shape. None near the largest
+# batches, because each would add a full-size check.
+_AWKWARD_ROWS = (3, 31, 509, 4099)
 _AXES = {"rows": "batch", "hidden": "hidden"}
 _OPTIONS_IN_NAMES = r"_d(?P<hidden>\d+)(?:_(?P<dtype>bf16|fp32))?(?:_weight_(?P<weight>fp32))?"
 
@@ -68,14 +53,16 @@ class NormOperator(Operator):
     """The parts that have the dtype of x, if not one of `dtypes`."""
     dtypes: ClassVar[Mapping[str, str]] = {}
     """The dtypes of parts that have their own, whatever x has."""
+    called: ClassVar[Mapping[str, str]] = {}
+    """What a tensor may be called, of those that others of their shape may be taken for: regular expressions."""
     scalars: ClassVar[Mapping[str, Scalar]] = {"eps": Scalar(1e-6, least=0)}
     sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {"hidden": (4096,)}
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 8, "hidden": 256}
-    kinds: ClassVar[Kinds] = of("x", HARD_ROWS)
+    kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.HARD_ROWS)
     """The kinds of hard rows."""
     near_eps: ClassVar[tuple[str, ...]] = ("x",)
     """The inputs that are scaled where a row's mean square shall be about eps."""
-    extreme_kinds: ClassVar[Kinds] = of("x", EXTREME_ROWS)
+    extreme_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.EXTREME_ROWS)
     """The kinds of extreme rows; none if right kernels differ in them."""
     kernel: ClassVar[NormKernel | None] = None
     """What a kernel to start from says and does for this operator; None if there is none."""
@@ -155,22 +142,27 @@ class NormOperator(Operator):
         return None
 
     def list_parts(self, definition: Definition) -> list[Parts]:
-        """Match the tensors by shapes and dtypes, those of one shape in all orders; eps may be missing."""
-        return self._match(definition, self.outputs)
+        """Match the tensors by shapes and dtypes, those of one shape in all orders; eps may be missing.
 
-    def find_parts(self, definition: Definition) -> Parts | None:
-        """The first match: of tensors of one shape, that in the Definition's order."""
-        return next(iter(self.list_parts(definition)), None)
+        First those whose names say so, then in the Definition's order.
+        """
+        return self._match(definition, self.outputs)
 
     def _match(self, definition: Definition, outputs: Iterable[str]) -> list[Parts]:
         """The matches of Definitions that have these outputs."""
+
+        def count_unnamed(parts: Parts) -> int:
+            names = ((name, parts.tensors.get(part, "").lower()) for part, name in self.called.items())
+            return sum(re.search(pattern, name) is None for pattern, name in names)
+
         inputs, given = ({part: self.tensors[part].shape for part in parts} for parts in (self.arguments, outputs))
         specs = {**definition.inputs, **definition.outputs}
-        return [
+        found = (
             parts
             for parts in list_matches(definition, inputs, given)
             if self.takes({part: specs[name].dtype.value for part, name in parts.tensors.items()})
-        ]
+        )
+        return sorted(found, key=count_unnamed)
 
     def takes(self, dtypes: Mapping[str, str]) -> bool:
         """Whether the tensors that play the parts may have these dtypes."""
@@ -191,15 +183,42 @@ class NormOperator(Operator):
         A weight and a bias have the same dtype. That is float32 beside other rows in all languages but TileLang and
         CuTe DSL, if no mean is subtracted and no residual added.
         """
-        chosen = [(self.tensors[part].shape, dtype) for part, dtype in dtypes.items() if part not in self.dtypes]
-        rows = {dtype for shape, dtype in chosen if shape == PER_ELEMENT}
-        columns = {dtype for shape, dtype in chosen if shape == PER_COLUMN}
-        is_one = self.is_centered or "residual" in self.arguments or language in _OF_ONE_DTYPE
-        if self.kernel is None or len(rows) != 1 or not (columns <= rows or (columns == {"float32"} and not is_one)):
+        kernel, words = self.kernel, find_words(language)
+        if kernel is None or words is None:
             return None
-        form = self.dtypes.get("out")
-        return self.kernel.write(
-            language, self.arguments, self.outputs, self.tensors, is_centered=self.is_centered, form=form
+        inputs = [part for part in self.arguments if part != "eps"]
+        rows, columns = (
+            [part for part in inputs if self.tensors[part].shape == shape] for shape in (PER_ELEMENT, PER_COLUMN)
+        )
+        of_rows, of_columns = ({dtypes[part] for part in each} for each in (rows, columns))
+        kind = "centered" if self.is_centered else "residual" if "residual" in inputs else "plain"
+        takes_float32 = kind == "plain" and not hasattr(words, "is_of_one_dtype")
+        if len(of_rows) != 1 or not (of_columns <= of_rows or (of_columns == {"float32"} and takes_float32)):
+            return None
+        epilogue = kernel.write_epilogue(language, columns, kind) if kernel.expression else ""
+        if epilogue is None:
+            return None
+        is_mixed = bool(columns) and kind == "plain"  # the weight may be float32 whatever x is
+        return fill_in(
+            kernel.family,
+            language,
+            title=kernel.title,
+            formula=kernel.formula,
+            rounded=f". {kernel.note}" if kernel.note else ", rounded once.",
+            note=kernel.note,
+            does=kernel.does,
+            epilogue=epilogue,
+            inputs=inputs,
+            outputs=list(self.outputs),
+            arguments=", ".join([*self.arguments, *self.outputs]),
+            rows=rows,
+            columns=columns,
+            types={part: "Weight" if is_mixed and part in columns else "Element" for part in inputs},
+            is_mixed=is_mixed,
+            is_centered=self.is_centered,
+            is_per_row="out_scale" in self.outputs,
+            has_residual="residual" in inputs,
+            form=self.dtypes.get("out"),
         )
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
@@ -207,7 +226,8 @@ class NormOperator(Operator):
 
         Then come those of the extreme rows.
         """
-        usual, extreme = (count_rotations(len(kinds), sizes["rows"]) for kinds in (self.kinds, self.extreme_kinds))
+        kinds = self.kinds, self.extreme_kinds
+        usual, extreme = (hard_rows.count_rotations(len(each), sizes["rows"]) for each in kinds)
         return self._count_eps(constants) * usual + extreme
 
     def _count_eps(self, constants: Mapping[str, float]) -> int:
@@ -219,36 +239,37 @@ class NormOperator(Operator):
     ) -> HardCase:
         """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
         rows, eps = inputs["x"].shape[0], inputs["eps"]
-        rotations = count_rotations(len(self.kinds), rows)
+        rotations = hard_rows.count_rotations(len(self.kinds), rows)
         if index >= self._count_eps(constants) * rotations:
             return self.make_extreme_case(inputs, index - self._count_eps(constants) * rotations)
         if index >= rotations:
-            eps = choose_other_eps(eps, seed)
-        order = rotate_kinds(self.kinds, rows, index % rotations)
-        made = fill_rows(inputs, order, self.kinds)
-        scale_near_eps(made, self.near_eps, order, eps, is_held="eps" in constants)
+            eps = hard_rows.choose_other_eps(eps, seed)
+        order = hard_rows.rotate_kinds(self.kinds, rows, index % rotations)
+        made = hard_rows.fill_rows(inputs, order, self.kinds)
+        hard_rows.scale_near_eps(made, self.near_eps, order, eps, is_held="eps" in constants)
         columns = self.make_hard_columns({**inputs, **made, "eps": eps}, order)
         return HardCase(f"hard rows, eps={eps:g}", {**made, **columns, "eps": eps}, order)
 
     def make_hard_columns(self, inputs: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
         """Make the inputs that rows share hard, beside rows of these kinds."""
-        return {"weight": make_hard_weight(inputs["weight"])}
+        return {"weight": hard_rows.make_hard_weight(inputs["weight"])}
 
     def make_extreme_case(self, inputs: Mapping[str, Any], index: int) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
-        order = rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
-        made = fill_rows(inputs, order, self.extreme_kinds)
-        if LIMITS in order:
-            made["weight"] = limit_weight(inputs["weight"], inputs["x"].dtype)
-        if LIMITS in order and NAN in order:
-            made["weight"] = spoil_weight(made["weight"])
+        order = hard_rows.rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
+        made = hard_rows.fill_rows(inputs, order, self.extreme_kinds)
+        if hard_rows.LIMITS in order:
+            made["weight"] = hard_rows.limit_weight(inputs["weight"], inputs["x"].dtype)
+        if hard_rows.LIMITS in order and hard_rows.NAN in order:
+            made["weight"] = hard_rows.spoil_weight(made["weight"])
         if "bias" in inputs:
-            made["bias"] = spoil_bias(inputs["bias"])
-        return HardCase(NAME, made, order, explains=False)
+            made["bias"] = hard_rows.spoil_bias(inputs["bias"])
+        return HardCase(hard_rows.NAME, made, order, explains=False)
 
     def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Choose a prime number of rows, below the Workload's number if that is above three."""
-        return {"rows": choose_awkward_rows(sizes["rows"])} if "rows" in sizes else {}
+        below = [prime for prime in _AWKWARD_ROWS if prime < sizes.get("rows", 0)]
+        return {"rows": max(below, default=_AWKWARD_ROWS[0])} if "rows" in sizes else {}
 
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:
         """Count the operations of each element and each row."""

@@ -6,29 +6,27 @@ rows. Each has Definitions of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import compute_by_blocks, float32_statistic_error, round_once
+from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
+from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wording, Wrong
 from fib_rmsnorm.operators.norms.norm_definitions import (
     DTYPE,
     EPS,
     HIDDEN,
     OUT,
     SCALE,
+    NormKernel,
     NormTensor,
     X,
     write_rms_reference,
 )
-from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.operator import ExactOutput, Mistake
-
-if TYPE_CHECKING:
-    import torch
-
-    from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wrong
 
 SCALES = "Normalize the rows of x, (batch, hidden), and scale them by weight, (hidden,)."
 """What kernels of RMSNorm do."""
@@ -38,7 +36,6 @@ class RmsNorm(NormOperator):
     """The operator RMSNorm over the last axis, in the convention of torch: computed in float32 and rounded once."""
 
     name: ClassVar[str] = "rmsnorm"
-    """The start of its Definitions' names."""
     convention: ClassVar[str] = "torch"
     """The library in whose way the weight is applied."""
     conventions: ClassVar[Mapping[str, str]] = {
@@ -62,6 +59,9 @@ class RmsNorm(NormOperator):
     """Whether `bound_error` is all of the error that an element of `out` may have."""
     needs_whole_rows: ClassVar[bool] = False
     """Whether an element of an output depends on all scaled elements of its row."""
+
+    list_wrong_epilogues: ClassVar[Callable[..., Iterable[Wrong]]] = staticmethod(lambda _: ())
+    """The usual mistakes in `finish`, for x of a dtype."""
 
     def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
         """Apply the weight to rows of x * rstd, all in float64; `dtype` is that of x."""
@@ -94,7 +94,6 @@ class RmsNorm(NormOperator):
         self, inputs: Mapping[str, Any], dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
     ) -> dict[str, ExactOutput]:
         """The same for some rows, of inputs in float64; `dtype` is that of x in the call."""
-        import torch
 
         def finish(scaled: torch.Tensor) -> torch.Tensor:
             return round_once(self.finish(scaled, inputs), dtypes["out"])
@@ -119,10 +118,6 @@ class RmsNorm(NormOperator):
         self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
     ) -> Iterable[Mistake]:
         """The usual wrong formulas of RMSNorm, and of the epilogue."""
-        import torch
-
-        from fib_rmsnorm.operators.norms.mistakes.rows import Rows
-
         x = inputs["x"]
         chosen = torch.arange(x.shape[1], device=rows.device) if self.needs_whole_rows else columns
         epilogue, epilogues = self.describe_epilogue(output, x.dtype)
@@ -132,23 +127,18 @@ class RmsNorm(NormOperator):
 
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
         """The same for some rows, whose epilogue is known."""
-        from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
-        from fib_rmsnorm.operators.norms.mistakes.rows import Wording
-
         has_conventions = type(self).finish is RmsNorm.finish
         return usual_mistakes(rows, self.convention, Wording(operators=self.conventions if has_conventions else {}))
 
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
         """What makes an output of scaled rows, and the usual mistakes in it, for x of this dtype."""
-        return self.finish, ()
+        return self.finish, self.list_wrong_epilogues(dtype)
 
 
 def _cut_columns(mistake: Mistake, columns: torch.Tensor) -> Mistake:
     """A mistake in whole rows, for some of their columns."""
 
     def compute() -> torch.Tensor:
-        import torch
-
         whole = mistake.compute()
         cut = whole.view(torch.uint8) if whole.element_size() == 1 else whole
         return cut[:, columns].view(whole.dtype)
@@ -191,8 +181,6 @@ class RmsNormLlama(RmsNorm):
 
         Near means within the error of a statistic in float32.
         """
-        import torch
-
         error, weight = float32_statistic_error(normalized.shape[1]), inputs["weight"]
         exact, low, high = (round_once(normalized * factor, dtype) for factor in (1, 1 - error, 1 + error))
         other: torch.Tensor = torch.where(low == exact, high, low).to(normalized.dtype) * weight

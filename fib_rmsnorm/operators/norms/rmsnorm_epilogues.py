@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from fib_rmsnorm.operators.late_torch import torch
+from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, float32_statistic_error
-from fib_rmsnorm.operators.norms.hard_rows import (
-    EXTREME_ROWS,
-    HARD_ROWS,
-    LIMITS,
-    NON_FINITE_ROWS,
-    Kinds,
-    make_limits,
-    make_non_finite_kinds,
-    make_positive_infinity,
-    of,
-)
+from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases, wrong_gates, wrong_relus
 from fib_rmsnorm.operators.norms.norm_definitions import (
     DTYPE,
     EPS,
@@ -25,18 +18,13 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     PER_COLUMN,
     PER_ELEMENT,
     SCALE,
+    NormKernel,
     NormTensor,
     X,
     write_reference,
     write_rms_reference,
 )
-from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
-
-if TYPE_CHECKING:
-    import torch
-
-    from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Wrong
 
 
 class RmsNormNoWeight(RmsNorm):
@@ -46,7 +34,7 @@ class RmsNormNoWeight(RmsNorm):
     formula = "out = x * rsqrt(mean(x^2) + eps), computed in float32 and cast once at the end."
     options = (HIDDEN, DTYPE)
     tensors: ClassVar[Mapping[str, NormTensor]] = {"x": X, "eps": EPS, "out": OUT}
-    extreme_kinds: ClassVar[Kinds] = of("x", NON_FINITE_ROWS)
+    extreme_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.NON_FINITE_ROWS)
     reference = write_reference(
         "x, eps",
         "RMSNorm without a weight in float32, cast to the dtype of x once at the end.",
@@ -97,6 +85,7 @@ class RmsNormBias(RmsNorm):
         "x * rstd * weight + bias",
     )
     steps = (*RmsNorm.steps, "plus bias")
+    list_wrong_epilogues = staticmethod(wrong_biases)
 
     def make_hard_columns(self, inputs: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
         """Make the weight hard, and a bias with large elements, and some that cancel a constant row's."""
@@ -115,12 +104,6 @@ class RmsNormBias(RmsNorm):
         bias: torch.Tensor = inputs["bias"]
         return float32_statistic_error(scaled.shape[1]) * scaled.abs() + FLOAT32_EPS * bias.abs()
 
-    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
-        """Adding the bias."""
-        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases
-
-        return self.finish, wrong_biases(dtype)
-
 
 class RmsNormRelu(RmsNorm):
     """RMSNorm, then ReLU."""
@@ -128,7 +111,7 @@ class RmsNormRelu(RmsNorm):
     name = "rmsnorm_relu"
     formula = "out = max(x * rsqrt(mean(x^2) + eps) * weight, 0), computed in float32 and cast once at the end."
     # Maxima of GPUs pass over a NaN, torch's relu does not.
-    extreme_kinds: ClassVar[Kinds] = of("x", {LIMITS: make_limits})
+    extreme_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", {hard_rows.LIMITS: hard_rows.make_limits})
     reference = write_rms_reference(
         "x, weight, eps",
         "RMSNorm and ReLU in float32, cast to the dtype of x once at the end.",
@@ -141,16 +124,11 @@ class RmsNormRelu(RmsNorm):
         "relu(x * rstd * weight)",
     )
     steps = (*RmsNorm.steps, "maximum with 0")
+    list_wrong_epilogues = staticmethod(wrong_relus)
 
     def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
         """Set what is negative to 0."""
         return scaled.clamp(min=0)
-
-    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
-        """The ReLU."""
-        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_relus
-
-        return self.finish, wrong_relus()
 
 
 _LARGE_GATE = "gate scaled by 3000, x by 1e-6"
@@ -185,10 +163,10 @@ class RmsNormSiluGate(RmsNorm):
         "Normalize the rows of x, scale them by weight, (hidden,), times silu(gate); x, gate: (batch, hidden).",
         "x * rstd * weight * silu(gate)",
     )
-    kinds: ClassVar[Kinds] = {
-        **of("x", HARD_ROWS),
+    kinds: ClassVar[hard_rows.Kinds] = {
+        **hard_rows.of("x", hard_rows.HARD_ROWS),
         _LARGE_GATE: lambda rows: {"x": rows["x"] * 1e-6, "gate": rows["gate"] * 3000},
-        **of(
+        **hard_rows.of(
             "gate",
             {
                 "gate scaled by 20 (silu is 0, or the gate)": lambda gate: gate * 20,
@@ -198,12 +176,13 @@ class RmsNormSiluGate(RmsNorm):
         ),
     }
     # SiLU of minus infinity is 0, and a NaN by most formulas: so infinities of the gate are positive.
-    extreme_kinds: ClassVar[Kinds] = {
-        **of("x", EXTREME_ROWS),
-        **make_non_finite_kinds("gate", make_positive_infinity),
-        LIMITS: lambda rows: {"x": make_limits(rows["x"]), "gate": rows["gate"] * 0 + 1},
+    extreme_kinds: ClassVar[hard_rows.Kinds] = {
+        **hard_rows.of("x", hard_rows.EXTREME_ROWS),
+        **hard_rows.make_non_finite_kinds("gate", lambda gate: hard_rows.make_infinity(gate, math.inf)),
+        hard_rows.LIMITS: lambda rows: {"x": hard_rows.make_limits(rows["x"]), "gate": rows["gate"] * 0 + 1},
     }
     steps = (*RmsNorm.steps, "exp(-gate)", "plus 1", "divide the gate", "times silu")
+    list_wrong_epilogues = staticmethod(wrong_gates)
 
     def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
         """Multiply by silu(gate)."""
@@ -219,12 +198,6 @@ class RmsNormSiluGate(RmsNorm):
         gate: torch.Tensor = inputs["gate"]
         out = self.finish(scaled, inputs).abs()
         return FLOAT32_EPS * (4 + gate.abs()) * out + _SMALLEST_SILU * scaled.abs()
-
-    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
-        """The gate."""
-        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_gates
-
-        return self.finish, wrong_gates(dtype)
 
 
 OPERATORS = (RmsNormNoWeight(), RmsNormBias(), RmsNormRelu(), RmsNormSiluGate())

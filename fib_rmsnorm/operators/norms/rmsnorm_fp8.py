@@ -9,28 +9,26 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
 from fib_rmsnorm.operators.norms.hard_rows import Kinds
+from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Wrong
+from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_quantisations, wrong_row_scales
 from fib_rmsnorm.operators.norms.norm_definitions import (
     EPS,
     NUMBER_OR_ONE,
     PER_ELEMENT,
     PER_ROW,
     SCALE,
+    NormKernel,
     NormTensor,
     X,
     write_rms_reference,
 )
-from fib_rmsnorm.operators.norms.norm_kernels import NormKernel
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Scalar
-
-if TYPE_CHECKING:
-    import torch
-
-    from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Wrong
 
 _USUAL_SCALE = 0.05
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
@@ -77,8 +75,6 @@ class _Quantised(RmsNorm):
 
     def bound_error(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor | None:
         """A step where float32's errors reach a tie, and nothing elsewhere."""
-        import torch
-
         values, dtype = self.finish(scaled, inputs), getattr(torch, self.dtypes["out"])
         error = 2 * float32_statistic_error(scaled.shape[1])
         low, exact, high = (
@@ -136,8 +132,6 @@ class RmsNormFp8(_Quantised):
 
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
         """The quantisation."""
-        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_quantisations
-
         return self.finish, wrong_quantisations(dtype, self.largest)
 
 
@@ -194,8 +188,6 @@ class RmsNormFp8PerRow(_Quantised):
 
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
         """The scales, or the rows that are divided by them."""
-        from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_row_scales
-
         is_scale = output == "out_scale"
         wrong = wrong_row_scales(dtype, self.largest, self.scale_rows, is_scale=is_scale)
         return (self.scale_rows if is_scale else self.finish), wrong

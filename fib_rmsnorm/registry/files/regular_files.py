@@ -145,24 +145,20 @@ def enter_folder(folder: Path, root: Path | None, *, create: bool = False) -> It
         walked = root or folder
         for part in folder.relative_to(walked).parts:
             walked /= part
-            below = _open_below(descriptor, walked, create=create)
+            if create:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=descriptor)
+            try:
+                below = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
+            except NotADirectoryError:
+                if stat.S_ISLNK(os.stat(part, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                    raise _is_link(walked) from None
+                raise InputError(f"{walked}: is not a folder") from None
             os.close(descriptor)
             descriptor = below
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _open_below(parent: int, folder: Path, *, create: bool) -> int:
-    if create:
-        with suppress(FileExistsError):
-            os.mkdir(folder.name, dir_fd=parent)
-    try:
-        return os.open(folder.name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
-    except NotADirectoryError:
-        if stat.S_ISLNK(os.stat(folder.name, dir_fd=parent, follow_symlinks=False).st_mode):
-            raise _is_link(folder) from None
-        raise InputError(f"{folder}: is not a folder") from None
 
 
 def _is_link(path: Path) -> InputError:

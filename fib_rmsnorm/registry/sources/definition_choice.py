@@ -29,24 +29,21 @@ def choose_definition(registry: Registry, path: Path, asked: str | None = None) 
     if asked is not None:
         return registry.definition(asked)
     definitions, main = registry.definitions(), registry.main_definition
-    names = _find_named(registry, definitions, path) or [*definitions]
+    names = named_definitions(registry, path, definitions) or [*definitions]
     if main not in names and len(names) != 1:
         what = f"nothing says for which Definition it is; choose with --definition ({name_others('', names)})"
         raise InputError(f"{path}: {what}")
     return definitions[main if main in names else names[0]]
 
 
-def named_definitions(registry: Registry, path: Path) -> list[str]:
+def named_definitions(registry: Registry, path: Path, definitions: dict[str, Definition] | None = None) -> list[str]:
     """The Definitions that a kernel's author names; none if nothing does.
 
     A line of the file, such as `# definition: layernorm_d4096`; else `definitions` in the solution.toml of its folder,
     of which the one that the folder lies in comes before the others; else the one that the folder lies in. Raises
-    InputError for a name that the registry lacks.
+    InputError for a name that the registry lacks. `definitions` are the registry's, if they are read already.
     """
-    return _find_named(registry, registry.definitions(), path)
-
-
-def _find_named(registry: Registry, definitions: dict[str, Definition], path: Path) -> list[str]:
+    definitions = registry.definitions() if definitions is None else definitions
     lines = read_text(path).splitlines()[:_FIRST_LINES] if path.is_file() else []
     for number, line in enumerate(lines, 1):
         if found := _LINE.fullmatch(line):

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError, MisfitError
-from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.languages import KERNEL_LANGUAGES
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
@@ -110,7 +110,7 @@ def draft_solution(
         kernel = _read_kernel(path, entry)
         spec = BuildSpec(
             destination_passing_style=_find_style(registry, kernel, definition, style),
-            language=SupportedLanguages(kernel.language.name),
+            language=SupportedLanguages(kernel.language.recorded_as or kernel.language.name),
             target_hardware=kernel.target_hardware,
             entry_point=f"{path.name}::{kernel.entry}",
             binding=SupportedBindings(kernel.binding) if kernel.binding else None,
@@ -133,7 +133,7 @@ def _read_kernel(path: Path, entry: str | None = None) -> PythonKernel | NativeK
     """
     if not path.is_file():  # reading a FIFO would block
         raise InputError(f"{path}: not a regular file or a folder" if path.exists() else f"no such file: {path}")
-    languages = [language for language in LANGUAGES.values() if path.suffix in language.suffixes]
+    languages = [language for language in KERNEL_LANGUAGES.values() if path.suffix in language.suffixes]
     if not languages:
         raise InputError(f"{path}: unknown language: name the file .py, .cu or .cpp, or give a source folder")
     text = read_text(path)

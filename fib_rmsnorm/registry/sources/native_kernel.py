@@ -198,11 +198,6 @@ def _parse(parameter: str) -> NativeParameter:
     return NativeParameter(re.sub(r"\s*([*&])\s*", r"\1", type_.strip()), name)
 
 
-def _declare(names: tuple[str, ...], tensor: str, definition: Definition) -> str:
-    """Parameters of these names of a Definition."""
-    return ", ".join(f"{'double' if is_number(definition, each) else tensor} {each}" for each in names)
-
-
 def _export(function: NativeFunction, entry: str, definition: Definition) -> str:
     """Lines that export a function; empty if its parameters cannot be matched."""
     if function.tensor == _TENSOR_VIEW and not function.takes("TensorView"):
@@ -214,7 +209,8 @@ def _export(function: NativeFunction, entry: str, definition: Definition) -> str
             return ""
         name, arguments = f"{entry}_in_order", ", ".join(call.arguments.values())
         result, returns = ("void", "") if call.is_destination_passing else (function.tensor, "return ")
-        parameters = _declare(call.names, function.tensor, definition)
+        types = {each: "double" if is_number(definition, each) else function.tensor for each in call.names}
+        parameters = ", ".join(f"{type_} {each}" for each, type_ in types.items())
         wrapper = f"{result} {name}({parameters}) {{ {returns}{function.name}({arguments}); }}\n"
         function = replace(function, name=name)
     if function.tensor == _TENSOR_VIEW:

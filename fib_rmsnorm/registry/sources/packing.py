@@ -211,10 +211,8 @@ def make_solution(
         return Solution(
             name=name, definition=definition.name, author=author, spec=spec, sources=sources, description=description
         )
-    except ValidationError as error:
-        raise InputError(f"{place}: {describe(error)}") from None
     except ValueError as error:
-        raise InputError(f"{place}: {error}") from None
+        raise InputError(f"{place}: {describe(error) if isinstance(error, ValidationError) else error}") from None
 
 
 def read_sources(folder: Path, included: dict[str, Path]) -> list[SourceFile]:

@@ -14,8 +14,6 @@ from fib_rmsnorm.registry.sources.parameters import Parameters, find_python_styl
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 
-_GPU_MODULES = {"cutlass"}
-"""Modules whose kernels run on GPUs only: CuTe DSL's."""
 # What these return takes the parameters of the function that they are given.
 _WRAPPERS = {"compile", "script", "cache", "lru_cache", "inference_mode", "no_grad"}
 _KERNEL_DECORATORS = {"jit", "kernel", "prim_func", "autotune"}
@@ -32,8 +30,7 @@ class PythonKernel:
         self.module = read_module(path, text)
         plain = next(language for language in languages if language.module is None)
         self.language = next((known for known in languages if known.module in self.module.imports), plain)
-        needs_gpu = not _GPU_MODULES.isdisjoint(self.module.imports)
-        self.target_hardware = ["cuda"] if needs_gpu else list(self.language.target_hardware)
+        self.target_hardware = list(self.language.target_hardware)
 
     @property
     def parameters(self) -> Parameters | None:
@@ -122,7 +119,7 @@ class PythonModule:
         if class_name not in self.classes:
             return None
         nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
-        return next((_drop_first(_read(node.args)) for node in nodes if node.name == name), None)
+        return next((_read(node.args, skipped=1) for node in nodes if node.name == name), None)
 
     def _of_value(self, value: ast.expr, seen: frozenset[str]) -> Parameters | None:
         match value:
@@ -189,22 +186,17 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _statements([*inner, *caught, *other, *last])
 
 
-def _read(arguments: ast.arguments) -> Parameters | None:
-    if arguments.vararg is not None:
+def _read(arguments: ast.arguments, skipped: int = 0) -> Parameters | None:
+    names = [argument.arg for argument in [*arguments.posonlyargs, *arguments.args]]
+    if arguments.vararg is not None or len(names) < skipped:
         return None
-    positional = tuple(argument.arg for argument in [*arguments.posonlyargs, *arguments.args])
+    positional = tuple(names[skipped:])
     keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     return Parameters(
         positional,
-        len(positional) - len(arguments.defaults),
+        max(len(positional) - len(arguments.defaults), 0),
         tuple(argument.arg for argument, default in keywords if default is None),
     )
-
-
-def _drop_first(parameters: Parameters | None) -> Parameters | None:
-    if parameters is None or not parameters.positional:
-        return None
-    return Parameters(parameters.positional[1:], max(parameters.required - 1, 0), parameters.keyword_only)
 
 
 def _tail(node: ast.expr) -> str:

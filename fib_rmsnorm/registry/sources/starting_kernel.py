@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Literal
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.languages import KERNEL_LANGUAGES, Language
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry.sources.python_kernel import check_module_name
 from fib_rmsnorm.schema import Definition, TensorSpec
 
 _SKELETONS = Path(__file__).parent / "skeletons"
-_TITLES = {**{name: language.title for name, language in LANGUAGES.items()}, "cutedsl": "CuTe DSL"}
-_SUFFIXES = {**{name: known.suffixes for name, known in LANGUAGES.items()}, "cutedsl": LANGUAGES["python"].suffixes}
 # Names that a parameter of a skeleton cannot have: words of C++ that are not Python's, and the skeletons' own.
 _TAKEN = re.compile(
     "auto|bool|case|catch|char|const|default|delete|device|do|double|enum|explicit|export|extern|float|friend|goto"
@@ -36,9 +34,9 @@ class StartingKernel:
 
 def check_suffix(path: Path, language: str) -> None:
     """Raise InputError unless the file's suffix is one of the language's, and `try` can import what is Python."""
-    suffixes = _SUFFIXES[language]
-    if path.suffix not in suffixes:
-        raise InputError(f"{path}: a file in {_TITLES[language]} ends in {' or '.join(suffixes)}")
+    known = KERNEL_LANGUAGES[language]
+    if path.suffix not in known.suffixes:
+        raise InputError(f"{path}: a file in {known.title} ends in {' or '.join(known.suffixes)}")
     if path.suffix == ".py":
         check_module_name(path)
 
@@ -57,36 +55,36 @@ def write_new(path: Path, text: str) -> None:
 def make_starting_kernel(definition: Definition, language: str) -> StartingKernel:
     """Choose what to start from: the operator's own kernel, else the reference (Python) or a skeleton (C++ and CUDA).
 
-    `language` is one of LANGUAGES or `cutedsl`.
+    `language` is one of KERNEL_LANGUAGES.
     """
-    recognition, title = recognise_source(definition), _TITLES[language]
+    recognition, known = recognise_source(definition), KERNEL_LANGUAGES[language]
     text = recognition.write_kernel(definition, language) if recognition else None
     if text is not None:
-        return StartingKernel("kernel", f"a right kernel in {title} for {definition.name}", text)
-    if language in LANGUAGES and LANGUAGES[language].is_compiled:
+        return StartingKernel("kernel", f"a right kernel in {known.title} for {definition.name}", text)
+    if known.is_compiled:
         missing = "it compiles, and fails until its kernel is written"
-        description = f"a skeleton in {title} with the parameters of {definition.name}: {missing}"
-        return StartingKernel("skeleton", description, _make_skeleton(definition, language))
+        description = f"a skeleton in {known.title} with the parameters of {definition.name}: {missing}"
+        return StartingKernel("skeleton", description, _make_skeleton(definition, known))
     head = (
         f"# {definition.name}: this is the Definition's reference, which is right and slow.\n"
-        f"# Write a kernel in {title}, and call it in run.\n"
+        f"# Write a kernel in {known.title}, and call it in run.\n"
     )
     description = f"the reference of {definition.name}, which is right and slow"
     return StartingKernel("reference", description, f"{head}{definition.reference.rstrip()}\n")
 
 
-def _make_skeleton(definition: Definition, language: str) -> str:
+def _make_skeleton(definition: Definition, language: Language) -> str:
     tensors = {**definition.inputs, **definition.outputs}
     names = {name: identifier(name) for name in tensors}
     comments = [f"// {names[name]}: {_describe(spec)}" for name, spec in definition.inputs.items()]
     comments += [f"// {names[name]}: {_describe(spec)}, which run writes" for name, spec in definition.outputs.items()]
-    text = (_SKELETONS / f"skeleton{LANGUAGES[language].suffixes[0]}").read_text(encoding="utf-8")
+    text = (_SKELETONS / f"skeleton{language.suffixes[0]}").read_text(encoding="utf-8")
     inputs = [f"{_type_of(spec)} {names[name]}" for name, spec in definition.inputs.items()]
     outputs = [f"TensorView {names[name]}" for name in definition.outputs]
     signature = f"void run({', '.join([*inputs, *outputs])}) {{"
     text = re.sub(r"^void run\(.*\) \{$", lambda _: "\n".join([*comments, signature]), text, flags=re.MULTILINE)
     text = text.replace("= out.device()", f"= {names[next(iter(definition.outputs))]}.device()")
-    return f"// {definition.name} in {_TITLES[language]}.\n\n{text}"
+    return f"// {definition.name} in {language.title}.\n\n{text}"
 
 
 def identifier(name: str) -> str:

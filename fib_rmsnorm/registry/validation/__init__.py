@@ -55,11 +55,6 @@ def validate(root: Path, *, published_only: bool = False) -> Validation:
             *check_workloads(dataset),
             *check_traces(dataset),
         ]
-    counts = {
-        "definitions": len(dataset.definitions),
-        "solutions": len(dataset.solutions),
-        "workloads": len(dataset.workloads),
-        "traces": len(dataset.traces),
-    }
+    counts = {kind: len(getattr(dataset, kind)) for kind in FOLDERS}
     ordered = sorted(dict.fromkeys(findings), key=lambda finding: (finding.path, finding.line or 0))
     return Validation(root, counts, ordered)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import torch
-
+from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import round_once
 from fib_rmsnorm.operators.norms.mistakes import rmsnorm_mistakes
 from fib_rmsnorm.operators.norms.mistakes.rows import (

@@ -3,16 +3,17 @@
 A formula has two parts: a statistic, by which each row is multiplied (right: `rsqrt(mean(x^2) + eps)`), and an
 application, which makes the output of x, the statistic, the weight and what else the operator has. A mistake is wrong
 in one part, or in both. What one library's convention does with the weight is right there, and a mistake in the others.
+Those of add + RMSNorm are of its sum, of what is normalized, and RMSNorm's own of the sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 
-import torch
-
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import round_once
 from fib_rmsnorm.operators.norms.mistakes.rows import (
     Application,
@@ -47,9 +48,9 @@ def usual_mistakes(rows: Rows, convention: str, wording: Wording) -> Iterator[Mi
         (wrong, cache(partial(wrong.function, rows)))
         for wrong in (*wrong_statistics(rows), *rounded_statistics(rows.x.shape[1], dtype))
     ]
-    right = find_application(convention, dtype)
-    others = list(other_conventions(rows, convention, wording.operators)) if rows.has_weight else []
-    applications = wrong_applications(rows, right)
+    right = _find_application(convention, dtype)
+    others = list(_other_conventions(rows, convention, wording.operators)) if rows.has_weight else []
+    applications = _wrong_applications(rows, right)
 
     def mistake(parts: Sequence[Wrong], statistic: Callable[[], torch.Tensor], application: Application) -> Mistake:
         what, fix = " and ".join(part.what for part in parts), "; ".join(part.fix for part in parts)
@@ -70,7 +71,7 @@ def usual_mistakes(rows: Rows, convention: str, wording: Wording) -> Iterator[Mi
             yield mistake([wrong, application], rstd, application.function)
 
 
-def find_application(convention: str, dtype: torch.dtype) -> Application:
+def _find_application(convention: str, dtype: torch.dtype) -> Application:
     """The application that is right in a convention, for x of this dtype."""
 
     def round_before_the_weight(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
@@ -84,7 +85,7 @@ def find_application(convention: str, dtype: torch.dtype) -> Application:
     return {"torch": apply_rightly, "llama": round_before_the_weight, "gemma": add_one_to_the_weight}[convention]
 
 
-def other_conventions(rows: Rows, convention: str, operators: Mapping[str, str]) -> Iterator[Wrong]:
+def _other_conventions(rows: Rows, convention: str, operators: Mapping[str, str]) -> Iterator[Wrong]:
     """Yield the applications of the other conventions, and the one that leaves the weight out.
 
     `operators` are those of the conventions for which `define` makes Definitions.
@@ -102,11 +103,11 @@ def other_conventions(rows: Rows, convention: str, operators: Mapping[str, str])
     }[convention]
     for other, what in called.items():
         if other != convention:
-            yield Wrong(what, fix + offer_definition(operators.get(other), rows), find_application(other, rows.dtype))
+            yield Wrong(what, fix + _offer_definition(operators.get(other), rows), _find_application(other, rows.dtype))
     yield Wrong("without the weight", "multiply by the weight", lambda r, rstd: r.finish(r.part * rstd))
 
 
-def offer_definition(operator: str | None, rows: Rows) -> str:
+def _offer_definition(operator: str | None, rows: Rows) -> str:
     """The end of a fix, for a mistake that is right by another operator; nothing if it is by none."""
     if operator is None:
         return ""
@@ -118,7 +119,7 @@ def offer_definition(operator: str | None, rows: Rows) -> str:
     return f", or choose the Definition of that convention: --definition {name}"
 
 
-def wrong_applications(rows: Rows, right: Application) -> Iterator[Wrong]:
+def _wrong_applications(rows: Rows, right: Application) -> Iterator[Wrong]:
     """Yield the wrong applications that no library has as its convention, for some rows of a call."""
     hidden = rows.x.shape[1]
     factors = "rsqrt(mean(x^2) + eps) and the weight" if rows.has_weight else "rsqrt(mean(x^2) + eps)"
@@ -183,3 +184,87 @@ def _compute_narrowly(
 
 def _square_products(rows: Rows) -> torch.Tensor:
     return apply_rightly(rows, torch.rsqrt(mean(rows.squares * rows.weight.to(torch.float64) ** 2) + rows.eps))
+
+
+def wrong_outputs(
+    rows: Rows, convention: str, conventions: tuple[Mapping[str, str], Mapping[str, str]], *, rounds_sum: bool
+) -> Iterator[Mistake]:
+    """Yield the mistakes that a kernel may make in the normalized rows, always in the same order.
+
+    `rows` are those of the inputs, and `conventions` the operators of each convention that round the sum, and of those
+    that do not.
+    """
+    x, residual, dtype = rows.x, rows.inputs["residual"], rows.dtype
+    rounded, unrounded = _normalizing(rows, x + residual), _normalizing(rows, x.float() + residual.float())
+    right, other = (rounded, unrounded) if rounds_sum else (unrounded, rounded)
+    apply, form = _find_application(convention, dtype), rows.form or dtype
+
+    def mistake(what: str, fix: str, compute: Callable[[], torch.Tensor]) -> Mistake:
+        return Mistake(f"the output equals {what}: {fix}", 1, lambda: round_once(compute(), form))
+
+    def normalize(each: Rows) -> Callable[[], torch.Tensor]:
+        return lambda: apply(each, right_rstd(each))
+
+    of_x, difference = _normalizing(rows, x), x.float() - residual.float()
+    for what, fix, compute in (
+        ("RMSNorm of x alone", "add the residual before the squares", normalize(of_x)),
+        ("RMSNorm of the residual alone", "add x before the squares", normalize(_normalizing(rows, residual))),
+        (
+            "x + residual times the reciprocal root of x alone",
+            "add the squares of the sum, not those of x",
+            lambda: apply(right, right_rstd(of_x)),
+        ),
+        ("RMSNorm of x - residual", "add the residual", normalize(_normalizing(rows, difference))),
+    ):
+        yield mistake(what, fix, compute)
+
+    def word(*, rounded: bool, is_right: bool) -> Wording:
+        how = "" if is_right else f", {'rounded' if rounded else 'not rounded'} to {dtype_name(dtype)}"
+        return Wording(f"RMSNorm of s = x + residual{how}", "s", conventions[not rounded] if rows.form is None else {})
+
+    yield from usual_mistakes(right, convention, word(rounded=rounds_sum, is_right=True))
+    if dtype is torch.float32:
+        return  # float32's sum is the same, rounded or not
+    wording = word(rounded=not rounds_sum, is_right=False)
+    fix = (
+        f"round the sum to {dtype_name(dtype)} before it is squared"
+        if rounds_sum
+        else "square and normalize the sum in float32, before it is rounded"
+    )
+    offer = _offer_definition(wording.operators.get(convention), other)
+    yield mistake(wording.what, fix + offer, normalize(other))
+    for each in usual_mistakes(replace(other, epilogues=()), convention, wording):
+        if each.parts == 1:  # what combines three would explain too much
+            yield replace(each, parts=each.parts + 1)
+
+
+def _normalizing(rows: Rows, normalized: torch.Tensor) -> Rows:
+    """The same rows, of a tensor of the whole call that is to be normalized."""
+    others = {part: value for part, value in rows.inputs.items() if part != "residual"}
+    return replace(rows, inputs={**others, "x": normalized}, row_dtype=rows.dtype)
+
+
+def wrong_residuals(rows: Rows) -> Iterator[Mistake]:
+    """Yield the mistakes that a kernel may make in the new residual, always in the same order."""
+    x, residual, dtype = rows.part, rows.part_of("residual"), rows.dtype
+
+    total = _normalizing(rows, rows.x.float() + rows.inputs["residual"].float())
+    write, once = "write x + residual", "write the sum before it is normalized"
+    formulas: list[tuple[str, str, Callable[[], torch.Tensor]]] = [
+        ("x", write, lambda: x),
+        ("the residual that was passed", write, lambda: residual),
+        ("x - residual", "add the residual", lambda: x - residual),
+        ("the normalized rows", once, lambda: total.part * right_rstd(total) * total.part_weight),
+        ("the normalized rows without the weight", once, lambda: total.part * right_rstd(total)),
+    ]
+    formulas += [
+        (
+            f"x + residual rounded to {dtype_name(narrow)} on its way",
+            f"convert from float32 to {dtype_name(dtype)} directly",
+            lambda narrow=narrow: round_once(x + residual, narrow).to(torch.float64),  # type: ignore[misc]
+        )
+        for narrow in (torch.float16, torch.bfloat16)
+        if narrow is not dtype
+    ]
+    for what, fix, compute in formulas:
+        yield Mistake(f"the output equals {what}: {fix}", 1, lambda compute=compute: round_once(compute(), dtype))  # type: ignore[misc]

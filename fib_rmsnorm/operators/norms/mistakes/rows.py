@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-import torch
-
+from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import round_once
 
-Epilogue = Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]
+Epilogue = Callable[["torch.Tensor", Mapping[str, Any]], "torch.Tensor"]
 """Makes the output of scaled rows and the inputs, all in the same rows and columns."""
 
 
@@ -116,9 +115,9 @@ class Rows:
         return self.x[(self.rows + by) % len(self.x)].to(torch.float64)
 
 
-Application = Callable[[Rows, torch.Tensor], torch.Tensor]
+Application = Callable[[Rows, "torch.Tensor"], "torch.Tensor"]
 """Computes the output's rows from x, the statistic and the weight."""
-Rounding = Callable[[torch.Tensor], torch.Tensor]
+Rounding = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 @dataclass(frozen=True)

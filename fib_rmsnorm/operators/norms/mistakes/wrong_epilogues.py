@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import torch
-from torch.nn.functional import silu
-
+from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mean, round_to
 
 
@@ -33,7 +31,7 @@ def wrong_biases(dtype: torch.dtype) -> Iterator[Wrong]:
         )
 
 
-def wrong_relus() -> Iterator[Wrong]:
+def wrong_relus(_dtype: torch.dtype) -> Iterator[Wrong]:
     """Yield the mistakes with ReLU."""
     fix = "compute max(x * rstd * weight, 0)"
     yield Wrong("without the ReLU", fix, scaled_rows)
@@ -78,12 +76,12 @@ def wrong_gates(dtype: torch.dtype) -> Iterator[Wrong]:
 def _swap_gate(rows: Rows) -> torch.Tensor:
     gate: torch.Tensor = rows.inputs["gate"][rows.rows].to(torch.float64)
     rstd = torch.rsqrt(mean(gate**2) + rows.eps)
-    return gate[:, rows.columns] * rstd * rows.part_weight * silu(rows.part)
+    return gate[:, rows.columns] * rstd * rows.part_weight * torch.nn.functional.silu(rows.part)
 
 
 def _gate_first(rows: Rows) -> torch.Tensor:
     gate: torch.Tensor = rows.inputs["gate"][rows.rows].to(torch.float64)
-    gated = rows.whole * silu(gate)
+    gated = rows.whole * torch.nn.functional.silu(gate)
     return gated[:, rows.columns] * torch.rsqrt(mean(gated**2) + rows.eps) * rows.part_weight
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 
-import torch
-
-from fib_rmsnorm.operators.norms.float64_rows import round_once
+from fib_rmsnorm.operators.late_torch import torch
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, round_once
 from fib_rmsnorm.operators.norms.mistakes.rows import (
     Rounding,
     Rows,
@@ -21,7 +20,7 @@ from fib_rmsnorm.operators.norms.mistakes.rows import (
     round_to,
 )
 
-_FIXED_EPS = (1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, torch.finfo(torch.float32).eps)
+_FIXED_EPS = (1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, FLOAT32_EPS)
 """Values of eps in models' configurations, and torch's default for float32."""
 
 
@@ -194,7 +193,7 @@ def _keep(values: torch.Tensor) -> torch.Tensor:
     return values
 
 
-_Sum = Callable[[torch.Tensor], torch.Tensor]
+_Sum = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 def _add_exactly(values: torch.Tensor) -> torch.Tensor:
