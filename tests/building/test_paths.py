@@ -18,6 +18,8 @@ from support.paths import REPOSITORY, TESTS
 
 ODD = f"""a b'c"d$e ü:#;&(x)\\y{"l" * 180}"""
 HONEST = TESTS / "honest_kernels"
+BASELINES = REPOSITORY / "solutions/baseline/norm/rmsnorm_d4096"
+COMPILED_BY_TORCH = BASELINES / "rmsnorm_python_torch_compile_v1" / "kernel.py"
 
 
 @pytest.mark.compile
@@ -41,7 +43,7 @@ def assert_passes(command, folder, environment):
     [
         ("source_files/cpp_header_in_a_folder/kernel.cpp", "HOME"),
         ("source_files/cpp_header_in_a_folder/kernel.cpp", "FIB_RMSNORM_CACHE"),
-        ("languages/torch_compiled.py", "HOME"),
+        (COMPILED_BY_TORCH, "HOME"),
         ("languages/cpp_torch_binding.cpp", "FIB_RMSNORM_CACHE"),
     ],
 )
