@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.schema import Solution
 
-
-if TYPE_CHECKING:
     StartingLanguage = Enum
 else:
     StartingLanguage = Enum("StartingLanguage", {name.upper(): name for name in KERNEL_LANGUAGES}, type=str)

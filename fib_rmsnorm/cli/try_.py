@@ -183,7 +183,6 @@ def _watch(asked: _Asked) -> NoReturn:
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.definition_choice import choose_definition
             from fib_rmsnorm.registry.sources.draft import draft_solution
-            from fib_rmsnorm.reports.text.console import echo
             from fib_rmsnorm.sessions.session import Session
             from fib_rmsnorm.sessions.watching import Watch
 
@@ -205,20 +204,21 @@ def _watch(asked: _Asked) -> NoReturn:
         watch = Watch(session, registry, asked.file)
         with session, closing(watch.versions(timed=asked.is_timed)) as versions:
             for version in filter(None, versions):
-                if not version.done:
-                    note(f"#{version.number}: right after {version.verdict_s:.1f} s; timing")
-                elif asked.as_json:
-                    echo(version.model_dump_json())
+                if version.done:
+                    _print_version(version, as_json=asked.as_json)
                 else:
-                    _say_version(version)
+                    note(f"#{version.number}: right after {version.verdict_s:.1f} s; timing")
     raise AssertionError("a watch ends by an exception alone")
 
 
-def _say_version(version: Version) -> None:
+def _print_version(version: Version, *, as_json: bool) -> None:
     from fib_rmsnorm.reports.live.try_verdict import version_details, version_line
-    from fib_rmsnorm.reports.text.console import Folded
+    from fib_rmsnorm.reports.text.console import Folded, echo
 
-    say(*(Folded(line, 4) for line in (version_line(version), *version_details(version))))
+    if as_json:
+        echo(version.model_dump_json())
+    else:
+        say(*(Folded(line, 4) for line in (version_line(version), *version_details(version))))
 
 
 def _try_served(asked: _Asked, socket: Path | None, unfit: dict[str, object]) -> int:
@@ -232,7 +232,7 @@ def _try_served(asked: _Asked, socket: Path | None, unfit: dict[str, object]) ->
         if value:
             raise InputError(f"--served: the server goes by the options that it was started with; leave out {option}")
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.reports.text.console import echo, stderr
+    from fib_rmsnorm.reports.text.console import stderr
     from fib_rmsnorm.sessions.session_protocol import Client
 
     with Client(socket) as client, ProgressBar(doing="judging") as bar:
@@ -246,10 +246,7 @@ def _try_served(asked: _Asked, socket: Path | None, unfit: dict[str, object]) ->
             version = client.measure(asked.file)
     if version.abandoned or not version.verdicts:
         raise FibRmsnormError(f"{version.kernel} was not judged: the server ended its evaluation")
-    if asked.as_json:
-        echo(version.model_dump_json())
-    else:
-        _say_version(version)
+    _print_version(version, as_json=asked.as_json)
     return 0 if version.passed else 1
 
 

@@ -35,7 +35,7 @@ def fill_in(family: str, language: str, **values: Any) -> str | None:
 
 @cache
 def find_words(language: str) -> Any:
-    """What `templates/words_{language}.jinja` defines: how a language writes an element; None if there is no such."""
+    """What `templates/words_{language}.jinja` defines: how a language writes an element; None without that file."""
     template = _find_template(f"words_{language}")
     return template and template.module
 

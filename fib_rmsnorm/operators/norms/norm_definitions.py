@@ -107,8 +107,8 @@ class NormKernel:
     does: str
     """What `run` does, in a sentence."""
     expression: str = ""
-    """An element of `out` in Python, by the parts in float32, `rstd`, and `round`, `relu` and `silu`: of a language
-    that lacks one of these there is no kernel."""
+    """An element of `out` in Python, by the parts in float32, `rstd`, and `round`, `relu` and `silu`. A language that
+    lacks one of these gets no kernel."""
     note: str = ""
     """A sentence on the rounding, where that is not done once at the end."""
     family: str = "row_norm"
