@@ -28,7 +28,7 @@ CALLS = 5
 class LosesRecords:
     """A timer that loses the records of its first measurements."""
 
-    name, tick_ms = CpuClock.name, CpuClock.tick_ms
+    name, tick_ms, cause = CpuClock.name, CpuClock.tick_ms, "lost a record"
 
     def __init__(self, failures: int) -> None:
         self._clock = CpuClock()
@@ -38,7 +38,7 @@ class LosesRecords:
         samples = self._clock.measure(*arguments, **options)
         if self.failures_left:
             self.failures_left -= 1
-            raise MeasurementError("lost a record", len(samples))
+            raise MeasurementError(self.cause, len(samples))
         return samples
 
 
@@ -105,9 +105,11 @@ def test_what_is_written_to_an_output_too_early_is_erased(registry, monkeypatch)
         assert calls.buffers.tensors[0].isnan().all()
 
 
-def test_a_trial_that_fails_three_times_is_a_failure(registry, monkeypatch):
+def test_a_trial_that_fails_three_times_is_a_failure_with_every_cause(registry, monkeypatch):
     worker = make_worker(registry, monkeypatch, MAX_ATTEMPTS)
-    with pytest.raises(RefusalError, match="lost a record, in 3 trials in a row"):
+    causes = iter(["lost a record", "was deferred", "lost a record"])
+    monkeypatch.setattr(LosesRecords, "cause", property(lambda _: next(causes)))
+    with pytest.raises(RefusalError, match=r"^lost a record; was deferred, in 3 trials in a row$"):
         worker.time(REQUEST)
 
 
