@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import threading
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Settings
+from support.command_line import run_python
 
 needs_compiler = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 
@@ -63,12 +65,22 @@ def test_a_ceiling_is_measured_once_unless_its_interval_is_wide(monkeypatch, is_
     assert answers[-1] is found[-1]
 
 
+MEASURES = """
+import os
+import test_ceiling_process as tests
+
+before = os.sched_getaffinity(0)
+tests.process.CeilingProcess().measure(tests.request(read=[8 << 20], written=[8 << 20]))
+assert os.sched_getaffinity(0) == before
+assert any(tests.no_thread_runs_again() for _ in range(500)), "the copying threads do not sleep"
+"""
+
+
 @needs_compiler
+@pytest.mark.process
 def test_measuring_leaves_the_process_as_it_was():
-    before = os.sched_getaffinity(0)
-    process.CeilingProcess().measure(request(read=[8 << 20], written=[8 << 20]))
-    assert os.sched_getaffinity(0) == before
-    assert any(no_thread_runs_again() for _ in range(500))  # the copying threads sleep
+    """In a process of its own, where no thread of another test runs."""
+    run_python("-c", MEASURES, PYTHONPATH=os.pathsep.join([str(Path(__file__).parent), *sys.path]))
 
 
 def no_thread_runs_again() -> bool:
