@@ -12,8 +12,9 @@ from fib_rmsnorm.inspection.facts import Compile
 from fib_rmsnorm.inspection.fake_cuda import call_with_fake_cuda
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
+from fib_rmsnorm.registry.sources.draft import draft_solution
 from support.command_line import run_python
+from support.registries import make_registry
 
 SOURCE = Path(__file__).with_name("persistent.cu")
 
@@ -26,16 +27,7 @@ SOURCE = Path(__file__).with_name("persistent.cu")
 def test_launches_that_follow_the_device(arch, blocks, tmp_path):
     """64 KiB of shared memory fit twice on an A100's multiprocessor and three times on an H100's."""
     definition = RmsNorm().define(128)
-    solution = Solution(
-        name="persistent",
-        definition=definition.name,
-        author="tester",
-        spec=BuildSpec(
-            language=SupportedLanguages.CUDA, target_hardware=["cuda"], entry_point="kernel.cu::run",
-            destination_passing_style=True,
-        ),
-        sources=[SourceFile(path="kernel.cu", content=SOURCE.read_text())],
-    )  # fmt: skip
+    solution = draft_solution(make_registry(tmp_path / "registry"), SOURCE, definition)
     workloads = generate_workloads(definition, [8, 300])
     compiled = compile_solution(
         Compile(definition=definition, solution=solution, workloads=workloads, arch=arch, cache=tmp_path)
