@@ -13,13 +13,15 @@ from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
-from fib_rmsnorm.operators import recognise_source
+from fib_rmsnorm.operators import list_operators, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.schema import BuildSpec, Definition, Evaluation, Solution, SourceFile, SupportedLanguages, Workload
 from support.registries import QUICK, make_registry
 
 HIDDEN = 128
+NORMS = [each.name for each in list_operators() if "norms" in type(each).__module__]
+"""The operators that take a hidden size and a dtype. One that somebody adds may have other options."""
 
 # As flashinfer-bench's own Definitions are written: eps is not an input.
 UPSTREAM = """\
