@@ -10,6 +10,7 @@ from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from support.full_registry import CUDA, DEFINITION
+from support.kernels import read_kernels
 from support.paths import REPOSITORY, TESTS
 from support.registries import copy_shared, make_registry, pack_all, python_manifest
 
@@ -176,9 +177,10 @@ def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, full_registry, tmp_path):
 
 
 @pytest.mark.compile
-def test_an_autotuner_is_told(fib, shipped):
+def test_an_autotuner_is_told(fib, shipped, tmp_path):
     pytest.importorskip("triton")
-    record = explain(fib, shipped, TESTS / "honest_kernels" / "languages" / "triton_autotuned.py", "--batch-sizes", "8")
+    (tmp_path / "kernel.py").write_text(read_kernels("honest")["triton_autotuned"].text)
+    record = explain(fib, shipped, tmp_path / "kernel.py", "--batch-sizes", "8")
     assert len(record["launches"]) == 1
     assert record["notes"][0].startswith("an autotuner times its configurations")
 
