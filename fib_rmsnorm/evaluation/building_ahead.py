@@ -51,7 +51,7 @@ class BuildsAhead:
 
     def want(self, groups: Sequence[Group]) -> None:
         """Start what these groups need, in their order and as far as memory allows; end what no group needs."""
-        self._workers.end_finished({group.definition.name for group in groups})
+        self._pool.submit(self._workers.end_finished, {group.definition.name for group in groups})
         if self._device.kind == "cpu":
             return
         room = self._workers.most_held = self._count_room()
