@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.command_line import cli_command, cli_environment, run_process, run_python
+from support.command_line import cli_command, cli_environment, run_cli, run_process, run_python
 
 COMMANDS = [("list",), ("env",), ("report",), ("best",), ("validate",), ("bench",), ("--version",)]
 
@@ -116,3 +116,9 @@ def test_with_json_it_is_an_object(interrupted):
 def test_a_background_job_of_a_script_ignores_it(interrupted):
     found = interrupted("fib_rmsnorm.cli.app", "--help", start="""trap '' INT; exec "$@\"""")
     assert found.returncode == 0 and found.stdout and not found.stderr
+
+
+def test_each_command_is_told_in_a_line_of_80_columns_and_none_is_cut():
+    listed = run_cli("--help", COLUMNS="80").stdout
+    assert "..." not in listed.partition("Start and measure:")[2]
+    assert max(map(len, listed.splitlines())) <= 80
