@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup, relate
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, Verdict, find_difference, find_speedup, relate
 from fib_rmsnorm.analysis.results import BASELINE_AUTHOR, Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, Verdict
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Performance, Trace

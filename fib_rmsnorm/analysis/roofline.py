@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from fib_rmsnorm.analysis.difference import Estimate
+from fib_rmsnorm.analysis.loading import read_definitions
 from fib_rmsnorm.analysis.ranking import Contest, Ranking, hold_contest, rank
 from fib_rmsnorm.analysis.results import Peak, Result, SectionResults, WorkloadResults, peak_of
-from fib_rmsnorm.analysis.trace_record import Estimate, TraceRecord
-from fib_rmsnorm.analysis.trace_sources import read_definitions
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
 from fib_rmsnorm.student_t import t_quantile

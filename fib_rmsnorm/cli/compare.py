@@ -83,7 +83,8 @@ def command(
     json: Json = False,
 ) -> int:
     """Compare results: faster, slower or a tie. Exit code 1 if anything became slower or fails now."""
-    from fib_rmsnorm.analysis.comparing.comparison import ASPECTS, MISSING, compare
+    from fib_rmsnorm.analysis.comparing.comparison import MISSING, compare
+    from fib_rmsnorm.analysis.sections import ASPECTS
     from fib_rmsnorm.reports.comparison import comparisons_record, describe_comparisons
 
     allowed, known = split_names(allow), (*ASPECTS, MISSING)

@@ -213,9 +213,13 @@ def read_traces(
 
     wanted = split_names(definitions) if sources else split_definitions(definitions, find_root(root), solutions)
     choice = TraceChoice(wanted, split_names(solutions), sizes, **how)
-    found = read_chosen(sources or [], root, choice, warn=warn)
-    gc.freeze()  # a million objects that live to the end: do not scan them again and again
-    return found
+    gc.disable()  # or it scans a million objects, which live to the end, again and again
+    told: list[str] = []
+    try:
+        return read_chosen(sources or [], root, choice, told)
+    finally:
+        for line in told:
+            warn(line)
 
 
 def read_catalogue(

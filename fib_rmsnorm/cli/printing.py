@@ -100,14 +100,14 @@ def write_report(
     from fib_rmsnorm.reports.text.data import json_text
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
 
-    if chosen is Format.TABLE and output is None and stdout().is_terminal:
-        print_parts(parts, stdout())
-        return
     if chosen is Format.JSON:
-        text = json_text(record())
+        write_or_print(json_text(record()), output)
+        return
+    listed = list(parts)
+    if chosen is Format.TABLE and output is None and stdout().is_terminal:
+        print_parts(listed, stdout())
     else:
-        text = as_markdown(parts) if chosen is Format.MARKDOWN else as_text(parts)
-    write_or_print(text, output)
+        write_or_print(as_markdown(listed) if chosen is Format.MARKDOWN else as_text(listed), output)
 
 
 def write_or_print(text: str, output: Path | None) -> None:

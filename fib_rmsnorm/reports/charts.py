@@ -127,9 +127,9 @@ def _copy_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]) -
 
     def measure(result: Result) -> _Range:
         share, record = result.record.percent_of_copy, result.record
-        if not share or not record.latency_ms or not record.interval_ms:
+        if not share or not record.latency_ms or not result.interval_ms:
             return share, None, None
-        low_ms, high_ms = record.interval_ms.low, record.interval_ms.high
+        low_ms, high_ms = result.interval_ms.low, result.interval_ms.high
         scaled = share * record.latency_ms
         return share, scaled / high_ms, scaled / low_ms if low_ms else None
 
@@ -152,7 +152,7 @@ def _latency_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]
     """Latency, beside the copy, an empty kernel and the bytes at the peak."""
 
     def measure(result: Result) -> _Range:
-        interval = result.record.interval_ms
+        interval = result.interval_ms
         return (result.record.latency_ms, *((interval.low, interval.high) if interval else (None, None)))
 
     along = [(xs[each.workload], each) for each in findings.results.workloads if each.workload in xs]

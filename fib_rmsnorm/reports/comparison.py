@@ -8,10 +8,10 @@ from statistics import geometric_mean
 from typing import Any
 
 from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison, Verdict, latencies
-from fib_rmsnorm.analysis.comparing.difference import session_deviation
 from fib_rmsnorm.analysis.comparing.history import Histories, Run, SolutionHistory, WorkloadHistory
-from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, TraceRecord
-from fib_rmsnorm.reports.results import latency_cell
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_interval, session_deviation
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.reports.results import number_cell
 from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes, format_latency
@@ -216,7 +216,7 @@ def _run_row(run: Run) -> Sequence[str]:
     return (
         _when(record),
         f"{sources} *" if run.is_new_content else sources,
-        latency_cell(record),
+        number_cell(record.latency_ms, find_interval(record)) if record.is_native else "",
         record.timer or "",
         *_change_cells(run.change.ratio if run.change else None, verdict),
     )

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fib_rmsnorm.analysis.difference import Estimate
 from fib_rmsnorm.analysis.roofline import Roofline, SectionFindings, WorkloadRoof
-from fib_rmsnorm.analysis.trace_record import Estimate
 from fib_rmsnorm.machine.gpu_models import GpuModel
 from fib_rmsnorm.reports.ranking import contest_record, describe_left_out
 from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_copy
@@ -112,7 +112,7 @@ def _describe_peak(roofline: Roofline) -> Iterator[Part]:
     yield from describe_left_out([each.contest for each in roofline.workloads])
     last = roofline.workloads[-1].best
     if last is not None and last.percent_of_peak:
-        copy = f" and {share_of_copy(last.record)} of a copy" if last.record.percent_of_copy else ""
+        copy = f" and {share_of_copy(last)} of a copy" if last.record.percent_of_copy else ""
         yield (
             f"At {roofline.workloads[-1].title}, {format_percent(last.percent_of_peak)} of the peak{copy} of the same"
             " bytes, which is what the device reaches when it does nothing else."
@@ -138,10 +138,10 @@ def _peak_row(roof: WorkloadRoof) -> Sequence[str]:
     return (
         roof.title,
         best.label,
-        latency_cell(best.record),
+        latency_cell(best),
         format_bandwidth(best.bandwidth_gb_per_s) if best.bandwidth_gb_per_s else "",
         format_percent(best.percent_of_peak) if best.percent_of_peak else "",
-        share_of_copy(best.record),
+        share_of_copy(best),
         _meaning(roof),
     )
 

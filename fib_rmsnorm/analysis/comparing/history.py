@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from fib_rmsnorm.analysis.comparing.comparison import DEFINITION, RunConditions, SolutionComparison, judge, latencies
-from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift, share_confidence
+from fib_rmsnorm.analysis.comparing.comparison import (
+    SolutionComparison,
+    estimate_drift,
+    judge,
+    latencies,
+    share_confidence,
+)
+from fib_rmsnorm.analysis.difference import Drift
+from fib_rmsnorm.analysis.sections import DEFINITION, RunConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.registry.workload_titles import title_workloads
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,8 @@ def find_histories(records: Iterable[TraceRecord]) -> Histories:
 
     histories = []
     for home, found in homes.items():
-        titles = title_workloads(line[0][0].named_workload for line in found.values())
+        firsts = [line[0][0] for line in found.values()]
+        titles = title_workloads(NamedWorkload(first.workload, first.axes, first.scalars) for first in firsts)
         told = (_tell(titles[workload], line, conditions, compare) for workload, line in found.items())
         histories.append(SolutionHistory(*home, tuple(told)))
     return Histories(tuple(histories), drift, confidence)

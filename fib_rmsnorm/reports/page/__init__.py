@@ -8,9 +8,8 @@ from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.results import SectionResults
+from fib_rmsnorm.analysis.results import Result, SectionResults
 from fib_rmsnorm.analysis.roofline import SectionFindings
-from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.charts import Chart, make_charts, number_series
 from fib_rmsnorm.reports.findings import describe_section
@@ -84,8 +83,9 @@ def _summary(sections: Sequence[PageSection], superseded: int) -> str:
     return f"{told} Numbers of other devices, timers or clocks cannot be compared and have sections of their own."
 
 
-def describe_conditions(record: TraceRecord) -> str:
+def describe_conditions(result: Result) -> str:
     """In one line, how a number was measured; for a failure, the first line of its log."""
+    record = result.record
     when = record.timestamp[:16].replace("T", " ")
     if not record.passed:
         return f"{record.log.strip().partition(chr(10))[0]} {record.place}".strip()
@@ -93,7 +93,7 @@ def describe_conditions(record: TraceRecord) -> str:
         return " · ".join(("interpreted, so not timed", when, record.place))
     calls = count(record.samples, "call") if record.samples else ""
     trials = f" in {count(record.trials, 'trial')}" if record.trials else ""
-    interval, difference = record.interval_ms, record.a_a_difference
+    interval, difference = result.interval_ms, record.a_a_difference
     told = [
         *(f"noisy: {reason}" for reason in record.noisy),
         record.timer or "timer not recorded",

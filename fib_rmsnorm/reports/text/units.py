@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.trace_record import Estimate
+    from fib_rmsnorm.analysis.difference import Estimate
 
 _SMALL = 0.02
 _FACTOR = 4.0  # "+3577.2%" has to be read twice, "36.8x" does not

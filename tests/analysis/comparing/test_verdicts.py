@@ -10,14 +10,13 @@ from statistics import fmean, variance
 
 import pytest
 
-from fib_rmsnorm.analysis.comparing.comparison import compare
-from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift
-from fib_rmsnorm.analysis.trace_record import RunLatency
+from fib_rmsnorm.analysis.comparing.comparison import compare, estimate_drift
+from fib_rmsnorm.analysis.difference import Drift, RunLatency
 from fib_rmsnorm.evaluation.interleaved_trials import INTERVAL_GOAL
 from support.paths import REPOSITORY
 from support.trace_json import record
 
-# Standard deviations at 2 us as measured (see analysis/comparing/difference.py): of a run, and of a session.
+# Standard deviations at 2 us as measured (see analysis/difference.py): of a run, and of a session.
 BY_RUN, BY_SESSION = 0.005, 0.009
 
 
