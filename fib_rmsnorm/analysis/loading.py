@@ -15,7 +15,7 @@ from shlex import join
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.decoding import DecodedTrace, TraceFacts
-from fib_rmsnorm.analysis.sections import Sections, split
+from fib_rmsnorm.analysis.sections import Section, split
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.trace_sources import read_files, read_items
 from fib_rmsnorm.errors import InputError
@@ -60,6 +60,8 @@ class TraceSet:
     """Those that were measured, as their sources are today, once `read_solutions` was called."""
     digests: dict[str, str] = field(default_factory=dict)
     """Theirs."""
+    superseded: int = 0
+    """How many Traces sections leave out because a newer one of the same evaluation is there."""
 
     @cached_property
     def records(self) -> list[TraceRecord]:
@@ -67,10 +69,10 @@ class TraceSet:
         return self._complete([trace.flatten() for trace in self.traces])
 
     @cached_property
-    def sections(self) -> Sections:
+    def sections(self) -> list[Section]:
         """The newest of each evaluation, which of many Traces are few, in sections whose numbers can be compared."""
-        found = split(self.traces)
-        self._complete([record for section in found.sections for record in section.records])
+        found, self.superseded = split(self.traces)
+        self._complete([record for section in found for record in section.records])
         return found
 
     def _complete(self, records: list[TraceRecord]) -> list[TraceRecord]:
@@ -204,7 +206,7 @@ def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, tol
     found.leave_out_outdated(shows_them=choice.shows_outdated, told=told)
     found.read_solutions()
     # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
-    if not choice.believes_all and find_false(each for section in found.sections.sections for each in section.records):
+    if not choice.believes_all and find_false(each for section in found.sections for each in section.records):
         found = found.leave_out_false(told)
     told += _describe_changed(found)
     return found

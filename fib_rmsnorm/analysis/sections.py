@@ -43,14 +43,6 @@ class Section:
     records: tuple[TraceRecord, ...]
 
 
-@dataclass(frozen=True)
-class Sections:
-    """All sections, and how many Traces they leave out because a newer one of the same evaluation is there."""
-
-    sections: tuple[Section, ...]
-    superseded: int
-
-
 _Clocks = dict[tuple[str, str | None], list[tuple[float, float]]]
 """The ranges of clocks in MHz that lie close together, for each device and timer."""
 
@@ -144,8 +136,11 @@ Home = tuple[str, SectionConditions]
 """A Definition and conditions: what makes a section."""
 
 
-def split(traces: Iterable[DecodedTrace]) -> Sections:
-    """Sort into sections, the newest first for each Definition; of equal evaluations the newest counts."""
+def split(traces: Iterable[DecodedTrace]) -> tuple[list[Section], int]:
+    """Sort into sections, the newest first for each Definition; of equal evaluations the newest counts.
+
+    Also how many Traces they leave out because a newer one of the same evaluation is there.
+    """
     listed = list(traces)
     clocks = _cluster_clocks((each.facts.hardware, each.facts.timer, each.during_mhz) for each in listed)
     newest: dict[Home, dict[tuple[str, ...], DecodedTrace]] = {}
@@ -171,7 +166,7 @@ def split(traces: Iterable[DecodedTrace]) -> Sections:
     ]
     sections.sort(key=lambda section: max(record.timestamp for record in section.records), reverse=True)
     sections.sort(key=lambda section: section.definition)
-    return Sections(tuple(_tell_apart(sections)), len(listed) - len(kept))
+    return list(_tell_apart(sections)), len(listed) - len(kept)
 
 
 def _tell_apart(sections: Sequence[Section]) -> Iterator[Section]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +28,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.reports.legend import LEGEND
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.reports.page import PageSection
+    from fib_rmsnorm.reports.charts import Chart
     from fib_rmsnorm.reports.text.document import Part
 
 
@@ -150,19 +150,21 @@ def report(
         parts, record = describe_summaries(summaries), partial(summary_records, summaries)
     else:
         from fib_rmsnorm.analysis.results import find_results
-        from fib_rmsnorm.reports.results import describe_results, results_record
+        from fib_rmsnorm.reports.results import describe_results, results_record, section_title
 
-        results, superseded = find_results(found, baseline), found.sections.superseded
+        results, superseded = find_results(found, baseline), found.superseded
         parts, record = describe_results(results, superseded), partial(results_record, results, superseded)
         if plots or chosen is Format.HTML:
             from fib_rmsnorm.analysis.roofline import analyze_sections
-            from fib_rmsnorm.reports.page import PageSection, make_page
+            from fib_rmsnorm.reports.charts import make_charts
+            from fib_rmsnorm.reports.page import make_page
 
-            sections = list(map(PageSection, analyze_sections(results, found.roots)))
+            sections = analyze_sections(results, found.roots)
+            charts = list(map(make_charts, sections))
             if plots:
-                _draw(sections, plots)
+                _draw(dict(zip(map(section_title, results), charts, strict=True)), plots)
             if chosen is Format.HTML:
-                write_or_print(make_page(sections, found.solutions, superseded), output)
+                write_or_print(make_page(sections, charts, found.solutions, superseded), output)
                 return
     write_report(parts, record, chosen, output)
 
@@ -172,11 +174,11 @@ EPILOGS = {"report": "\n\n".join(["Words and columns:", *_WORDS])}
 """What the help of commands ends with."""
 
 
-def _draw(sections: Sequence[PageSection], folder: Path) -> None:
+def _draw(charts: Mapping[str, Sequence[Chart]], folder: Path) -> None:
     from fib_rmsnorm.reports.charts import draw
 
     try:
-        paths = list(draw({each.title: each.charts for each in sections}, folder))
+        paths = list(draw(charts, folder))
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
     note(f"Wrote {len(paths)} charts to {folder}")

@@ -47,7 +47,7 @@ def warn(line: str) -> None:
 def print_json(record: object) -> None:
     """Print a record of strings, numbers, paths, lists, dicts and dataclasses as JSON."""
     from fib_rmsnorm.reports.text.console import echo
-    from fib_rmsnorm.reports.text.data import json_text
+    from fib_rmsnorm.reports.text.units import json_text
 
     echo(json_text(record), end="")
 
@@ -97,8 +97,8 @@ def write_report(
     A table has the terminal's width.
     """
     from fib_rmsnorm.reports.text.console import stdout
-    from fib_rmsnorm.reports.text.data import json_text
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
+    from fib_rmsnorm.reports.text.units import json_text
 
     if chosen is Format.JSON:
         write_or_print(json_text(record()), output)

@@ -12,9 +12,8 @@ from fib_rmsnorm.analysis.comparing.history import Histories, Run, SolutionHisto
 from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_interval, session_deviation
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.results import number_cell
-from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
-from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes, format_latency
+from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes, format_latency, pick
 
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "faster", "tie")
 

@@ -12,9 +12,8 @@ from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.results import baseline_column, latency_cell, section_title, share_of_copy
-from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
-from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_percent, format_ratio
+from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_percent, format_ratio, pick
 
 if TYPE_CHECKING:
     from fib_rmsnorm.deployment.winner_table import WinnerTable

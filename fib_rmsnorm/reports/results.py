@@ -12,7 +12,6 @@ from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.text.control_characters import harmless
-from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import (
     count,
@@ -21,6 +20,7 @@ from fib_rmsnorm.reports.text.units import (
     format_latency,
     format_percent,
     format_ratio,
+    pick,
 )
 from fib_rmsnorm.schema import REFERENCE
 
