@@ -141,7 +141,7 @@ def take_main_definition(root: Path, how_others: str) -> str | None:
     """The registry's main Definition among several, which a line on stderr tells; None if it leaves no other out."""
     from fib_rmsnorm.cli.printing import note
     from fib_rmsnorm.registry.layout import list_definitions
-    from fib_rmsnorm.registry.main_definition import find_main_definition
+    from fib_rmsnorm.registry.selection import find_main_definition
 
     main = find_main_definition(root)
     if main is None or list_definitions([root]) == [main]:

@@ -7,13 +7,13 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 
 from fib_rmsnorm.building.cache import cache_folder, held
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.tool_process import (
-    ToolRun,
     prepare_call,
     python_command,
     read_report,
@@ -154,7 +154,7 @@ def profile(
         _require_success(solution, run)
         printed = read_report([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution, call.variables)
     _require_success(solution, printed)
-    counters = parse_counters(printed.out)
+    counters = parse_counters(printed.stdout)
     if not counters:
         raise InputError(f"{solution.name}: ncu recorded no kernel")
     return counters
@@ -175,11 +175,11 @@ def _command(ncu: Path, report: Path, request: Path) -> list[str]:
     ]
 
 
-def _require_success(solution: Solution, run: ToolRun) -> None:
-    said = f"{run.out}\n{run.err}"
+def _require_success(solution: Solution, run: CompletedProcess[str]) -> None:
+    said = f"{run.stdout}\n{run.stderr}"
     if "ERR_NVGPUCTRPERM" in said:
         raise EnvironmentMissingError(_NO_PERMISSION)
-    if run.code != 0:
+    if run.returncode != 0:
         raise InputError(f"{solution.name}: ncu failed: {_reason(said)}")
 
 

@@ -11,8 +11,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import Layout, find_root, is_source
-from fib_rmsnorm.registry.main_definition import find_main_definition
-from fib_rmsnorm.registry.selection import name_others
+from fib_rmsnorm.registry.selection import find_main_definition, name_others
 from fib_rmsnorm.registry.shipped import find_or_shipped
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload

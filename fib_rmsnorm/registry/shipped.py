@@ -21,7 +21,7 @@ from fib_rmsnorm.registry.layout import (
     list_solutions,
     registry_folder_of,
 )
-from fib_rmsnorm.registry.main_definition import find_main_definition, write_main_definition
+from fib_rmsnorm.registry.selection import find_main_definition, write_main_definition
 
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 

@@ -73,8 +73,8 @@ def describe_left_out(contests: Sequence[Contest]) -> Iterator[Doubt]:
     """A line for each Solution that was left out, and each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for contest in contests:
-        for each in contest.left_out:
-            reasons.setdefault((each.result.label, each.why), []).append(contest.workload.title)
+        for result, why in contest.left_out:
+            reasons.setdefault((result.label, why), []).append(contest.workload.title)
     for (label, why), titles in reasons.items():
         yield Doubt(f"Left out: {label} at {'; '.join(titles)} ({why})")
 
@@ -126,8 +126,8 @@ def contest_record(contest: Contest) -> dict[str, Any]:
         "tied_with": [result.record.solution for result in contest.ties],
         "apart": contest.apart,
         "left_out": [
-            {**pick(each.result.record, "solution", "latency_ms"), "label": each.result.label, "why": each.why}
-            for each in contest.left_out
+            {**pick(result.record, "solution", "latency_ms"), "label": result.label, "why": why}
+            for result, why in contest.left_out
         ],
     }
 
