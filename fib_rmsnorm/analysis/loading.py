@@ -66,7 +66,8 @@ class TraceSet:
     @cached_property
     def records(self) -> list[TraceRecord]:
         """All of them."""
-        return self._complete([trace.flatten() for trace in self.traces])
+        with collector_off():  # records hold no cycles
+            return self._complete([trace.flatten() for trace in self.traces])
 
     @cached_property
     def sections(self) -> list[Section]:
@@ -175,7 +176,7 @@ def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
     What cannot be read is skipped, with one warning per file that says what and where.
     Raises InputError for a source that does not exist.
     """
-    with collector_off():  # records hold no cycles
+    with collector_off():
         found = decode_traces([Path(source) for source in sources], root)
         for fault in found.faults:
             warnings.warn(fault, stacklevel=2)

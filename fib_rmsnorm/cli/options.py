@@ -213,11 +213,13 @@ def read_traces(
 
     wanted = split_names(definitions) if sources else split_definitions(definitions, find_root(root), solutions)
     choice = TraceChoice(wanted, split_names(solutions), sizes, **how)
-    gc.disable()  # or it scans a million objects, which live to the end, again and again
     told: list[str] = []
+    gc.disable()  # or it scans a million objects, which live to the end, again and again
     try:
         return read_chosen(sources or [], root, choice, told)
     finally:
+        gc.freeze()
+        gc.enable()
         for line in told:
             warn(line)
 
