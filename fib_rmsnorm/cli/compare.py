@@ -115,7 +115,7 @@ def command(
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)
     found = compare(before, after, allowed, in_turn=measure, max_slowdown=max_slowdown)
-    write_report(describe_comparisons(found), lambda: comparisons_record(found), Format.JSON if json else Format.TABLE)
+    write_report(describe_comparisons, comparisons_record, found, chosen=Format.JSON if json else Format.TABLE)
     if found.regressions:
         return 1
     if max_slowdown is not None:

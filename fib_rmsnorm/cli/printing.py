@@ -90,9 +90,13 @@ def choose_format(format_: Format | None, output: Path | None, *, is_json: bool)
 
 
 def write_report(
-    parts: Iterable[Part], record: Callable[[], object], chosen: Format, output: Path | None = None
+    describe: Callable[..., Iterable[Part]],
+    record: Callable[..., object],
+    *found: object,
+    chosen: Format,
+    output: Path | None = None,
 ) -> None:
-    """Write a report, but for HTML, to a file, or print it: its parts, or its record as JSON.
+    """Write a report of what was found, but for HTML, to a file, or print it: its parts, or its record as JSON.
 
     A table has the terminal's width.
     """
@@ -101,9 +105,9 @@ def write_report(
     from fib_rmsnorm.reports.text.units import json_text
 
     if chosen is Format.JSON:
-        write_or_print(json_text(record()), output)
+        write_or_print(json_text(record(*found)), output)
         return
-    listed = list(parts)
+    listed = list(describe(*found))
     if chosen is Format.TABLE and output is None and stdout().is_terminal:
         print_parts(listed, stdout())
     else:
