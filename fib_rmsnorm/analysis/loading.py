@@ -138,27 +138,35 @@ class TraceSet:
         return [kind for kind in kinds if size_of(kind) in sizes]
 
     def leave_out_outdated(self, *, shows_them: bool, told: list[str]) -> None:
-        """Leave out the Traces of other versions of their Definition than the registry's, which lines tell.
+        """Leave out the Traces of other versions of their Definition than the registries', which lines tell.
 
-        Those that do not tell their version stay: flashinfer-bench does not record it. With `shows_them`, so do those
-        of one version where there are no others. Raises InputError if none is left.
+        Of a Definition that no registry has, the newest version stays. So do Traces that do not tell their version:
+        flashinfer-bench does not record it. With `shows_them`, so do those of one version where there are no others.
+        Raises InputError if none is left.
         """
-        outdated = _find_other_versions(self.traces, self.roots)
-        kept = [
-            trace for trace in self.traces if (trace.facts.definition, trace.facts.definition_sha256) not in outdated
-        ]
-        stays = shows_them and not kept and len(outdated) == 1
-        counts = Counter[str]()
-        for (name, _), number in outdated.items():
-            counts[name] += number
+        from fib_rmsnorm.schema import digest
+
+        newest: dict[str, tuple[str, str]] = {}
+        for trace in self.traces:
+            if sha256 := trace.facts.definition_sha256:
+                name = trace.facts.definition
+                newest[name] = max(newest.get(name, ("", "")), (trace.timestamp, sha256))
+        current = {name: sha256 for name, (_, sha256) in newest.items()}
+        current |= {name: digest(definition) for name, definition in read_definitions(current, self.roots).items()}
+        outdated, kept = list[DecodedTrace](), list[DecodedTrace]()
+        for trace in self.traces:
+            is_current = (trace.facts.definition_sha256 or None) in (None, current.get(trace.facts.definition))
+            (kept if is_current else outdated).append(trace)
+        versions = {(trace.facts.definition, trace.facts.definition_sha256) for trace in outdated}
+        stays = shows_them and not kept and len(versions) == 1
+        counts = Counter(trace.facts.definition for trace in outdated)
         for name, number in counts.items():
             version = f"{_traces(number)} of another version of Definition {name}"
             told.append(f"{version} than the registry's" if stays else f"{version} (left out)")
-        if stays:
-            return
-        if not kept:
+        if not stays:
+            self.traces = kept
+        if not self.traces:
             raise InputError(f"no Trace is left; measure again: {bench_command(counts)}")
-        self.traces = kept
 
     def leave_out_false(self, told: list[str]) -> TraceSet:
         """Those to believe; lines tell the others. Raises InputError if none is left."""
@@ -221,25 +229,6 @@ def read_definitions(names: Collection[str], roots: Iterable[Path]) -> dict[str,
     for root in roots:
         found |= Registry(root).find_definitions({*names} - found.keys())
     return found
-
-
-def _find_other_versions(traces: Iterable[DecodedTrace], roots: Iterable[Path]) -> dict[tuple[str, str], int]:
-    """The versions (name and digest) of Definitions to leave out, with the number of their Traces: one of each stays.
-
-    That is the registries' version; of a Definition that no registry has, the newest.
-    """
-    from fib_rmsnorm.schema import digest
-
-    counts = Counter[tuple[str, str]]()
-    newest: dict[str, tuple[str, str]] = {}
-    for trace in traces:
-        name, sha256 = trace.facts.definition, trace.facts.definition_sha256
-        if sha256:
-            counts[name, sha256] += 1
-            newest[name] = max(newest.get(name, ("", "")), (trace.timestamp, sha256))
-    kept = {name: sha256 for name, (_, sha256) in newest.items()}
-    kept |= {name: digest(definition) for name, definition in read_definitions(kept, roots).items()}
-    return {version: number for version, number in counts.items() if version[1] != kept[version[0]]}
 
 
 def _traces(number: int) -> str:

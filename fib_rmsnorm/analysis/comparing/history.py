@@ -45,26 +45,19 @@ class Run:
 
 
 @dataclass(frozen=True)
-class WorkloadHistory:
-    """The runs on a Workload, the oldest first."""
-
-    title: str
-    runs: tuple[Run, ...]
-
-
-@dataclass(frozen=True)
 class SolutionHistory:
     """A Solution on a device."""
 
     definition: str
     solution: str
     hardware: str
-    workloads: tuple[WorkloadHistory, ...]
+    workloads: tuple[tuple[str, tuple[Run, ...]], ...]
+    """The title of each Workload, and the runs on it, the oldest first."""
 
     @property
-    def changes(self) -> list[tuple[WorkloadHistory, Run]]:
-        """The runs that changed something, and their Workloads."""
-        return [(each, run) for each in self.workloads for run in each.runs if run.is_change]
+    def changes(self) -> list[tuple[str, Run]]:
+        """The runs that changed something, each with the title of its Workload."""
+        return [(title, run) for title, runs in self.workloads for run in runs if run.is_change]
 
 
 @dataclass(frozen=True)
@@ -111,7 +104,7 @@ def find_histories(records: Iterable[TraceRecord]) -> Histories:
     for home, found in homes.items():
         firsts = [line[0][0] for line in found.values()]
         titles = title_workloads(NamedWorkload(first.workload, first.axes, first.scalars) for first in firsts)
-        told = (_tell(titles[workload], line, conditions, compare) for workload, line in found.items())
+        told = ((titles[workload], _tell(line, conditions, compare)) for workload, line in found.items())
         histories.append(SolutionHistory(*home, tuple(told)))
     return Histories(tuple(histories), drift, confidence)
 
@@ -149,7 +142,7 @@ def _find_repeats(line: _Line, conditions: RunConditions) -> Iterable[_Runs]:
     return groups.values()
 
 
-def _tell(title: str, line: _Line, conditions: RunConditions, compare: _Compare) -> WorkloadHistory:
+def _tell(line: _Line, conditions: RunConditions, compare: _Compare) -> tuple[Run, ...]:
     told: list[Run] = []
     last: TraceRecord | None = None
     timed: TraceRecord | None = None
@@ -163,7 +156,7 @@ def _tell(title: str, line: _Line, conditions: RunConditions, compare: _Compare)
             verdict = _say(run, last, timed, change, conditions)
         told.append(Run(run, conditions.key(run), is_new, change, verdict))
         last, timed = run, run if run.is_native else timed
-    return WorkloadHistory(title, tuple(told))
+    return tuple(told)
 
 
 def _say(
