@@ -19,9 +19,8 @@ from itertools import permutations
 from pathlib import Path
 from statistics import fmean
 
-from fib_rmsnorm.analysis.comparing.difference import find_difference
+from fib_rmsnorm.analysis.difference import RunLatency, find_difference
 from fib_rmsnorm.analysis.loading import load
-from fib_rmsnorm.analysis.trace_record import RunLatency
 
 Series = dict[str, list[RunLatency]]
 """The runs of each kernel, in their order."""

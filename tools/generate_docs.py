@@ -121,7 +121,7 @@ def make_readme() -> str:
     from fib_rmsnorm.analysis.loading import TraceChoice, decode_traces
     from fib_rmsnorm.analysis.results import find_results
 
-    decoded = decode_traces([ROOT / TRACES], warn=print)
+    decoded = decode_traces([ROOT / TRACES])
     decoded.choose(TraceChoice([DEFINITION]))
     sections = find_results(decoded.read_solutions())
     (section,) = [each for each in sections if each.conditions.hardware == TABLE_HARDWARE]

@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.decoding import DecodedTrace, TraceFacts
-from fib_rmsnorm.analysis.sections import Sections, split
+from fib_rmsnorm.analysis.sections import Section, split
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.analysis.trace_sources import (
-    count_bytes,
-    decode_file,
-    find_changed,
-    find_other_versions,
-    find_roots,
-    list_trace_files,
-    read_definitions,
-    read_items,
-    read_todays,
-)
+from fib_rmsnorm.analysis.trace_sources import read_files, read_items
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
-from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.layout import find_root, list_definitions
+from fib_rmsnorm.registry.layout import list_definitions
 from fib_rmsnorm.registry.selection import bench_command, choose, row_axis, row_size
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry.seals import TraceOrigin
-    from fib_rmsnorm.schema import Solution
+    from fib_rmsnorm.schema import Definition, Solution
 
 
 _NAMED = 5
@@ -61,18 +53,15 @@ class TraceSet:
 
     roots: list[Path]
     """The registries, where Definitions and Solutions can be found."""
-    traces: list[DecodedTrace] = field(default_factory=list)
+    traces: list[DecodedTrace]
     faults: list[str] = field(default_factory=list)
     """A line for each file that could not be read whole."""
     solutions: dict[str, Solution] = field(default_factory=dict)
     """Those that were measured, as their sources are today, once `read_solutions` was called."""
-
-    @cached_property
-    def digests(self) -> dict[str, str]:
-        """Those of the Solutions."""
-        from fib_rmsnorm.schema import digest
-
-        return {name: digest(solution) for name, solution in self.solutions.items()}
+    digests: dict[str, str] = field(default_factory=dict)
+    """Theirs."""
+    superseded: int = 0
+    """How many Traces sections leave out because a newer one of the same evaluation is there."""
 
     @cached_property
     def records(self) -> list[TraceRecord]:
@@ -81,11 +70,10 @@ class TraceSet:
             return self._complete([trace.flatten() for trace in self.traces])
 
     @cached_property
-    def sections(self) -> Sections:
+    def sections(self) -> list[Section]:
         """The newest of each evaluation, which of many Traces are few, in sections whose numbers can be compared."""
-        with collector_off():
-            found = split(self.traces)
-            self._complete([record for section in found.sections for record in section.records])
+        found, self.superseded = split(self.traces)
+        self._complete([record for section in found for record in section.records])
         return found
 
     def _complete(self, records: list[TraceRecord]) -> list[TraceRecord]:
@@ -93,20 +81,41 @@ class TraceSet:
         for record in records:
             if solution := self.solutions.get(record.solution):
                 record.author, record.language = solution.author, solution.spec.language.value
-        count_bytes(records, self.roots)
+        lacking = [record for record in records if record.latency_ms and record.bytes_moved is None and record.axes]
+        if lacking:
+            from fib_rmsnorm.registry.workload_generation import bytes_moved
+            from fib_rmsnorm.schema import Workload
+
+            definitions = read_definitions({record.definition for record in lacking}, self.roots)
+            for record in lacking:
+                definition = definitions.get(record.definition)
+                if definition is not None and record.latency_ms and set(definition.var_axes) <= record.axes.keys():
+                    record.bytes_moved = bytes_moved(definition, Workload(axes=record.axes, inputs={}, uuid="unknown"))
+                    record.bandwidth_gb_per_s = record.bytes_moved / record.latency_ms / 1e6
         return records
 
     def read_solutions(self) -> TraceSet:
-        """Read the Solutions, which records are told of that are made later."""
+        """Read the Solutions, which records are told of that are made later; of two, the first registry's counts.
+
+        Any dataset may lie there: one that cannot be read has none, and `validate` says why.
+        """
+        from fib_rmsnorm.registry.registry import Registry
+        from fib_rmsnorm.registry.sources.packing import read_current
+        from fib_rmsnorm.schema import digest
+
         measured = {trace.facts.solution for trace in self.traces}
-        self.solutions = {name: each for name, each in read_todays(self.roots).items() if name in measured}
+        for root in self.roots:
+            with suppress(InputError):
+                self.solutions = {**read_current(Registry(root)).by_name, **self.solutions}
+        self.solutions = {name: each for name, each in self.solutions.items() if name in measured}
+        self.digests = {name: digest(each) for name, each in self.solutions.items()}
         return self
 
     def choose(self, choice: TraceChoice) -> None:
         """Keep what is chosen. Raises InputError for a choice that matches nothing."""
         kinds = list(dict.fromkeys(trace.facts for trace in self.traces))
-        kinds = choose("Definition with Traces", kinds, lambda kind: kind.definition, choice.definitions)
-        kinds = choose("Solution with Traces", kinds, lambda kind: kind.solution, choice.solutions)
+        kinds = choose("Definition with Traces", kinds, attrgetter("definition"), choice.definitions)
+        kinds = choose("Solution with Traces", kinds, attrgetter("solution"), choice.solutions)
         if choice.batch_sizes:
             kinds = self._choose_batches(kinds, choice.batch_sizes)
         kept = set(kinds)
@@ -128,34 +137,41 @@ class TraceSet:
                 raise InputError(f"no Trace has batch size {size} (available: {available})")
         return [kind for kind in kinds if size_of(kind) in sizes]
 
-    def leave_out_outdated(self, *, shows_them: bool, warn: Callable[[str], None]) -> None:
-        """Leave out the Traces of other versions of their Definition than the registry's, which lines tell.
+    def leave_out_outdated(self, *, shows_them: bool, told: list[str]) -> None:
+        """Leave out the Traces of other versions of their Definition than the registries', which lines tell.
 
-        Those that do not tell their version stay: flashinfer-bench does not record it. With `shows_them`, so do those
-        of one version where there are no others. Raises InputError if none is left.
+        Of a Definition that no registry has, the newest version stays. So do Traces that do not tell their version:
+        flashinfer-bench does not record it. With `shows_them`, so do those of one version where there are no others.
+        Raises InputError if none is left.
         """
-        outdated = find_other_versions(self.traces, self.roots)
-        kept = [
-            trace for trace in self.traces if (trace.facts.definition, trace.facts.definition_sha256) not in outdated
-        ]
-        counts = Counter[str]()
-        for (name, _), number in outdated.items():
-            counts[name] += number
-        if shows_them and not kept and len(outdated) == 1:
-            ((name, number),) = counts.items()
-            warn(f"{_traces(number)} of another version of Definition {name} than the registry's")
-            return
-        for name, number in counts.items():
-            warn(f"{_traces(number)} of another version of Definition {name} (left out)")
-        if not kept:
-            raise InputError(f"no Trace is left; measure again: {bench_command(counts)}")
-        self.traces = kept
+        from fib_rmsnorm.schema import digest
 
-    def leave_out_false(self, *, warn: Callable[[str], None]) -> TraceSet:
+        newest: dict[str, tuple[str, str]] = {}
+        for trace in self.traces:
+            if sha256 := trace.facts.definition_sha256:
+                name = trace.facts.definition
+                newest[name] = max(newest.get(name, ("", "")), (trace.timestamp, sha256))
+        current = {name: sha256 for name, (_, sha256) in newest.items()}
+        current |= {name: digest(definition) for name, definition in read_definitions(current, self.roots).items()}
+        outdated, kept = list[DecodedTrace](), list[DecodedTrace]()
+        for trace in self.traces:
+            is_current = (trace.facts.definition_sha256 or None) in (None, current.get(trace.facts.definition))
+            (kept if is_current else outdated).append(trace)
+        versions = {(trace.facts.definition, trace.facts.definition_sha256) for trace in outdated}
+        stays = shows_them and not kept and len(versions) == 1
+        counts = Counter(trace.facts.definition for trace in outdated)
+        for name, number in counts.items():
+            version = f"{_traces(number)} of another version of Definition {name}"
+            told.append(f"{version} than the registry's" if stays else f"{version} (left out)")
+        if not stays:
+            self.traces = kept
+        if not self.traces:
+            raise InputError(f"no Trace is left; measure again: {bench_command(counts)}")
+
+    def leave_out_false(self, told: list[str]) -> TraceSet:
         """Those to believe; lines tell the others. Raises InputError if none is left."""
         false = find_false(self.records)
-        for (path, line), origin in false.items():
-            warn(f"{path}:{line}: a Trace {origin.value} (left out)")
+        told += [f"{path}:{line}: a Trace {origin.value} (left out)" for (path, line), origin in false.items()]
         kept = [trace for trace in self.traces if (trace.origin.path, trace.line) not in false]
         if not kept:
             raise InputError(f"no Trace is left; measure again: {bench_command({r.definition for r in self.records})}")
@@ -168,41 +184,27 @@ def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
     What cannot be read is skipped, with one warning per file that says what and where.
     Raises InputError for a source that does not exist.
     """
-    warn = partial(warnings.warn, stacklevel=3)
-    return decode_traces([Path(source) for source in sources], root, warn=warn).read_solutions().records
+    with collector_off():
+        found = decode_traces([Path(source) for source in sources], root)
+        for fault in found.faults:
+            warnings.warn(fault, stacklevel=2)
+        return found.read_solutions().records
 
 
-def decode_traces(sources: list[Path], root: Path | None = None, *, warn: Callable[[str], None]) -> TraceSet:
-    """Decode the Traces of files and folders, by default of the registry; `warn` gets a line for each bad file."""
-    asked = sources or [_near(find_root(root))]
-    files = [file for source in asked for file in list_trace_files(source)]
-    found = TraceSet(find_roots(files, sources, root))
-    with locked(reading=found.roots), collector_off():
-        for file in (file for source in asked for file in list_trace_files(source)):
-            faults: list[str] = []
-            found.traces += decode_file(file, faults)
-            if faults:
-                more = f"; and {len(faults) - 1} more in this file" if len(faults) > 1 else ""
-                found.faults.append(f"{faults[0]} (skipped{more})")
-                warn(found.faults[-1])
-    return found
+def decode_traces(sources: list[Path], root: Path | None = None) -> TraceSet:
+    """Decode the Traces of files and folders, by default of the registry."""
+    faults: list[str] = []
+    return TraceSet(*read_files(sources, root, faults), faults)
 
 
-def _near(folder: Path) -> Path:
-    """The folder as seen from the working folder, if it lies within: shorter to read."""
-    here = Path.cwd()
-    return folder.relative_to(here) if folder.is_relative_to(here) else folder
-
-
-def read_chosen(
-    sources: list[Path], root: Path | None, choice: TraceChoice, *, warn: Callable[[str], None]
-) -> TraceSet:
-    """Read the chosen Traces; `warn` gets a line for each file that cannot be read completely, and what is left out.
+def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, told: list[str]) -> TraceSet:
+    """Read the chosen Traces; `told` gets a line for each file that cannot be read completely, and what is left out.
 
     Another line names Solutions of whose version today no Trace is.
     Raises InputError if nothing is left, or if a choice matches nothing.
     """
-    found = decode_traces(sources, root, warn=warn)
+    found = decode_traces(sources, root)
+    told += found.faults
     if not found.traces:
         where = ", ".join(map(str, sources or found.roots))
         bench = bench_command(choice.definitions or list_definitions(found.roots))
@@ -210,13 +212,22 @@ def read_chosen(
     found.choose(choice)
     if choice.all_versions:
         return found
-    found.leave_out_outdated(shows_them=choice.shows_outdated, warn=warn)
+    found.leave_out_outdated(shows_them=choice.shows_outdated, told=told)
     found.read_solutions()
     # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
-    if not choice.believes_all and find_false(each for section in found.sections.sections for each in section.records):
-        found = found.leave_out_false(warn=warn)
-    for told in _describe_changed(found):
-        warn(told)
+    if not choice.believes_all and find_false(each for section in found.sections for each in section.records):
+        found = found.leave_out_false(told)
+    told += _describe_changed(found)
+    return found
+
+
+def read_definitions(names: Collection[str], roots: Iterable[Path]) -> dict[str, Definition]:
+    """The Definitions of these names that the registries hold; one that cannot be read counts as missing."""
+    from fib_rmsnorm.registry.registry import Registry
+
+    found: dict[str, Definition] = {}
+    for root in roots:
+        found |= Registry(root).find_definitions({*names} - found.keys())
     return found
 
 
@@ -228,7 +239,15 @@ def _describe_changed(found: TraceSet) -> Iterator[str]:
     """A line for each device with Solutions that were measured as something else than they are today."""
     kinds = {trace.facts for trace in found.traces}
     definitions = sorted({kind.definition for kind in kinds})
-    for hardware, changed in find_changed(kinds, found.digests).items():
+    measured = {(kind.hardware, kind.solution) for kind in kinds}
+    # flashinfer-bench records no digest
+    current = {
+        (kind.hardware, kind.solution)
+        for kind in kinds
+        if kind.solution_sha256 in (None, found.digests.get(kind.solution, kind.solution_sha256))
+    }
+    for hardware, outdated in groupby(sorted(measured - current), key=itemgetter(0)):
+        changed = [solution for _, solution in outdated]
         few = len(changed) <= _NAMED
         chosen = ["--solutions", ",".join(changed)] if few else ["--definitions", ",".join(definitions)]
         many = f"{len(changed)} Solution{'s' * (len(changed) != 1)}"

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.comparing.difference import find_difference, find_speedup, relate
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, Verdict, find_difference, find_speedup, relate
 from fib_rmsnorm.analysis.results import BASELINE_AUTHOR, Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, Verdict
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Performance, Trace
@@ -35,20 +34,13 @@ class Place:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """A result that cannot win."""
-
-    result: Result
-    why: str
-
-
-@dataclass(frozen=True)
 class Contest:
     """The timed results on a Workload, the fastest first, and those left out."""
 
     workload: WorkloadResults
     places: tuple[Place, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[tuple[Result, str], ...]
+    """Each with the reason why it cannot win."""
 
     @property
     def winner(self) -> Result | None:
@@ -124,7 +116,7 @@ def hold_contest(workload: WorkloadResults) -> Contest:
     return Contest(
         workload,
         tuple(Place(result, find_difference([timed[0][0]], [latency])) for latency, result in timed),
-        tuple(LeftOut(result, why) for result in workload.results if (why := doubts[id(result)])),
+        tuple((result, why) for result in workload.results if (why := doubts[id(result)])),
     )
 
 

@@ -7,13 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.analysis.comparing.difference import find_speedup, relate
+from fib_rmsnorm.analysis.difference import (
+    Estimate,
+    RunLatency,
+    find_interval,
+    find_speedup,
+    recorded,
+    relate,
+)
 from fib_rmsnorm.analysis.sections import Section, SectionConditions
-from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, TraceRecord, recorded
-from fib_rmsnorm.analysis.trace_sources import is_changed
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.gpu_models import find_gpu_model
-from fib_rmsnorm.registry.workload_titles import title_workloads
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
@@ -29,21 +35,21 @@ class Result:
     record: TraceRecord
     label: str
     """The Solution's name, with the start of its digest unless it is today's; if that is unknown, the newest."""
-    bandwidth_gb_per_s: float | None
-    percent_of_peak: float | None
-    speedup: Estimate | None
+    mark: str
+    """`noisy`, `correct` for what was judged and not timed, or the status of what failed."""
+    is_timed: bool
+    """Whether it passed, and no interpreter ran it."""
+    interval_ms: Estimate | None = None
+    """The median with its 95% interval."""
+    in_graph: Estimate | None = None
+    dependent: Estimate | None = None
+    """The cost of a call in a CUDA graph, without and with programmatic dependent launch around it."""
+    bandwidth_gb_per_s: float | None = None
+    percent_of_peak: float | None = None
+    speedup: Estimate | None = None
     """The reference's latency over the Solution's, both of its own run."""
-    over_baseline: Estimate | None
+    over_baseline: Estimate | None = None
     """The baseline's latency over the Solution's."""
-
-    @property
-    def mark(self) -> str:
-        """`noisy`, `correct` for what was judged and not timed, or the status of what failed."""
-        if not self.record.passed:
-            return self.record.status
-        if self.record.interpreted:
-            return "correct"
-        return "noisy" if self.record.noisy else ""
 
 
 @dataclass(frozen=True)
@@ -57,12 +63,8 @@ class WorkloadResults:
     empty_ms: float | None
     copy: RunLatency | None
     results: tuple[Result, ...]
-
-    @property
-    def is_of_several_runs(self) -> bool:
-        """Whether not all were measured beside the same reference and copy; then `reference` and `copy` are of one."""
-        timed = [result.record for result in self.results if result.record.is_native]
-        return len({(record.reference_latency_ms, record.copy_ms) for record in timed}) > 1
+    is_of_several_runs: bool
+    """Whether not all were measured beside the same reference and copy; then `reference` and `copy` are of one."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -79,16 +81,13 @@ class SectionResults:
     conditions: SectionConditions
     baseline: str | None
     workloads: tuple[WorkloadResults, ...]
-
-    @property
-    def results(self) -> list[Result]:
-        """All of them, workload by workload."""
-        return [result for each in self.workloads for result in each.results]
+    results: tuple[Result, ...]
+    """All of them, workload by workload."""
 
 
 def find_results(found: TraceSet, baseline: str | None = None) -> list[SectionResults]:
     """Sum up each section; what it does not show is dropped. Raises InputError if no Trace is of the `baseline`."""
-    sections = found.sections.sections
+    sections = found.sections
     found.traces.clear()  # a million take 2 GB, and those that are shown have become records
     if baseline is not None:
         names = sorted({record.solution for section in sections for record in section.records})
@@ -120,15 +119,17 @@ def _find_baseline(section: Section, solutions: Mapping[str, Solution]) -> str |
 
 def _section_results(section: Section, baseline: str | None, digests: Mapping[str, str]) -> SectionResults:
     labels = _label(section.records, digests)
-    titles = title_workloads(record.named_workload for record in section.records)
+    titles = title_workloads([NamedWorkload(each.workload, each.axes, each.scalars) for each in section.records])
+    groups: dict[str, list[TraceRecord]] = {}
+    for record in sorted(section.records, key=lambda record: tuple(record.axes.values())):
+        groups.setdefault(record.workload, []).append(record)
+    workloads = [_workload_results(titles[uuid], uuid, mine, labels, baseline) for uuid, mine in groups.items()]
     return SectionResults(
         section.definition,
         section.conditions,
         baseline if any(record.solution == baseline for record in section.records) else None,
-        tuple(
-            _workload_results(titles[workload], workload, records, labels, baseline)
-            for workload, records in section.workloads.items()
-        ),
+        tuple(workloads),
+        tuple(result for each in workloads for result in each.results),
     )
 
 
@@ -144,7 +145,7 @@ def _label(records: Sequence[TraceRecord], digests: Mapping[str, str]) -> dict[t
 
     def is_current(record: TraceRecord) -> bool:
         if record.solution in digests and record.solution_sha256 is not None:
-            return not is_changed(record, digests)
+            return record.solution_sha256 == digests[record.solution]
         return record.solution_sha256 == newest[record.solution].solution_sha256
 
     return {
@@ -162,7 +163,8 @@ def _workload_results(
     labels: dict[tuple[str, str | None], str],
     baseline: str | None,
 ) -> WorkloadResults:
-    rivals = [record for record in records if record.solution == baseline and record.is_native]
+    native = [record for record in records if record.is_native]
+    rivals = [record for record in native if record.solution == baseline]
     rival = max(rivals, key=lambda record: record.timestamp, default=None)
     # Those that failed have no latency and come last.
     ordered = sorted(records, key=lambda r: (not r.passed, r.latency_ms or math.inf, r.solution))
@@ -174,21 +176,29 @@ def _workload_results(
         timed.empty_ms if timed else None,
         next(filter(None, map(_copy_of, ordered)), None),
         tuple(_result(record, labels[record.solution, record.solution_sha256], rival) for record in ordered),
+        len({(record.reference_latency_ms, record.copy_ms) for record in native}) > 1,
     )
 
 
 def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Result:
+    mark = "correct" if record.interpreted else "noisy" if record.noisy else ""
     if not record.is_native:
-        return Result(record, label, None, None, None, None)
+        mark = mark if record.passed else record.status
+        return Result(record, label, mark, is_timed=False)
     bandwidth = record.bandwidth_gb_per_s
     peak = peak_of(record)
     return Result(
         record,
         label,
-        bandwidth,
-        100 * bandwidth / peak.gb_per_s if bandwidth and peak else None,
-        find_speedup(record),
-        relate(record, rival) if record is not rival else None,
+        mark,
+        is_timed=True,
+        interval_ms=find_interval(record),
+        in_graph=recorded(record.chained_latency_ms, record.chained_low_ms, record.chained_high_ms),
+        dependent=recorded(record.dependent_latency_ms, record.dependent_low_ms, record.dependent_high_ms),
+        bandwidth_gb_per_s=bandwidth,
+        percent_of_peak=100 * bandwidth / peak.gb_per_s if bandwidth and peak else None,
+        speedup=find_speedup(record),
+        over_baseline=relate(record, rival) if record is not rival else None,
     )
 
 

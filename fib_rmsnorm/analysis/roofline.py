@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from fib_rmsnorm.analysis.ranking import Contest, Ranking, hold_contest, rank
+from fib_rmsnorm.analysis.difference import Estimate
+from fib_rmsnorm.analysis.loading import read_definitions
+from fib_rmsnorm.analysis.ranking import Contest, Ranking, rank
 from fib_rmsnorm.analysis.results import Peak, Result, SectionResults, WorkloadResults, peak_of
-from fib_rmsnorm.analysis.trace_record import Estimate, TraceRecord
-from fib_rmsnorm.analysis.trace_sources import read_definitions
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
 from fib_rmsnorm.student_t import t_quantile
@@ -30,7 +31,7 @@ _CONFIDENCE = 0.95
 class WorkloadRoof:
     """The least time that each resource needs for a Workload; None if unknown."""
 
-    results: WorkloadResults
+    contest: Contest
     bytes_moved: int | None
     flops: int | None
     memory_ms: float | None
@@ -40,7 +41,6 @@ class WorkloadRoof:
     floor_ms: float | None
     """An empty kernel, as measured."""
     fits_l2: bool | None
-    contest: Contest
 
     @property
     def best(self) -> Result | None:
@@ -50,7 +50,7 @@ class WorkloadRoof:
     @property
     def title(self) -> str:
         """`batch=32`."""
-        return self.results.title
+        return self.contest.workload.title
 
     @property
     def intensity(self) -> float | None:
@@ -67,37 +67,6 @@ class WorkloadRoof:
         return "compute" if self.compute_ms is not None and self.compute_ms > self.memory_ms else "memory"
 
 
-@dataclass(frozen=True)
-class Roofline:
-    """The roofs of a section's Workloads, and what they are computed from."""
-
-    cost: Cost | None
-    """The cost of the largest Workload."""
-    device: GpuModel | None
-    peak: Peak | None
-    clock_mhz: float | None
-    flops_per_s: float | None
-    workloads: tuple[WorkloadRoof, ...]
-
-    @property
-    def ridge(self) -> float | None:
-        """Operations a byte from which the arithmetic takes longer than the memory."""
-        return self.flops_per_s / self.peak.gb_per_s / 1e9 if self.flops_per_s and self.peak else None
-
-
-def make_roofline(section: SectionResults, definition: Definition | None) -> Roofline:
-    """Compute the roofs of a section."""
-    records = [result.record for result in section.results]
-    newest = max(records, key=lambda record: (record.peak_bandwidth_gb_per_s is not None, record.timestamp))
-    device = find_gpu_model(section.conditions.hardware)
-    clock_mhz = section.conditions.clock[1] if section.conditions.clock else None
-    peak = peak_of(newest)
-    flops_per_s = device.fp32_flops(clock_mhz) if device else None
-    costs = [_count_cost(definition, each) for each in section.workloads]
-    roofs = (_roof(each, cost, peak, flops_per_s, device) for each, cost in zip(section.workloads, costs, strict=True))
-    return Roofline(costs[-1] if costs else None, device, peak, clock_mhz, flops_per_s, tuple(roofs))
-
-
 def _count_cost(definition: Definition | None, workload: WorkloadResults) -> Cost | None:
     if definition is None:
         return None
@@ -106,22 +75,21 @@ def _count_cost(definition: Definition | None, workload: WorkloadResults) -> Cos
 
 
 def _roof(
-    workload: WorkloadResults,
+    contest: Contest,
     cost: Cost | None,
     peak: Peak | None,
     flops_per_s: float | None,
     device: GpuModel | None,
 ) -> WorkloadRoof:
-    moved = next((r.record.bytes_moved for r in workload.results if r.record.bytes_moved), None)
+    moved = next((r.record.bytes_moved for r in contest.workload.results if r.record.bytes_moved), None)
     return WorkloadRoof(
-        results=workload,
+        contest=contest,
         bytes_moved=moved,
         flops=cost.flops if cost else None,
         memory_ms=moved / peak.gb_per_s / 1e6 if moved and peak else None,
         compute_ms=1e3 * cost.flops / flops_per_s if cost and flops_per_s else None,
-        floor_ms=workload.empty_ms,
+        floor_ms=contest.workload.empty_ms,
         fits_l2=moved <= device.l2_bytes if moved and device else None,
-        contest=hold_contest(workload),
     )
 
 
@@ -197,21 +165,52 @@ class SectionFindings:
     results: SectionResults
     ranking: Ranking
     """Who wins where."""
-    roofline: Roofline
+    cost: Cost | None
+    """The cost of the largest Workload."""
+    device: GpuModel | None
+    peak: Peak | None
+    clock_mhz: float | None
+    flops_per_s: float | None
+    workloads: tuple[WorkloadRoof, ...]
     fits: tuple[Fit, ...]
     """A fit for each Solution that has one, the lowest floor first."""
+
+    @property
+    def ridge(self) -> float | None:
+        """Operations a byte from which the arithmetic takes longer than the memory."""
+        return self.flops_per_s / self.peak.gb_per_s / 1e9 if self.flops_per_s and self.peak else None
 
 
 def analyze_sections(sections: Sequence[SectionResults], roots: Iterable[Path]) -> list[SectionFindings]:
     """Analyze each section; a Definition that no registry at `roots` has leaves some questions open."""
     definitions = read_definitions({section.definition for section in sections}, roots)
-    found = []
-    for section in sections:
-        groups: dict[str, list[TraceRecord]] = {}
-        for result in section.results:
-            groups.setdefault(result.label, []).append(result.record)
-        fits = [line for records in groups.values() if (line := fit(records)) is not None]
-        fits.sort(key=lambda line: line.floor_ms.value)
-        roofline = make_roofline(section, definitions.get(section.definition))
-        found.append(SectionFindings(section, rank(section), roofline, tuple(fits)))
-    return found
+    return [analyze_section(section, definitions.get(section.definition)) for section in sections]
+
+
+def analyze_section(section: SectionResults, definition: Definition | None) -> SectionFindings:
+    """Rank its results, compute the roofs of its Workloads, and fit a line for each Solution."""
+    ranking = rank(section)
+    records = [result.record for result in section.results]
+    newest = max(records, key=lambda record: (record.peak_bandwidth_gb_per_s is not None, record.timestamp))
+    device = find_gpu_model(section.conditions.hardware)
+    clock_mhz = section.conditions.clock[1] if section.conditions.clock else None
+    peak = peak_of(newest)
+    flops_per_s = device.fp32_flops(clock_mhz) if device else None
+    costs = [_count_cost(definition, each) for each in section.workloads]
+    roofs = [_roof(each, cost, peak, flops_per_s, device) for each, cost in zip(ranking.contests, costs, strict=True)]
+    groups: dict[str, list[TraceRecord]] = {}
+    for result in section.results:
+        groups.setdefault(result.label, []).append(result.record)
+    fits = [line for records in groups.values() if (line := fit(records)) is not None]
+    fits.sort(key=lambda line: line.floor_ms.value)
+    return SectionFindings(
+        results=section,
+        ranking=ranking,
+        cost=costs[-1] if costs else None,
+        device=device,
+        peak=peak,
+        clock_mhz=clock_mhz,
+        flops_per_s=flops_per_s,
+        workloads=tuple(roofs),
+        fits=tuple(fits),
+    )

@@ -1,8 +1,8 @@
-"""Sort Traces into sections whose numbers can be compared: one Definition, device, timer, clock, cache and settings."""
+"""Which numbers can be compared: those of one Definition, device, timer, clock, cache and settings, as a section."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,29 +27,11 @@ class SectionConditions:
     cold_l2: bool | None
     settings: Any
     """How it was asked to judge and time; tolerances of None are those of the dtype."""
-    told: tuple[str, ...] = field(default=(), compare=False)
-    """The settings without which the text would be that of another section."""
+    text: str = field(default="", compare=False)
+    """`NVIDIA H200, cupti, 1980 MHz, cold L2`; with the tolerances, where they are not those of the dtype.
 
-    @property
-    def text(self) -> str:
-        """`NVIDIA H200, cupti, 1980 MHz, cold L2`; with the tolerances, where they are not those of the dtype.
-
-        And with the settings that are `told`: `iterations=200`.
-        """
-        cache = {True: ["cold L2"], False: ["warm L2"], None: []}[self.cold_l2]
-        measured = [self.hardware or "unknown device", self.timer or "timer not recorded", _clock_text(self.clock)]
-        judged = [
-            f"judged by {name} {value:g}"
-            for name, value in (("rtol", self.settings.rtol), ("atol", self.settings.atol))
-            if value is not None
-        ]
-        return ", ".join([*measured, *cache, *judged, *map(self._tell, self.told)])
-
-    def _tell(self, name: str) -> str:
-        value = getattr(self.settings, name)
-        if value is None:
-            return f"{name}={'unknown' if self.settings.warmup_runs is None else 'auto'}"
-        return f"{name}={value}"
+    And with the settings without which it would be that of another section: `iterations=200`.
+    """
 
 
 @dataclass(frozen=True)
@@ -60,63 +42,27 @@ class Section:
     conditions: SectionConditions
     records: tuple[TraceRecord, ...]
 
-    @property
-    def workloads(self) -> dict[str, list[TraceRecord]]:
-        """The records of each Workload, the smallest axes first."""
-        groups: dict[str, list[TraceRecord]] = {}
-        for record in sorted(self.records, key=lambda record: tuple(record.axes.values())):
-            groups.setdefault(record.workload, []).append(record)
-        return groups
+
+_Clocks = dict[tuple[str, str | None], list[tuple[float, float]]]
+"""The ranges of clocks in MHz that lie close together, for each device and timer."""
 
 
-@dataclass(frozen=True)
-class Sections:
-    """All sections, and how many Traces they leave out because a newer one of the same evaluation is there."""
-
-    sections: tuple[Section, ...]
-    superseded: int
-
-
-@dataclass(frozen=True)
-class ClockClusters:
-    """The ranges of clocks that lie close together, for each device and timer."""
-
-    ranges: dict[tuple[str, str | None], list[tuple[float, float]]]
-
-    def find(self, hardware: str, timer: str | None, clock: float | None) -> tuple[float, float] | None:
-        """The range that a clock in MHz lies in; None if it is unknown."""
-        if clock is not None:
-            for low, high in self.ranges[hardware, timer]:
-                if low <= clock <= high:
-                    return low, high
-        return None
-
-    def of(self, record: TraceRecord) -> tuple[float, float] | None:
-        """That of a record's clock."""
-        return self.find(record.hardware, record.timer, record.during_mhz)
-
-    def text(self, record: TraceRecord) -> str:
-        """`1980 MHz`, `1530 to 1545 MHz`."""
-        return _clock_text(self.of(record))
-
-
-def clock_clusters(records: Iterable[TraceRecord]) -> ClockClusters:
-    """Gather the clocks of records."""
-    return cluster_clocks((each.hardware, each.timer, each.during_mhz) for each in records)
-
-
-def cluster_clocks(seen: Iterable[tuple[str, str | None, float | None]]) -> ClockClusters:
-    """Gather clocks in MHz, each with its device and timer."""
+def _cluster_clocks(seen: Iterable[tuple[str, str | None, float | None]]) -> _Clocks:
+    """Gather clocks, each with its device and timer."""
     clocks: dict[tuple[str, str | None], set[float]] = {}
     for hardware, timer, clock in seen:
         if clock is not None:
             clocks.setdefault((hardware, timer), set()).add(clock)
-    return ClockClusters(
-        {
-            key: cluster(found, _CPU_CLOCK_GAP if key[1] == "cpu_clock" else _GPU_CLOCK_GAP)
-            for key, found in clocks.items()
-        }
-    )
+    return {
+        key: cluster(found, _CPU_CLOCK_GAP if key[1] == "cpu_clock" else _GPU_CLOCK_GAP)
+        for key, found in clocks.items()
+    }
+
+
+def _find_range(clocks: _Clocks, hardware: str, timer: str | None, clock: float | None) -> tuple[float, float] | None:
+    """The range that a clock lies in; None if it is unknown."""
+    ranges = clocks[hardware, timer] if clock is not None else ()
+    return next((each for each in ranges if clock is not None and each[0] <= clock <= each[1]), None)
 
 
 def cluster(values: Iterable[float], gap: float) -> list[tuple[float, float]]:
@@ -137,14 +83,66 @@ def _clock_text(clock: tuple[float, float] | None) -> str:
     return f"{low} MHz" if low == high else f"{low} to {high} MHz"
 
 
+DEFINITION = "definition"
+"""The version of it: a changed one asks for another computation."""
+CLOCK = "clock"
+ASPECTS = ("device", "timer", CLOCK, "cache", DEFINITION)
+"""What must agree, unless it is allowed to differ."""
+
+
+@dataclass(frozen=True)
+class RunConditions:
+    """The conditions of runs that must agree, by aspect, in words."""
+
+    read: dict[str, Callable[[TraceRecord], str | None]]
+    """What is None is not known, and agrees with everything."""
+
+    @staticmethod
+    def of(runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> RunConditions:
+        """All aspects but those allowed to differ. Clocks of a cluster are one clock, so all runs must be known."""
+        clocks = _cluster_clocks((run.hardware, run.timer, run.during_mhz) for run in runs)
+        read: dict[str, Callable[[TraceRecord], str | None]] = {
+            "device": lambda record: record.hardware,
+            "timer": lambda record: record.timer or "an unrecorded timer",
+            CLOCK: lambda run: _clock_text(_find_range(clocks, run.hardware, run.timer, run.during_mhz)),
+            "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
+            DEFINITION: lambda record: f"version {record.definition_sha256[:6]}" if record.definition_sha256 else None,
+        }
+        return RunConditions({name: each for name, each in read.items() if name not in allow})
+
+    def key(self, run: TraceRecord) -> tuple[str | None, ...]:
+        """The values of all aspects."""
+        return tuple(read(run) for read in self.read.values())
+
+    def equal_to(self, run: TraceRecord, others: Iterable[TraceRecord]) -> list[TraceRecord]:
+        """Those of `others` that were measured under the conditions of `run`."""
+        return [other for other in others if not self.find_differing(run, other)]
+
+    def find_differing(self, old: TraceRecord, new: TraceRecord) -> dict[str, tuple[str, str]]:
+        """Each aspect in which they differ, with both values."""
+        sides = ((name, read(old), read(new)) for name, read in self.read.items())
+        return {
+            name: (before, after)
+            for name, before, after in sides
+            if before is not None and after is not None and before != after
+        }
+
+    def is_redefined(self, old: TraceRecord, new: TraceRecord) -> bool:
+        """Whether they are of different versions of the Definition."""
+        return DEFINITION in self.find_differing(old, new)
+
+
 Home = tuple[str, SectionConditions]
 """A Definition and conditions: what makes a section."""
 
 
-def split(traces: Iterable[DecodedTrace]) -> Sections:
-    """Sort into sections, the newest first for each Definition; of equal evaluations the newest counts."""
+def split(traces: Iterable[DecodedTrace]) -> tuple[list[Section], int]:
+    """Sort into sections, the newest first for each Definition; of equal evaluations the newest counts.
+
+    Also how many Traces they leave out because a newer one of the same evaluation is there.
+    """
     listed = list(traces)
-    clusters = cluster_clocks((each.facts.hardware, each.facts.timer, each.during_mhz) for each in listed)
+    clocks = _cluster_clocks((each.facts.hardware, each.facts.timer, each.during_mhz) for each in listed)
     newest: dict[Home, dict[tuple[str, ...], DecodedTrace]] = {}
     homes: dict[tuple[object, ...], Home] = {}
     for trace in listed:
@@ -153,7 +151,7 @@ def split(traces: Iterable[DecodedTrace]) -> Sections:
             continue
         key = facts.definition, facts.hardware, facts.timer, trace.during_mhz, facts.cold_l2, facts.settings
         if key not in homes:  # few differ among many Traces
-            clock = clusters.find(facts.hardware, facts.timer, trace.during_mhz)
+            clock = _find_range(clocks, facts.hardware, facts.timer, trace.during_mhz)
             measured = facts.hardware, facts.timer, clock, facts.cold_l2, facts.settings
             homes[key] = facts.definition, SectionConditions(*measured)
         _keep_newest(newest.setdefault(homes[key], {}), trace)
@@ -168,18 +166,38 @@ def split(traces: Iterable[DecodedTrace]) -> Sections:
     ]
     sections.sort(key=lambda section: max(record.timestamp for record in section.records), reverse=True)
     sections.sort(key=lambda section: section.definition)
-    return Sections(tuple(_tell_apart(sections)), len(listed) - len(kept))
+    return list(_tell_apart(sections)), len(listed) - len(kept)
 
 
 def _tell_apart(sections: Sequence[Section]) -> Iterator[Section]:
-    """The sections; those with the same text tell the settings in which they differ."""
+    """The sections with their texts; those with the same tell the settings in which they differ."""
     same: dict[tuple[str, str], list[Any]] = {}
     for section in sections:
-        same.setdefault((section.definition, section.conditions.text), []).append(section.conditions.settings)
+        same.setdefault((section.definition, _describe(section.conditions)), []).append(section.conditions.settings)
     for section in sections:
-        settings = same[section.definition, section.conditions.text]
+        text = _describe(section.conditions)
+        settings = same[section.definition, text]
         told = [name for name in settings[0].__struct_fields__ if len({getattr(each, name) for each in settings}) > 1]
-        yield replace(section, conditions=replace(section.conditions, told=tuple(told)))
+        whole = ", ".join([text, *(_tell(section.conditions.settings, name) for name in told)])
+        yield replace(section, conditions=replace(section.conditions, text=whole))
+
+
+def _describe(conditions: SectionConditions) -> str:
+    cache = {True: ["cold L2"], False: ["warm L2"], None: []}[conditions.cold_l2]
+    timer = conditions.timer or "timer not recorded"
+    judged = [
+        f"judged by {name} {value:g}"
+        for name, value in (("rtol", conditions.settings.rtol), ("atol", conditions.settings.atol))
+        if value is not None
+    ]
+    return ", ".join([conditions.hardware or "unknown device", timer, _clock_text(conditions.clock), *cache, *judged])
+
+
+def _tell(settings: Any, name: str) -> str:
+    value = getattr(settings, name)
+    if value is None:
+        value = "unknown" if settings.warmup_runs is None else "auto"
+    return f"{name}={value}"
 
 
 def _evaluated(trace: DecodedTrace) -> tuple[str, ...]:

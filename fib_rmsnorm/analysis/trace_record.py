@@ -1,4 +1,4 @@
-"""What a Trace says, flat: one record a Trace, ready for a table or a DataFrame; and its numbers with their intervals.
+"""What a Trace says, flat: one record a Trace, ready for a table or a DataFrame.
 
 A field has the schema's name, by which the decoder finds it in the parts of a Trace. None means that the Trace does not
 say: flashinfer-bench writes fewer fields than this tool.
@@ -6,65 +6,10 @@ say: flashinfer-bench writes fewer fields than this tool.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta
-
-from fib_rmsnorm.registry.workload_titles import NamedWorkload
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Performance
-
-Verdict = Literal["slower", "faster", "tie"]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value and its 95% interval."""
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def half_width(self) -> float:
-        """Half the interval's width relative to the value.
-
-        A latency's interval ends at ticks of a clock, and the median may lie beyond both: then it extends the interval.
-        """
-        return (max(self.high, self.value) - min(self.low, self.value)) / 2 / self.value
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether it is known at all: a single call, or too few undisturbed ones, leave one end open."""
-        return self.low > 0 and math.isfinite(self.high)
-
-    @property
-    def inverse(self) -> Estimate:
-        """One over it."""
-        return Estimate(1 / self.value, 1 / self.high, 1 / self.low if self.low else math.inf)
-
-    @property
-    def verdict(self) -> Verdict:
-        """What a new latency over an old one says: a tie where its interval holds 1."""
-        if self.low > 1:
-            return "slower"
-        return "faster" if self.high < 1 else "tie"
-
-    @property
-    def apart(self) -> float:
-        """How far the two numbers of a ratio could be apart, as a share: 0.12 is 12%."""
-        return max(self.high, 1 / self.low if self.low else math.inf) - 1
-
-
-def recorded(value: float | None, low: float | None, high: float | None) -> Estimate | None:
-    """A recorded value with its interval; None without. JSON has no infinity, to which a single call's reaches."""
-    if not value or low is None:
-        return None
-    return Estimate(value, low, math.inf if high is None else high)
-
 
 LEAST_LATENCY_MS = 1e-9
 """A picosecond: less is not a latency, so its Trace is damaged."""
@@ -175,19 +120,9 @@ class TraceRecord:
         return bool(self.latency_ms) and self.passed
 
     @property
-    def interval_ms(self) -> Estimate | None:
-        """The median with its 95% interval, by calls and by trials; None without one, as of a single call."""
-        return recorded(self.latency_ms, self.latency_low_ms, self.latency_high_ms) if self.latency_high_ms else None
-
-    @property
     def axes_text(self) -> str:
         """`batch=8`, `batch=8, length=128`."""
         return ", ".join(f"{name}={value}" for name, value in self.axes.items())
-
-    @property
-    def named_workload(self) -> NamedWorkload:
-        """What its Workload is called by."""
-        return NamedWorkload(self.workload, self.axes, self.scalars)
 
     @property
     def place(self) -> str:
@@ -199,45 +134,3 @@ class TraceRecord:
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         axes, scalars = values.pop("axes"), values.pop("scalars")
         return {**axes, **scalars, **values}
-
-
-@dataclass(frozen=True)
-class RunLatency:
-    """The latency of one evaluation in milliseconds, and what tells how far it may drift."""
-
-    ms: float
-    interval_ms: Estimate | None
-    """None if none was recorded, as by flashinfer-bench."""
-    timer: str | None
-    device_session: str | None
-    trial_scatter: float = 0.0
-    """How far its trials lie from each other, as a relative standard deviation; 0 where that was not recorded."""
-    pieces: int = 1
-    """The number of kernels, copies and fills of a call."""
-
-    @staticmethod
-    def of(measured: TraceRecord | Performance | None) -> RunLatency | None:
-        """A Solution's; None if it was not timed."""
-        if measured is None:
-            return None
-        interval = recorded(measured.latency_ms, measured.latency_low_ms, measured.latency_high_ms)
-        return _run(measured, measured.latency_ms, interval, measured.trial_scatter, measured.pieces)
-
-    @staticmethod
-    def of_reference(measured: TraceRecord | Performance) -> RunLatency | None:
-        """The reference's, in the same run."""
-        interval = recorded(measured.reference_latency_ms, measured.reference_low_ms, measured.reference_high_ms)
-        scatter, pieces = measured.reference_trial_scatter, measured.reference_pieces
-        return _run(measured, measured.reference_latency_ms, interval, scatter, pieces)
-
-
-def _run(
-    measured: TraceRecord | Performance,
-    ms: float | None,
-    interval: Estimate | None,
-    trial_scatter: float | None,
-    pieces: int | None,
-) -> RunLatency | None:
-    if not ms:
-        return None
-    return RunLatency(ms, interval, measured.timer, measured.device_session, trial_scatter or 0.0, pieces or 1)

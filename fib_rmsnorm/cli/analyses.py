@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,8 +27,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.reports.legend import LEGEND
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.reports.page import PageSection
-    from fib_rmsnorm.reports.text.document import Part
+    from fib_rmsnorm.reports.charts import Chart
 
 
 def analyze(
@@ -47,7 +45,7 @@ def analyze(
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
     findings = analyze_sections(find_results(found), found.roots)
-    write_report(describe_findings(findings), lambda: finding_records(findings), Format.JSON if json else Format.TABLE)
+    write_report(describe_findings, finding_records, findings, chosen=Format.JSON if json else Format.TABLE)
 
 
 def best(
@@ -65,7 +63,7 @@ def best(
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes, believes_all=False)
     rankings = [rank(section) for section in find_results(found)]
-    write_report(describe_rankings(rankings), lambda: ranking_records(rankings), Format.JSON if json else Format.TABLE)
+    write_report(describe_rankings, ranking_records, rankings, chosen=Format.JSON if json else Format.TABLE)
 
 
 def history(
@@ -85,9 +83,7 @@ def history(
 
     found = read_traces(traces, root, definitions, name, batch_sizes, all_versions=True)
     histories = find_histories(found.records)
-    write_report(
-        describe_histories(histories), lambda: histories_record(histories), Format.JSON if json else Format.TABLE
-    )
+    write_report(describe_histories, histories_record, histories, chosen=Format.JSON if json else Format.TABLE)
 
 
 def report(
@@ -133,38 +129,37 @@ def report(
         option = "--summary" if summary else "--against"
         raise InputError(f"{option} is one table: leave out --plots, --baseline and HTML")
     found = read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
-    parts: Iterable[Part]
-    record: Callable[[], object]
     if against is not None:
         from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
         from fib_rmsnorm.reports.differences import describe_differences, difference_records
 
         differences = find_output_differences(found.records, against, found.roots)
-        parts, record = describe_differences(differences), partial(difference_records, differences)
-    elif summary:
+        write_report(describe_differences, difference_records, differences, chosen=chosen, output=output)
+        return
+    from fib_rmsnorm.analysis.results import find_results
+
+    results = find_results(found, baseline)
+    if summary:
         from fib_rmsnorm.analysis.ranking import summarize
-        from fib_rmsnorm.analysis.results import find_results
         from fib_rmsnorm.reports.ranking import describe_summaries, summary_records
 
-        summaries = summarize(find_results(found))
-        parts, record = describe_summaries(summaries), partial(summary_records, summaries)
-    else:
-        from fib_rmsnorm.analysis.results import find_results
-        from fib_rmsnorm.reports.results import describe_results, results_record
+        write_report(describe_summaries, summary_records, summarize(results), chosen=chosen, output=output)
+        return
+    from fib_rmsnorm.reports.results import describe_results, results_record, section_title
 
-        results, superseded = find_results(found, baseline), found.sections.superseded
-        parts, record = describe_results(results, superseded), partial(results_record, results, superseded)
-        if plots or chosen is Format.HTML:
-            from fib_rmsnorm.analysis.roofline import analyze_sections
-            from fib_rmsnorm.reports.page import PageSection, make_page
+    if plots or chosen is Format.HTML:
+        from fib_rmsnorm.analysis.roofline import analyze_sections
+        from fib_rmsnorm.reports.charts import make_charts
+        from fib_rmsnorm.reports.page import make_page
 
-            sections = list(map(PageSection, analyze_sections(results, found.roots)))
-            if plots:
-                _draw(sections, plots)
-            if chosen is Format.HTML:
-                write_or_print(make_page(sections, found.solutions, superseded), output)
-                return
-    write_report(parts, record, chosen, output)
+        sections = analyze_sections(results, found.roots)
+        charts = list(map(make_charts, sections))
+        if plots:
+            _draw(dict(zip(map(section_title, results), charts, strict=True)), plots)
+        if chosen is Format.HTML:
+            write_or_print(make_page(sections, charts, found.solutions, found.superseded), output)
+            return
+    write_report(describe_results, results_record, results, found.superseded, chosen=chosen, output=output)
 
 
 _WORDS = (f"{word}: {meaning}" for word, meaning in LEGEND.items())
@@ -172,11 +167,11 @@ EPILOGS = {"report": "\n\n".join(["Words and columns:", *_WORDS])}
 """What the help of commands ends with."""
 
 
-def _draw(sections: Sequence[PageSection], folder: Path) -> None:
+def _draw(charts: Mapping[str, Sequence[Chart]], folder: Path) -> None:
     from fib_rmsnorm.reports.charts import draw
 
     try:
-        paths = list(draw({each.title: each.charts for each in sections}, folder))
+        paths = list(draw(charts, folder))
     except OSError as error:
         raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
     note(f"Wrote {len(paths)} charts to {folder}")

@@ -83,7 +83,8 @@ def command(
     json: Json = False,
 ) -> int:
     """Compare results: faster, slower or a tie. Exit code 1 if anything became slower or fails now."""
-    from fib_rmsnorm.analysis.comparing.comparison import ASPECTS, MISSING, compare
+    from fib_rmsnorm.analysis.comparing.comparison import MISSING, compare
+    from fib_rmsnorm.analysis.sections import ASPECTS
     from fib_rmsnorm.reports.comparison import comparisons_record, describe_comparisons
 
     allowed, known = split_names(allow), (*ASPECTS, MISSING)
@@ -114,7 +115,7 @@ def command(
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)
     found = compare(before, after, allowed, in_turn=measure, max_slowdown=max_slowdown)
-    write_report(describe_comparisons(found), lambda: comparisons_record(found), Format.JSON if json else Format.TABLE)
+    write_report(describe_comparisons, comparisons_record, found, chosen=Format.JSON if json else Format.TABLE)
     if found.regressions:
         return 1
     if max_slowdown is not None:

@@ -102,7 +102,7 @@ def _write(registry: Registry, definition: Definition, *, replace: bool) -> tupl
     Raises InputError if another one is there, which may have been edited by hand, unless it is to be replaced.
     """
     from fib_rmsnorm.registry.files.locking import locked
-    from fib_rmsnorm.registry.main_definition import write_main_definition
+    from fib_rmsnorm.registry.selection import write_main_definition
     from fib_rmsnorm.registry.store import read_json
     from fib_rmsnorm.schema import Definition
 

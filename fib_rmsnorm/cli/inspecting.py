@@ -112,7 +112,7 @@ def profile(
     from fib_rmsnorm.registry.selection import row_axis
     from fib_rmsnorm.registry.sources.draft import find_solution
     from fib_rmsnorm.reports.explanation import describe_profile
-    from fib_rmsnorm.reports.text.units import assignments
+    from fib_rmsnorm.reports.text.units import assignments, pick
 
     registry = Registry.find_or_shipped(root)
     wanted, found = find_solution(registry, solution, definition, entry)
@@ -125,7 +125,14 @@ def profile(
         report = _report_file(output, found.name, workload.axes, alone=len(workloads) == 1)
         kernels = run_ncu(wanted, found, workload, place, report, timeout, registry.root)
         if json:
-            measured = [{**vars(each), "bandwidth_gb_per_s": each.bandwidth_gb_per_s} for each in kernels]
+            measured = [
+                {
+                    **pick(each, "kernel", "grid", "block", "duration_us"),
+                    **each.counters,
+                    **pick(each, "stalls", "bandwidth_gb_per_s"),
+                }
+                for each in kernels
+            ]
             known = {"solution": found.name, "definition": wanted.name, "axes": workload.axes}
             records.append({**known, "hardware": place.hardware, "report": str(report), "kernels": measured})
             continue

@@ -141,7 +141,7 @@ def take_main_definition(root: Path, how_others: str) -> str | None:
     """The registry's main Definition among several, which a line on stderr tells; None if it leaves no other out."""
     from fib_rmsnorm.cli.printing import note
     from fib_rmsnorm.registry.layout import list_definitions
-    from fib_rmsnorm.registry.main_definition import find_main_definition
+    from fib_rmsnorm.registry.selection import find_main_definition
 
     main = find_main_definition(root)
     if main is None or list_definitions([root]) == [main]:
@@ -213,9 +213,15 @@ def read_traces(
 
     wanted = split_names(definitions) if sources else split_definitions(definitions, find_root(root), solutions)
     choice = TraceChoice(wanted, split_names(solutions), sizes, **how)
-    found = read_chosen(sources or [], root, choice, warn=warn)
-    gc.freeze()  # a million objects that live to the end: do not scan them again and again
-    return found
+    told: list[str] = []
+    gc.disable()  # or it scans a million objects, which live to the end, again and again
+    try:
+        return read_chosen(sources or [], root, choice, told)
+    finally:
+        gc.freeze()
+        gc.enable()
+        for line in told:
+            warn(line)
 
 
 def read_catalogue(

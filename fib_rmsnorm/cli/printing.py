@@ -47,7 +47,7 @@ def warn(line: str) -> None:
 def print_json(record: object) -> None:
     """Print a record of strings, numbers, paths, lists, dicts and dataclasses as JSON."""
     from fib_rmsnorm.reports.text.console import echo
-    from fib_rmsnorm.reports.text.data import json_text
+    from fib_rmsnorm.reports.text.units import json_text
 
     echo(json_text(record), end="")
 
@@ -90,24 +90,28 @@ def choose_format(format_: Format | None, output: Path | None, *, is_json: bool)
 
 
 def write_report(
-    parts: Iterable[Part], record: Callable[[], object], chosen: Format, output: Path | None = None
+    describe: Callable[..., Iterable[Part]],
+    record: Callable[..., object],
+    *found: object,
+    chosen: Format,
+    output: Path | None = None,
 ) -> None:
-    """Write a report, but for HTML, to a file, or print it: its parts, or its record as JSON.
+    """Write a report of what was found, but for HTML, to a file, or print it: its parts, or its record as JSON.
 
     A table has the terminal's width.
     """
     from fib_rmsnorm.reports.text.console import stdout
-    from fib_rmsnorm.reports.text.data import json_text
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
+    from fib_rmsnorm.reports.text.units import json_text
 
-    if chosen is Format.TABLE and output is None and stdout().is_terminal:
-        print_parts(parts, stdout())
-        return
     if chosen is Format.JSON:
-        text = json_text(record())
+        write_or_print(json_text(record(*found)), output)
+        return
+    listed = list(describe(*found))
+    if chosen is Format.TABLE and output is None and stdout().is_terminal:
+        print_parts(listed, stdout())
     else:
-        text = as_markdown(parts) if chosen is Format.MARKDOWN else as_text(parts)
-    write_or_print(text, output)
+        write_or_print(as_markdown(listed) if chosen is Format.MARKDOWN else as_text(listed), output)
 
 
 def write_or_print(text: str, output: Path | None) -> None:

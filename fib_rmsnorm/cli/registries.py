@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fib_rmsnorm.cli.options import DefinitionNames, Json, Root, SolutionNames, read_catalogue
 from fib_rmsnorm.cli.printing import print_json, say
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.reports.text.units import count, pick
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from fib_rmsnorm.registry.catalogue import Catalogue
+    from fib_rmsnorm.registry.exchange import Conflict, Merger
+    from fib_rmsnorm.registry.validation import Finding, Validation
 
 
 def init(
@@ -20,14 +30,13 @@ def init(
     from shlex import quote
 
     from fib_rmsnorm.registry.shipped import count_records, make_registry
-    from fib_rmsnorm.reports.exchange import counts_text
 
     make_registry(folder)
     counts = count_records(folder)
     if json:
         print_json({"root": str(folder.resolve()), **counts})
         return
-    say(f"Created a registry in {folder}: {counts_text(counts)}", "Next:")
+    say(f"Created a registry in {folder}: {_counts_text(counts)}", "Next:")
     if folder.resolve() != Path.cwd():
         say(f"  cd {quote(str(folder))}")
     say("  fib-rmsnorm bench    # judge and time the kernels of its main Definition")
@@ -45,7 +54,6 @@ def export(
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.exchange import export as write
     from fib_rmsnorm.registry.exchange import find_blobs
-    from fib_rmsnorm.reports.exchange import count_records, counts_text
 
     registry = Registry.find(root)
     chosen = read_catalogue(registry, definitions, solutions)
@@ -54,11 +62,11 @@ def export(
     if solutions:
         chosen = chosen.select(definitions=sorted({solution.definition for solution in chosen.solutions.values()}))
     write(chosen, find_blobs(registry, chosen.workloads), folder)
-    counts = count_records(chosen)
+    counts = _count_records(chosen)
     if json:
         print_json({"root": str(folder.resolve()), **counts})
     else:
-        say(f"Exported to {folder}: {counts_text(counts)}")
+        say(f"Exported to {folder}: {_counts_text(counts)}")
 
 
 def merge(
@@ -84,8 +92,6 @@ def merge(
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.exchange import Merger
         from fib_rmsnorm.registry.files.locking import locked
-        from fib_rmsnorm.reports.exchange import conflict_line, merge_line
-        from fib_rmsnorm.reports.text.data import pick
 
         first, *others = folders
         ours = Registry.find(first)
@@ -104,7 +110,7 @@ def merge(
     if json:
         print_json({"into": ours.root, "written": not merger.conflicts, **pick(merger, "added", "same", "conflicts")})
     else:
-        say(*map(conflict_line, merger.conflicts), merge_line(merger))
+        say(*map(_conflict_line, merger.conflicts), _merge_line(merger))
     return 1 if merger.conflicts else 0
 
 
@@ -128,15 +134,74 @@ def validate(
     with ProgressBar(doing="checking"):
         from fib_rmsnorm.registry import validation as checks
         from fib_rmsnorm.registry.layout import find_root
-        from fib_rmsnorm.reports.exchange import finding_line, verdict_line
-        from fib_rmsnorm.reports.text.data import pick
 
         found = checks.validate(folder or find_root(root), published_only=published)
     if json:
         print_json({**pick(found, "root", "counts", "findings"), "valid": found.is_valid})
     else:
-        say(*map(finding_line, found.findings), verdict_line(found))
+        say(*map(_finding_line, found.findings), _verdict_line(found))
     return 0 if found.is_valid else 1
+
+
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+_NOUNS = {
+    "definition": "Definition",
+    "solution": "Solution",
+    "workload": "Workload",
+    "trace": "Trace",
+    "file": "file of tensors",
+}
+
+
+def _count_records(catalogue: Catalogue) -> dict[str, int]:
+    """How many records of each kind there are."""
+    records = pick(catalogue, "definitions", "solutions", "workloads", "traces")
+    return {kind: len(mine) for kind, mine in records.items()}
+
+
+def _counts_text(counts: Mapping[str, int]) -> str:
+    """`1 Definition, 7 Solutions, 8 Workloads, 48 Traces`."""
+    return ", ".join(count(number, _NOUNS[kind.removesuffix("s")]) for kind, number in counts.items())
+
+
+def _conflict_line(conflict: Conflict) -> Text:
+    """One conflict: what differs, where, and in which fields."""
+    from rich.text import Text
+
+    differs = ", ".join(conflict.differs)
+    return Text.assemble(
+        ("conflict: ", "bold red"),
+        f"{_NOUNS[conflict.kind]} {conflict.name} differs between {conflict.ours} and {conflict.theirs} in: {differs}",
+    )
+
+
+def _merge_line(merger: Merger) -> str:
+    """The outcome in one line."""
+    if merger.conflicts:
+        return f"{count(len(merger.conflicts), 'conflict')}, nothing written; rename or remove one of the two"
+    added = {kind: number for kind in _NOUNS if (number := merger.added[kind])}
+    same = {kind: number for kind in _NOUNS if (number := merger.same[kind])}
+    already = f"; already there: {_counts_text(same)}" if same else ""
+    return f"Added to {merger.ours.root}: {_counts_text(added) or 'nothing'}{already}"
+
+
+def _finding_line(finding: Finding) -> Text:
+    """One finding in one line, `path:line: error: message`, which editors can jump to."""
+    from rich.text import Text
+
+    place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
+    message = " ".join(finding.message.split())
+    return Text.assemble(f"{place}: ", (f"{finding.level}:", _STYLES[finding.level]), f" {message}")
+
+
+def _verdict_line(validation: Validation) -> Text:
+    """What was checked, and whether it is sound."""
+    from rich.text import Text
+
+    levels = Counter(sorted(finding.level for finding in validation.findings))
+    found = ", ".join(count(levels[level], level) for level in levels)
+    verdict = ("Valid", "green") if validation.is_valid else ("Not valid", "bold red")
+    return Text.assemble(verdict, f": {_counts_text(validation.counts)}" + (f"; {found}" if found else ""))
 
 
 def exercise(

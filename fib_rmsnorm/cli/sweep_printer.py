@@ -57,13 +57,13 @@ class SweepPrinter:
             self._bar.print(stderr(), f"Skipped {event.solution or event.definition}: {event.reason}")
         else:
             self._tried += 1
-            self.results.add(event.trace)
+            self.results.add(event)
             self._bar.advance()
             self._tell(f"{self._tried} of {self._expected} tried")
             if self._as_json:
-                self._bar.print(stdout(), event.trace.model_dump_json())
+                self._bar.print(stdout(), event.model_dump_json())
             else:
-                self._bar.print(stdout(), Folded(trial_line(event.trace), 2))
+                self._bar.print(stdout(), Folded(trial_line(event), 2))
 
     def _note(self, text: str) -> None:
         """Tell what begins."""

@@ -107,7 +107,8 @@ def _sweep(
 ) -> tuple[dict[str, list[Trace]], int]:
     """Measure and print everything; return the Traces of each Definition, and how many passed."""
     from fib_rmsnorm.cli.sweep_printer import SweepPrinter, print_results
-    from fib_rmsnorm.tuning.sweep import Sweep, Tried
+    from fib_rmsnorm.schema import Trace
+    from fib_rmsnorm.tuning.sweep import Sweep
 
     traces: dict[str, list[Trace]] = {}
     passes = 0
@@ -118,7 +119,7 @@ def _sweep(
         with SweepPrinter(as_json=as_json) as printer, closing(sweep.run(options)) as events:
             for event in events:
                 printer.show(event)
-                mine += [event.trace] if isinstance(event, Tried) else []
+                mine += [event] if isinstance(event, Trace) else []
         passes += printer.results.passes
         if printer.results.batches:
             print_results(tunable, printer.results, device, options, config, as_json=as_json)

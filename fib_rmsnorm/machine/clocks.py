@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
 import psutil
@@ -49,17 +49,6 @@ def count_strangers(before: ClockReading, now: ClockReading, ours: Collection[in
     return len(listed & set(before.compute_pids))
 
 
-@dataclass(frozen=True)
-class _Load:
-    """Totals since the machine and the processes started."""
-
-    busy_s: float
-    """Busy time of the cores that this process may use, including what a hypervisor took of them."""
-    ours_s: float
-    """CPU seconds of this process and its descendants, with those that have ended."""
-    at_s: float
-
-
 class LoadWatch:
     """Reads the load on entering and leaving."""
 
@@ -72,15 +61,21 @@ class LoadWatch:
 
     def other_share(self) -> float | None:
         """The share of the cores' time that was taken by others than this process and its descendants, if known."""
-        before, after = self._before, self._after
-        if before is None or after is None or after.at_s <= before.at_s:
+        if self._before is None or self._after is None:
             return None
-        others_s = (after.busy_s - before.busy_s) - (after.ours_s - before.ours_s)
-        available_s = (after.at_s - before.at_s) * len(os.sched_getaffinity(0))
+        busy_s, ours_s, taken_s = (after - before for before, after in zip(self._before, self._after, strict=True))
+        if taken_s <= 0:
+            return None
+        others_s, available_s = busy_s - ours_s, taken_s * len(os.sched_getaffinity(0))
         return round(min(1.0, max(0.0, others_s / available_s)), 3)
 
 
-def _read_load() -> _Load | None:
+def _read_load() -> tuple[float, float, float] | None:
+    """Totals since the machine and the processes started, in seconds, and the time now; None if they are hidden.
+
+    Busy time of the cores that this process may use, including what a hypervisor took of them; and CPU time of this
+    process and its descendants, with those that have ended.
+    """
     with suppress(OSError, psutil.Error, IndexError):  # IndexError: a container that hides cores
         cores = psutil.cpu_times(percpu=True)
         busy_s = sum(sum(cores[core][:8]) - cores[core].idle - cores[core].iowait for core in os.sched_getaffinity(0))
@@ -88,7 +83,7 @@ def _read_load() -> _Load | None:
         for each in (process, *process.children(recursive=True)):
             with suppress(psutil.Error):  # ended meanwhile: its parent has its time
                 ours_s += sum(each.cpu_times()[:4])
-        return _Load(busy_s, ours_s, time.monotonic())
+        return busy_s, ours_s, time.monotonic()
     return None
 
 

@@ -46,7 +46,7 @@ def record_environment(device: Device, *, interpreted: bool = False) -> Environm
 def identify_session(device: Device) -> str | None:
     """A digest of the device's identity and its machine's boot; None where the system does not report them.
 
-    Results of two devices of one model differ more than two runs on one device (`analysis/comparing/difference.py`).
+    Results of two devices of one model differ more than two runs on one device (`analysis/difference.py`).
     """
     try:
         parts = [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), device.kind]

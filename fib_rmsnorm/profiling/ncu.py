@@ -7,13 +7,13 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 
 from fib_rmsnorm.building.cache import cache_folder, held
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.tool_process import (
-    ToolRun,
     prepare_call,
     python_command,
     read_report,
@@ -29,16 +29,9 @@ _SCALES = {
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+?)_per_issue_active\.ratio")
 _NO_WAITING = re.compile(r"selected|.*_not_issued")  # a warp that issues, and variants that exclude it
 _SIZE = re.compile(r"\d+")
-_OF_NO_SECTION = {
+_COUNTERS = {
     "dram_bytes_read": ("dram__bytes_read.sum",),
     "dram_bytes_written": ("dram__bytes_write.sum",),
-    "load_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
-    "load_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
-    "store_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",),
-    "store_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",),
-}
-_COUNTERS = {
-    **_OF_NO_SECTION,
     "dram_percent_of_peak": (
         "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
         "dram__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -49,8 +42,14 @@ _COUNTERS = {
     "theoretical_occupancy_percent": ("sm__maximum_warps_per_active_cycle_pct",),
     "registers": ("launch__registers_per_thread",),
     "waves": ("launch__waves_per_multiprocessor",),
+    "load_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+    "load_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
+    "store_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",),
+    "store_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",),
 }
 """ncu's metrics by the counter that they are, the first that this GPU has."""
+_OF_NO_SECTION = ("dram_bytes", "load", "store")
+"""What the names of counters begin with that none of these sections has."""
 SECTIONS = ("SpeedOfLight", "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats", "SchedulerStats", "WarpStateStats")
 _NO_NCU = (
     "ncu (NVIDIA Nsight Compute) is missing: install it from NVIDIA's package repository"
@@ -66,34 +65,24 @@ _PRINT = ("--csv", "--page", "raw", "--print-units", "base")
 
 @dataclass(frozen=True)
 class KernelCounters:
-    """One kernel's launch and counters; None where this ncu or GPU does not report a counter."""
+    """One kernel's launch and counters."""
 
     kernel: str
     grid: tuple[int, ...]
     block: tuple[int, ...]
     duration_us: float | None
-    dram_bytes_read: float | None
-    dram_bytes_written: float | None
-    dram_percent_of_peak: float | None
-    l1_hit_percent: float | None
-    l2_hit_percent: float | None
-    achieved_occupancy_percent: float | None
-    theoretical_occupancy_percent: float | None
-    registers: float | None
-    waves: float | None
-    load_requests: float | None
-    load_sectors: float | None
-    store_requests: float | None
-    store_sectors: float | None
+    counters: dict[str, float | None]
+    """By name; None where this ncu or GPU does not report one."""
     stalls: dict[str, float]
     """The reasons why warps waited, as shares of all waiting, largest first."""
 
     @property
     def bandwidth_gb_per_s(self) -> float | None:
         """Bytes read from and written to device memory, divided by the duration."""
-        if self.dram_bytes_read is None or self.dram_bytes_written is None or not self.duration_us:
+        read, written = self.counters["dram_bytes_read"], self.counters["dram_bytes_written"]
+        if read is None or written is None or not self.duration_us:
             return None
-        return (self.dram_bytes_read + self.dram_bytes_written) / self.duration_us / 1e3
+        return (read + written) / self.duration_us / 1e3
 
 
 def parse_counters(text: str) -> list[KernelCounters]:
@@ -121,7 +110,7 @@ def _read(values: dict[str, str], units: dict[str, str]) -> KernelCounters:
         stalls={
             reason: value / sum(waits.values()) for reason, value in sorted(waits.items(), key=lambda each: -each[1])
         },
-        **{field: number(*names) for field, names in _COUNTERS.items()},
+        counters={name: number(*metrics) for name, metrics in _COUNTERS.items()},
     )
 
 
@@ -165,7 +154,7 @@ def profile(
         _require_success(solution, run)
         printed = read_report([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution, call.variables)
     _require_success(solution, printed)
-    counters = parse_counters(printed.out)
+    counters = parse_counters(printed.stdout)
     if not counters:
         raise InputError(f"{solution.name}: ncu recorded no kernel")
     return counters
@@ -181,16 +170,16 @@ def _command(ncu: Path, report: Path, request: Path) -> list[str]:
         *("--cache-control", "all"),  # flushes and invalidates all caches
         *("--clock-control", "none"),  # does not change the device's clocks
         *(part for section in SECTIONS for part in ("--section", section)),
-        *("--metrics", ",".join(name for (name,) in _OF_NO_SECTION.values())),
+        *("--metrics", ",".join(names[0] for each, names in _COUNTERS.items() if each.startswith(_OF_NO_SECTION))),
         *python_command("profiled", request),
     ]
 
 
-def _require_success(solution: Solution, run: ToolRun) -> None:
-    said = f"{run.out}\n{run.err}"
+def _require_success(solution: Solution, run: CompletedProcess[str]) -> None:
+    said = f"{run.stdout}\n{run.stderr}"
     if "ERR_NVGPUCTRPERM" in said:
         raise EnvironmentMissingError(_NO_PERMISSION)
-    if run.code != 0:
+    if run.returncode != 0:
         raise InputError(f"{solution.name}: ncu failed: {_reason(said)}")
 
 

@@ -125,8 +125,8 @@ def sanitize(
         command = [*_command(tool, sanitizer, log), *target]
         run = run_tool(command, timeout_s, solution, {**call.variables, **_ENVIRONMENT})
         found = parse_log(log.read_text(encoding="utf-8", errors="replace") if log.exists() else "")
-        if not found.findings and (run.code != 0 or not done.exists() or found.errors != 0):
-            raise InputError(f"{solution.name}: {sanitizer} could not check it: {_reason(found, run.err)}")
+        if not found.findings and (run.returncode != 0 or not done.exists() or found.errors != 0):
+            raise InputError(f"{solution.name}: {sanitizer} could not check it: {_reason(found, run.stderr)}")
     return found
 
 

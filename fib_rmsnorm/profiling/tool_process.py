@@ -112,18 +112,12 @@ def python_command(call: str, request: Path, *arguments: Path) -> list[str]:
     return [sys.executable, "-c", _START, os.pathsep.join(sys.path), call, str(request), *map(str, arguments)]
 
 
-@dataclass(frozen=True)
-class ToolRun:
-    """How a tool ended, and the beginning and end of what it and the Solution printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-def run_tool(command: Sequence[str], timeout_s: float, solution: Solution, variables: Mapping[str, str]) -> ToolRun:
+def run_tool(
+    command: Sequence[str], timeout_s: float, solution: Solution, variables: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     """Run a tool that calls a Solution, without secrets in its environment and without the user's terminal.
 
+    Of what it and the Solution print, the beginning and the end are returned.
     Raises InputError if it cannot be started or takes too long.
     """
     deadline = time.monotonic() + timeout_s
@@ -135,17 +129,18 @@ def run_tool(command: Sequence[str], timeout_s: float, solution: Solution, varia
                 process.wait(_POLL_S)
             out.trim()
             err.trim()
-    return ToolRun(process.returncode, out.take(), err.take())
+    return subprocess.CompletedProcess(command, process.returncode, out.take(), err.take())
 
 
-def read_report(command: Sequence[str], timeout_s: float, solution: Solution, variables: Mapping[str, str]) -> ToolRun:
+def read_report(
+    command: Sequence[str], timeout_s: float, solution: Solution, variables: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     """Run a tool that calls nothing, and return all that it prints. Raises InputError as `run_tool` does."""
     environment = {**keep_harmless(os.environ), **variables}
     try:
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:
         raise _describe_timeout(solution, timeout_s) from None
-    return ToolRun(run.returncode, run.stdout, run.stderr)
 
 
 def _describe_timeout(solution: Solution, timeout_s: float) -> InputError:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from shlex import join
 
@@ -121,15 +121,6 @@ def registry_folder_of(path: Path) -> Path | None:
 def list_definitions(roots: Iterable[Path]) -> list[str]:
     """The names of the Definitions of these registries, by their files, of which none is read."""
     return sorted({path.stem for root in roots for path in Layout(root).definitions.rglob("*.json")})
-
-
-def list_solutions(roots: Iterable[Path], definitions: Collection[str] | None = None) -> list[str]:
-    """The names of the packed Solutions of these registries, by their files, of which none is read.
-
-    With `definitions`, those that serve one of these.
-    """
-    paths = (path for root in roots for path in Layout(root).solutions.glob("*/*/*/*.json"))
-    return sorted({path.stem for path in paths if definitions is None or path.parent.name in definitions})
 
 
 def follow_links(path: Path) -> Path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,8 +11,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import Layout, find_root, is_source
-from fib_rmsnorm.registry.main_definition import find_main_definition
-from fib_rmsnorm.registry.selection import name_others
+from fib_rmsnorm.registry.selection import find_main_definition, name_others
 from fib_rmsnorm.registry.shipped import find_or_shipped
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
@@ -55,6 +55,17 @@ class Registry:
         """All Definitions by name. Raises InputError on a bad file or a name used twice."""
         with locked(reading=[self.root]):
             return _read_by_name(find_files(self.layout.definitions, "*.json"), Definition, self.root)
+
+    def find_definitions(self, names: Collection[str]) -> dict[str, Definition]:
+        """Those of these names that are here; one that cannot be read counts as missing: `validate` reports it."""
+        found: dict[str, Definition] = {}
+        for path in find_files(self.layout.definitions, "*.json"):
+            if path.stem in names and path.stem not in found:
+                with suppress(InputError):
+                    definition = read_json(path, Definition, self.root)
+                    if definition.name == path.stem:
+                        found[definition.name] = definition
+        return found
 
     def definition(self, name: str | None) -> Definition:
         """Return the Definition called `name`, or the main one. Raises InputError with the known names."""

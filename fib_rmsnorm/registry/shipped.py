@@ -18,10 +18,9 @@ from fib_rmsnorm.registry.layout import (
     follow_links,
     is_registry,
     list_definitions,
-    list_solutions,
     registry_folder_of,
 )
-from fib_rmsnorm.registry.main_definition import find_main_definition, write_main_definition
+from fib_rmsnorm.registry.selection import find_main_definition, write_main_definition
 
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
@@ -50,10 +49,11 @@ def find_or_shipped(given: Path | None = None) -> Path:
 
 def count_records(root: Path) -> dict[str, int]:
     """Count the Definitions, Solutions and Workloads of a registry, of which none is parsed."""
-    lines = [path.read_bytes().splitlines() for path in Layout(root).workloads.rglob("*.jsonl")]
+    layout = Layout(root)
+    lines = [path.read_bytes().splitlines() for path in layout.workloads.rglob("*.jsonl")]
     return {
         "definitions": len(list_definitions([root])),
-        "solutions": len(list_solutions([root])),
+        "solutions": len({path.stem for path in layout.solutions.glob("*/*/*/*.json")}),
         "workloads": sum(bool(line.strip()) for each in lines for line in each),
     }
 

@@ -127,9 +127,9 @@ def _copy_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]) -
 
     def measure(result: Result) -> _Range:
         share, record = result.record.percent_of_copy, result.record
-        if not share or not record.latency_ms or not record.interval_ms:
+        if not share or not record.latency_ms or not result.interval_ms:
             return share, None, None
-        low_ms, high_ms = record.interval_ms.low, record.interval_ms.high
+        low_ms, high_ms = result.interval_ms.low, result.interval_ms.high
         scaled = share * record.latency_ms
         return share, scaled / high_ms, scaled / low_ms if low_ms else None
 
@@ -152,11 +152,11 @@ def _latency_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]
     """Latency, beside the copy, an empty kernel and the bytes at the peak."""
 
     def measure(result: Result) -> _Range:
-        interval = result.record.interval_ms
+        interval = result.interval_ms
         return (result.record.latency_ms, *((interval.low, interval.high) if interval else (None, None)))
 
     along = [(xs[each.workload], each) for each in findings.results.workloads if each.workload in xs]
-    peak, floor = findings.roofline.peak, min((each.empty_ms or 0.0 for _, each in along), default=0.0)
+    peak, floor = findings.peak, min((each.empty_ms or 0.0 for _, each in along), default=0.0)
     least = [(x, _bytes_of(each) / peak.gb_per_s / 1e6) for x, each in along] if peak else []
     limits = {
         "a copy of the same bytes": [(x, 1e3 * each.copy.ms) for x, each in along if each.copy],
@@ -169,19 +169,18 @@ def _latency_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]
 
 def _roofline_chart(findings: SectionFindings) -> Chart:
     """Operations a second by operations a byte, under the device's roof; nothing where that is not known."""
-    roofline = findings.roofline
-    roofs = {each.results.workload: each for each in roofline.workloads}
+    roofs = {each.contest.workload.workload: each for each in findings.workloads}
     xs = {workload: roof.intensity for workload, roof in roofs.items() if roof.intensity}
-    flops = {id(result): each.flops for each in roofline.workloads for result in each.results.results}
+    flops = {id(result): each.flops for each in findings.workloads for result in each.contest.workload.results}
 
     def measure(result: Result) -> _Range:
         work, latency_ms = flops[id(result)], result.record.latency_ms
         return (work / latency_ms / 1e6 if work and latency_ms else None), None, None
 
     series: list[Series] = []
-    if xs and roofline.ridge is not None and roofline.peak is not None and roofline.flops_per_s is not None:
-        low, ridge, most = min(xs.values()) / 4, roofline.ridge, roofline.flops_per_s / 1e9
-        at_low = low * roofline.peak.gb_per_s
+    if xs and findings.ridge is not None and findings.peak is not None and findings.flops_per_s is not None:
+        low, ridge, most = min(xs.values()) / 4, findings.ridge, findings.flops_per_s / 1e9
+        at_low = low * findings.peak.gb_per_s
         limits = {
             "roof: memory, then arithmetic": [(low, at_low), (ridge, most), (4 * ridge, most)],
             "ridge": [(ridge, at_low / 10), (ridge, most)],

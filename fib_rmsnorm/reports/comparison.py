@@ -8,13 +8,12 @@ from statistics import geometric_mean
 from typing import Any
 
 from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionComparison, Verdict, latencies
-from fib_rmsnorm.analysis.comparing.difference import session_deviation
-from fib_rmsnorm.analysis.comparing.history import Histories, Run, SolutionHistory, WorkloadHistory
-from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, TraceRecord
-from fib_rmsnorm.reports.results import latency_cell
-from fib_rmsnorm.reports.text.data import pick
+from fib_rmsnorm.analysis.comparing.history import Histories, Run, SolutionHistory
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_interval, session_deviation
+from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.reports.results import number_cell
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
-from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes, format_latency
+from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes, format_latency, pick
 
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "faster", "tie")
 
@@ -163,17 +162,17 @@ def describe_histories(found: Histories) -> Iterator[Part]:
     for each in found.histories:
         yield Heading(f"{each.solution} ({each.definition}) on {each.hardware}")
         yield from _changes(each)
-        for workload in each.workloads:
+        for title, runs in each.workloads:
             yield Grid(
                 ("evaluated", "sources", ">latency", "timer", ">change", ">interval", "verdict"),
-                [_run_row(run) for run in workload.runs],
-                title=workload.title,
+                [_run_row(run) for run in runs],
+                title=title,
             )
-        for workload in each.workloads:
-            for run in workload.runs:
+        for title, runs in each.workloads:
+            for run in runs:
                 if run.record.noisy:
-                    yield Doubt(f"Noisy: {_name(workload, run)}: {'; '.join(run.record.noisy)}")
-    if any(run.change for each in found.histories for line in each.workloads for run in line.runs):
+                    yield Doubt(f"Noisy: {_name(title, run)}: {'; '.join(run.record.noisy)}")
+    if any(run.change for each in found.histories for _, runs in each.workloads for run in runs):
         yield (
             "Change: against the newest earlier run that has the same device, timer, clock, cache state and"
             " version of the Definition. A verdict is that of `compare`: all intervals together have a confidence of"
@@ -188,16 +187,16 @@ def describe_histories(found: Histories) -> Iterator[Part]:
 
 
 def _changes(each: SolutionHistory) -> Iterator[Part]:
-    runs = sum(len(workload.runs) for workload in each.workloads)
+    runs = sum(len(mine) for _, mine in each.workloads)
     changes = each.changes
     yield f"{count(runs, 'run')}, {count(len(changes), 'change') if changes else 'no change'}."
-    for workload, run in changes:
+    for title, run in changes:
         sources = "new sources" if run.is_new_content else "the same sources"
-        yield Doubt(f"{_name(workload, run)}: {run.verdict}{_by_how_much(run.change)}, {sources}")
+        yield Doubt(f"{_name(title, run)}: {run.verdict}{_by_how_much(run.change)}, {sources}")
 
 
-def _name(workload: WorkloadHistory, run: Run) -> str:
-    return f"{workload.title} on {_when(run.record)}"
+def _name(title: str, run: Run) -> str:
+    return f"{title} on {_when(run.record)}"
 
 
 def _when(record: TraceRecord) -> str:
@@ -216,7 +215,7 @@ def _run_row(run: Run) -> Sequence[str]:
     return (
         _when(record),
         f"{sources} *" if run.is_new_content else sources,
-        latency_cell(record),
+        number_cell(record.latency_ms, find_interval(record)) if record.is_native else "",
         record.timer or "",
         *_change_cells(run.change.ratio if run.change else None, verdict),
     )
@@ -233,10 +232,10 @@ def histories_record(found: Histories) -> dict[str, Any]:
                 "changes": len(each.changes),
                 "workloads": [
                     {
-                        **pick(line.runs[0].record, "workload", "axes", "scalars"),
-                        "runs": [_run_record(run) for run in line.runs],
+                        **pick(runs[0].record, "workload", "axes", "scalars"),
+                        "runs": [_run_record(run) for run in runs],
                     }
-                    for line in each.workloads
+                    for _, runs in each.workloads
                 ],
             }
             for each in found.histories

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.analysis.comparing.outputs import OutputDifference
-from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Grid, Heading, Part
+from fib_rmsnorm.reports.text.units import pick
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Difference, UlpStatistics

@@ -220,6 +220,7 @@ def describe_profile(kernels: Sequence[KernelCounters], rows: int) -> Iterator[R
 
 
 def _counters(kernel: KernelCounters, rows: int) -> dict[str, str]:
+    found = kernel.counters
     return {
         "Launch": f"grid {' x '.join(map(str, kernel.grid))}, block {' x '.join(map(str, kernel.block))}",
         "Duration": told(
@@ -227,24 +228,24 @@ def _counters(kernel: KernelCounters, rows: int) -> dict[str, str]:
         ),
         "Bandwidth": joined(
             told(kernel.bandwidth_gb_per_s, format_bandwidth),
-            told(kernel.dram_percent_of_peak, lambda p: f"{format_percent(p)} of the memory's peak"),
+            told(found["dram_percent_of_peak"], lambda p: f"{format_percent(p)} of the memory's peak"),
         ),
         "Memory": joined(
-            told(kernel.dram_bytes_read, lambda b: f"{format_bytes(b)} read"),
-            told(kernel.dram_bytes_written, lambda b: f"{format_bytes(b)} written"),
+            told(found["dram_bytes_read"], lambda b: f"{format_bytes(b)} read"),
+            told(found["dram_bytes_written"], lambda b: f"{format_bytes(b)} written"),
         ),
         "Hits": joined(
-            told(kernel.l1_hit_percent, lambda p: f"L1 {format_percent(p)}"),
-            told(kernel.l2_hit_percent, lambda p: f"L2 {format_percent(p)}"),
+            told(found["l1_hit_percent"], lambda p: f"L1 {format_percent(p)}"),
+            told(found["l2_hit_percent"], lambda p: f"L2 {format_percent(p)}"),
         ),
         "Occupancy": joined(
-            told(kernel.achieved_occupancy_percent, lambda p: f"{format_percent(p)} achieved"),
-            told(kernel.theoretical_occupancy_percent, lambda p: f"{format_percent(p)} theoretical"),
-            told(kernel.waves, lambda w: f"{w:.2f} waves"),
-            told(kernel.registers, lambda r: f"{r:.0f} registers"),
+            told(found["achieved_occupancy_percent"], lambda p: f"{format_percent(p)} achieved"),
+            told(found["theoretical_occupancy_percent"], lambda p: f"{format_percent(p)} theoretical"),
+            told(found["waves"], lambda w: f"{w:.2f} waves"),
+            told(found["registers"], lambda r: f"{r:.0f} registers"),
         ),
-        "Loads": _transactions(kernel.load_requests, kernel.load_sectors, rows),
-        "Stores": _transactions(kernel.store_requests, kernel.store_sectors, rows),
+        "Loads": _transactions(found["load_requests"], found["load_sectors"], rows),
+        "Stores": _transactions(found["store_requests"], found["store_sectors"], rows),
     }
 
 

@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fib_rmsnorm.analysis.roofline import Roofline, SectionFindings, WorkloadRoof
-from fib_rmsnorm.analysis.trace_record import Estimate
+from fib_rmsnorm.analysis.difference import Estimate
+from fib_rmsnorm.analysis.roofline import SectionFindings, WorkloadRoof
 from fib_rmsnorm.machine.gpu_models import GpuModel
 from fib_rmsnorm.reports.ranking import contest_record, describe_left_out
 from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_copy
-from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
-from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent
+from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent, pick
 
 
 def describe_findings(sections: Sequence[SectionFindings]) -> Iterator[Part]:
@@ -26,24 +25,24 @@ def describe_findings(sections: Sequence[SectionFindings]) -> Iterator[Part]:
 def describe_section(section: SectionFindings) -> Iterator[Part]:
     """The four questions, without the title."""
     yield Heading("What is the arithmetic intensity?", 2)
-    yield from _describe_intensity(section.roofline)
+    yield from _describe_intensity(section)
     yield Heading("Is it compute-bound or memory-bound?", 2)
-    yield from _describe_bounds(section.roofline)
+    yield from _describe_bounds(section)
     yield Heading("How much of the peak bandwidth is achieved?", 2)
-    yield from _describe_peak(section.roofline)
+    yield from _describe_peak(section)
     yield Heading("How does it scale?", 2)
     yield from _describe_scaling(section)
 
 
-def _describe_intensity(roofline: Roofline) -> Iterator[Part]:
+def _describe_intensity(section: SectionFindings) -> Iterator[Part]:
     """Operations a byte, and how they are counted."""
-    largest = roofline.workloads[-1]
-    if roofline.cost is None or largest.intensity is None:
-        missing = "bytes of this Workload are" if roofline.cost else "operations of this Definition are"
+    largest = section.workloads[-1]
+    if section.cost is None or largest.intensity is None:
+        missing = "bytes of this Workload are" if section.cost else "operations of this Definition are"
         yield f"Unknown: the {missing} not counted."
         return
     yield (
-        f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {roofline.cost.how}, and the bytes of all"
+        f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {section.cost.how}, and the bytes of all"
         " inputs and outputs, each once, which is the least that any kernel moves."
     )
     yield Grid(
@@ -55,14 +54,14 @@ def _describe_intensity(roofline: Roofline) -> Iterator[Part]:
                 format_bytes(each.bytes_moved) if each.bytes_moved else "",
                 f"{each.intensity:.2f}" if each.intensity is not None else "",
             )
-            for each in roofline.workloads
+            for each in section.workloads
         ],
     )
 
 
-def _describe_bounds(roofline: Roofline) -> Iterator[Part]:
+def _describe_bounds(section: SectionFindings) -> Iterator[Part]:
     """The ridge point, and which resource needs the longest on each Workload."""
-    peak, device, ridge = roofline.peak, roofline.device, roofline.ridge
+    peak, device, ridge = section.peak, section.device, section.ridge
     if peak is None:
         yield "The peak is unknown: neither the Traces nor the datasheet table give this device's bandwidth."
         return
@@ -72,12 +71,12 @@ def _describe_bounds(roofline: Roofline) -> Iterator[Part]:
             " is not in the datasheet table, so its ridge point is unknown."
         )
     else:
-        yield _ridge_text(roofline, device, ridge)
+        yield _ridge_text(section, device, ridge)
     yield Grid(
         ("workload", ">launch", ">memory", ">arithmetic", "bound by"),
         [
             (each.title, *map(_latency, (each.floor_ms, each.memory_ms, each.compute_ms)), each.bound or "")
-            for each in roofline.workloads
+            for each in section.workloads
         ],
     )
     yield (
@@ -87,11 +86,11 @@ def _describe_bounds(roofline: Roofline) -> Iterator[Part]:
     )
 
 
-def _ridge_text(roofline: Roofline, device: GpuModel, ridge: float) -> str:
-    peak = roofline.peak
-    clock = roofline.clock_mhz or device.boost_mhz
-    whose = "measured" if roofline.clock_mhz else "datasheet's boost"
-    intensity = roofline.workloads[-1].intensity
+def _ridge_text(section: SectionFindings, device: GpuModel, ridge: float) -> str:
+    peak = section.peak
+    clock = section.clock_mhz or device.boost_mhz
+    whose = "measured" if section.clock_mhz else "datasheet's boost"
+    intensity = section.workloads[-1].intensity
     verdict = ""
     if intensity is not None:
         kind = "compute-bound" if intensity > ridge else "memory-bound"
@@ -99,30 +98,30 @@ def _ridge_text(roofline: Roofline, device: GpuModel, ridge: float) -> str:
         verdict = f" At {intensity:.2f} FLOP per byte it is {kind}, {times:.0f} times off the ridge."
     return (
         f"The ridge point of this device is {ridge:.1f} FLOP per byte:"
-        f" {(roofline.flops_per_s or 0) / 1e12:.1f} TFLOP/s in float32 ({device.multiprocessors} multiprocessors of"
+        f" {(section.flops_per_s or 0) / 1e12:.1f} TFLOP/s in float32 ({device.multiprocessors} multiprocessors of"
         f" {device.fp32_units} multiply-adds, by the datasheet of the {device.name}, at the {whose} {clock:.0f} MHz)"
         f" over {format_bandwidth(peak.gb_per_s if peak else 0.0)} ({peak.source if peak else ''}).{verdict}"
     )
 
 
-def _describe_peak(roofline: Roofline) -> Iterator[Part]:
+def _describe_peak(section: SectionFindings) -> Iterator[Part]:
     """How much of the peak and of the copy the fastest reach, and where that means nothing."""
     columns = ("workload", "fastest", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means")
-    yield Grid(columns, [_peak_row(each) for each in roofline.workloads])
-    yield from describe_left_out([each.contest for each in roofline.workloads])
-    last = roofline.workloads[-1].best
+    yield Grid(columns, [_peak_row(each) for each in section.workloads])
+    yield from describe_left_out([each.contest for each in section.workloads])
+    last = section.workloads[-1].best
     if last is not None and last.percent_of_peak:
-        copy = f" and {share_of_copy(last.record)} of a copy" if last.record.percent_of_copy else ""
+        copy = f" and {share_of_copy(last)} of a copy" if last.record.percent_of_copy else ""
         yield (
-            f"At {roofline.workloads[-1].title}, {format_percent(last.percent_of_peak)} of the peak{copy} of the same"
+            f"At {section.workloads[-1].title}, {format_percent(last.percent_of_peak)} of the peak{copy} of the same"
             " bytes, which is what the device reaches when it does nothing else."
         )
-    device = roofline.device
+    device = section.device
     if device is None:
-        if roofline.peak is not None:
+        if section.peak is not None:
             yield "The size of this device's L2 is unknown; for Workloads that fit in it, % of peak means nothing."
         return
-    if any(each.fits_l2 for each in roofline.workloads):
+    if any(each.fits_l2 for each in section.workloads):
         yield (
             f"% of peak means nothing where the tensors fit in L2 ({format_bytes(device.l2_bytes)} on the"
             f" {device.name}): what is written may stay in the cache when the kernel ends, so the memory's peak does"
@@ -138,10 +137,10 @@ def _peak_row(roof: WorkloadRoof) -> Sequence[str]:
     return (
         roof.title,
         best.label,
-        latency_cell(best.record),
+        latency_cell(best),
         format_bandwidth(best.bandwidth_gb_per_s) if best.bandwidth_gb_per_s else "",
         format_percent(best.percent_of_peak) if best.percent_of_peak else "",
-        share_of_copy(best.record),
+        share_of_copy(best),
         _meaning(roof),
     )
 
@@ -191,7 +190,7 @@ def _describe_scaling(section: SectionFindings) -> Iterator[Part]:
             for fit in section.fits
         ],
     )
-    peak = section.roofline.peak
+    peak = section.peak
     beyond = [fit.solution for fit in section.fits if peak and fit.bandwidth_gb_per_s.value > peak.gb_per_s]
     if beyond:
         yield Doubt(f"{', '.join(beyond)}: the line's bandwidth is above the device's peak, so it is not the memory's.")
@@ -216,13 +215,13 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
         {
             "definition": section.results.definition,
             **pick(section.results.conditions, "hardware", "timer", "cold_l2"),
-            "clock_mhz": roofline.clock_mhz,
-            "flop_count": roofline.cost.how if roofline.cost else None,
-            "peak_bandwidth_gb_per_s": roofline.peak.gb_per_s if roofline.peak else None,
-            "peak_source": roofline.peak.source if roofline.peak else None,
-            "peak_flops_per_s": roofline.flops_per_s,
-            "ridge_flops_per_byte": roofline.ridge,
-            "workloads": [_workload_record(each) for each in roofline.workloads],
+            "clock_mhz": section.clock_mhz,
+            "flop_count": section.cost.how if section.cost else None,
+            "peak_bandwidth_gb_per_s": section.peak.gb_per_s if section.peak else None,
+            "peak_source": section.peak.source if section.peak else None,
+            "peak_flops_per_s": section.flops_per_s,
+            "ridge_flops_per_byte": section.ridge,
+            "workloads": [_workload_record(each) for each in section.workloads],
             "scaling": [
                 {
                     **pick(fit, "solution", "floor_ms", "bandwidth_gb_per_s", "crossover_bytes", "worst_miss"),
@@ -232,13 +231,12 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
             ],
         }
         for section in sections
-        for roofline in [section.roofline]
     ]
 
 
 def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
     return {
-        **workload.results.identity,
+        **workload.contest.workload.identity,
         **pick(workload, "flops", "bytes_moved", "memory_ms", "compute_ms", "fits_l2"),
         "flops_per_byte": workload.intensity,
         "launch_ms": workload.floor_ms,

@@ -12,9 +12,8 @@ from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.results import baseline_column, latency_cell, section_title, share_of_copy
-from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
-from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_percent, format_ratio
+from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_percent, format_ratio, pick
 
 if TYPE_CHECKING:
     from fib_rmsnorm.deployment.winner_table import WinnerTable
@@ -61,8 +60,8 @@ def _contest_row(contest: Contest) -> Sequence[str]:
     return (
         contest.workload.title,
         winner.label,
-        latency_cell(winner.record),
-        share_of_copy(winner.record),
+        latency_cell(winner),
+        share_of_copy(winner),
         format_ratio(winner.speedup.value) if winner.speedup else "",
         format_ratio(winner.over_baseline.value) if winner.over_baseline else "",
         f"up to {format_apart(contest.apart)}" if contest.apart is not None else "",
@@ -74,8 +73,8 @@ def describe_left_out(contests: Sequence[Contest]) -> Iterator[Doubt]:
     """A line for each Solution that was left out, and each reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for contest in contests:
-        for each in contest.left_out:
-            reasons.setdefault((each.result.label, each.why), []).append(contest.workload.title)
+        for result, why in contest.left_out:
+            reasons.setdefault((result.label, why), []).append(contest.workload.title)
     for (label, why), titles in reasons.items():
         yield Doubt(f"Left out: {label} at {'; '.join(titles)} ({why})")
 
@@ -127,8 +126,8 @@ def contest_record(contest: Contest) -> dict[str, Any]:
         "tied_with": [result.record.solution for result in contest.ties],
         "apart": contest.apart,
         "left_out": [
-            {**pick(each.result.record, "solution", "latency_ms"), "label": each.result.label, "why": each.why}
-            for each in contest.left_out
+            {**pick(result.record, "solution", "latency_ms"), "label": result.label, "why": why}
+            for result, why in contest.left_out
         ],
     }
 
@@ -161,10 +160,10 @@ def _match_row(match: Match) -> Sequence[str]:
         match.workload.title,
         own.label if own else "none",
         title_of(own.record.language) if own else "",
-        latency_cell(own.record) if own else "",
-        share_of_copy(own.record) if own else "",
+        latency_cell(own) if own else "",
+        share_of_copy(own) if own else "",
         peer.label if peer else "none",
-        latency_cell(peer.record) if peer else "",
+        latency_cell(peer) if peer else "",
         format_ratio(ratio.value) if ratio else "",
         f"tie, up to {format_apart(ratio.apart)} apart" if ratio and match.verdict == "tie" else match.verdict or "",
     )

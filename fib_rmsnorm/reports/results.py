@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
-from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, TraceRecord, recorded
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.text.control_characters import harmless
-from fib_rmsnorm.reports.text.data import pick
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import (
     count,
@@ -21,6 +20,7 @@ from fib_rmsnorm.reports.text.units import (
     format_latency,
     format_percent,
     format_ratio,
+    pick,
 )
 from fib_rmsnorm.schema import REFERENCE
 
@@ -40,13 +40,15 @@ def result_columns(section: SectionResults) -> list[Column]:
     columns = [
         _text("solution", lambda result: result.label),
         _text("language", lambda result: title_of(result.record.language)),
+        Column(">latency", latency_cell, lambda r: r.record.latency_ms if r.is_timed else None),
+        Column(">in a graph", _chained_cell, lambda r: r.record.chained_latency_ms),
         Column(
-            ">latency", lambda r: latency_cell(r.record), lambda r: r.record.latency_ms if r.record.passed else None
+            ">dependent",
+            lambda r: number_cell(r.record.dependent_latency_ms, r.dependent),
+            lambda r: r.record.dependent_latency_ms,
         ),
-        Column(">in a graph", lambda r: _chained_cell(r.record), lambda r: r.record.chained_latency_ms),
-        Column(">dependent", lambda r: _dependent_cell(r.record), lambda r: r.record.dependent_latency_ms),
         _number(">bandwidth", lambda result: result.bandwidth_gb_per_s, format_bandwidth),
-        Column(">of copy", lambda r: share_of_copy(r.record), lambda r: r.record.percent_of_copy),
+        Column(">of copy", share_of_copy, lambda r: r.record.percent_of_copy),
         _number(">of peak", lambda result: result.percent_of_peak, format_percent),
         _number(">speedup", lambda result: _ratio(result.speedup), format_ratio),
         _number(baseline_column(section), lambda result: _ratio(result.over_baseline), format_ratio),
@@ -82,26 +84,21 @@ def number_cell(latency_ms: float | None, interval: Estimate | None) -> str:
     return f"{format_latency(latency_ms)} {format_either_side(interval)}".rstrip() if latency_ms is not None else ""
 
 
-def latency_cell(record: TraceRecord) -> str:
+def latency_cell(result: Result) -> str:
     """`137 us ±9%`; nothing for what failed or was not timed."""
-    return number_cell(record.latency_ms, record.interval_ms) if record.latency_ms and record.passed else ""
+    return number_cell(result.record.latency_ms, result.interval_ms) if result.is_timed else ""
 
 
-def share_of_copy(record: TraceRecord) -> str:
+def share_of_copy(result: Result) -> str:
     """`72%`."""
-    return format_percent(record.percent_of_copy) if record.is_native and record.percent_of_copy else ""
+    percent = result.record.percent_of_copy
+    return format_percent(percent) if result.is_timed and percent else ""
 
 
-def _chained_cell(record: TraceRecord) -> str:
-    if record.chain_refused:
+def _chained_cell(result: Result) -> str:
+    if result.record.chain_refused:
         return "not captured"
-    latency_ms = record.chained_latency_ms
-    return number_cell(latency_ms, recorded(latency_ms, record.chained_low_ms, record.chained_high_ms))
-
-
-def _dependent_cell(record: TraceRecord) -> str:
-    latency_ms = record.dependent_latency_ms
-    return number_cell(latency_ms, recorded(latency_ms, record.dependent_low_ms, record.dependent_high_ms))
+    return number_cell(result.record.chained_latency_ms, result.in_graph)
 
 
 def section_title(section: SectionResults) -> str:
@@ -121,7 +118,7 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
             yield "Judged by the reference alone, on the Workload's inputs: no known operator computes the same."
         for each in section.workloads:
             for result in each.results:
-                yield from _doubts(result.record, show_name(result.record.solution, each.title))
+                yield from _doubts(result, show_name(result.record.solution, each.title))
     yield POINTER
     if superseded:
         left_out = count(superseded, "older Trace")
@@ -167,9 +164,10 @@ def _legend(section: SectionResults, columns: Sequence[Column]) -> Iterator[str]
         yield "In a graph: what a call adds to a CUDA graph. Dependent: by programmatic dependent launch."
 
 
-def _doubts(record: TraceRecord, name: str) -> Iterator[Doubt]:
+def _doubts(result: Result, name: str) -> Iterator[Doubt]:
     """What no interval tells of the numbers, and why a call is not captured."""
-    if record.is_native and record.noisy:
+    record = result.record
+    if result.is_timed and record.noisy:
         yield Doubt(f"Noisy: {name}: {'; '.join(record.noisy)}")
     if record.chain_refused:
         yield Doubt(f"Not captured in a graph: {name}: {harmless(record.chain_refused)}")

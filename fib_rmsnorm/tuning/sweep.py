@@ -41,15 +41,6 @@ INTERPRETED_ROWS = 4
 
 
 @dataclass(frozen=True)
-class Tried:
-    """One evaluation of the sweep, already recorded."""
-
-    tunable: Tunable
-    parameters: Parameters
-    trace: Trace
-
-
-@dataclass(frozen=True)
 class TrialsStarted:
     """Combinations are measured in turn, on all Workloads."""
 
@@ -61,7 +52,8 @@ class TrialsStarted:
     """Whether they are the best of all, measured once more."""
 
 
-SweepEvent = TrialsStarted | Building | Judged | Tried | Skip
+SweepEvent = TrialsStarted | Building | Judged | Trace | Skip
+"""A Trace is one evaluation of the sweep, already recorded."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +100,8 @@ class Sweep:
         for group in groups:
             yield TrialsStarted(len(group), len(combinations), tuple(workloads))
             for event in self._run_trials(group, workloads):
-                if isinstance(event, Tried):
-                    traces.append(event.trace)
+                if isinstance(event, Trace):
+                    traces.append(event)
                 yield event
         if len(groups) > 1:
             finalists = choose_finalists(traces)
@@ -119,17 +111,16 @@ class Sweep:
 
     def _run_trials(
         self, combinations: Sequence[Parameters], workloads: Sequence[Workload]
-    ) -> Generator[Building | Judged | Tried | Skip]:
+    ) -> Generator[Building | Judged | Trace | Skip]:
         variants = {self._tunable.make_variant(each).name: each for each in combinations}
         solutions = tuple(map(self._tunable.make_variant, combinations))
 
-        def convert(trace: Trace) -> Tried:
-            parameters = variants[trace.solution or ""]
-            return Tried(self._tunable, parameters, self._as_kept(trace, parameters))
+        def convert(trace: Trace) -> Trace:
+            return self._as_kept(trace, variants[trace.solution or ""])
 
         def record(event: Evaluated | Resumed) -> None:
             if self._tunable.tuning_file:
-                kept = convert(event.trace).trace
+                kept = convert(event.trace)
                 append_line(self._tunable.tuning_file, kept.model_dump_json(), self._tunable.root)
 
         plan = Plan([Group(self._tunable.definition, workload, solutions) for workload in workloads])

@@ -38,8 +38,8 @@ def write(path: Path, text: str) -> Path:
 
 
 def read(*paths: Path) -> tuple[list, list[str]]:
-    told: list[str] = []
-    return decode_traces(list(paths), warn=told.append).records, told
+    found = decode_traces(list(paths))
+    return found.records, found.faults
 
 
 def test_every_form_of_file_gives_the_same_records(tmp_path):
@@ -140,7 +140,7 @@ def test_no_mutilated_file_raises(tmp_path, cut, junk, suffix):
 
 def test_traces_are_chosen_by_what_they_are_of(tmp_path):
     traces = [trace(solution, batch) for solution in ("b_v1", "a_v1") for batch in (8, 1)]
-    decoded = decode_traces([write(tmp_path / "t.jsonl", lines(*traces, *traces))], warn=pytest.fail)
+    decoded = decode_traces([write(tmp_path / "t.jsonl", lines(*traces, *traces))])
     decoded.choose(TraceChoice(["rms*"], ["b_*"], [1]))
     assert [(each.line, each.axes) for each in decoded.records] == [(2, {"batch": 1}), (6, {"batch": 1})]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.analysis.results import find_results, peak_of
-from fib_rmsnorm.analysis.roofline import fit, make_roofline
+from fib_rmsnorm.analysis.roofline import analyze_section, fit
 from fib_rmsnorm.machine.gpu_models import GPU_MODELS, find_gpu_model
 from fib_rmsnorm.operators import RmsNorm, count_cost
 from fib_rmsnorm.schema import Definition
@@ -27,7 +27,7 @@ def definition() -> Definition:
 
 def roofline(definition, *traces):
     (section,) = find_results(trace_set(*traces))
-    return make_roofline(section, definition)
+    return analyze_section(section, definition)
 
 
 def test_the_ridge_comes_from_the_measured_clock(definition):

@@ -19,7 +19,7 @@ from support.trace_json import trace, trace_set, upstream_trace
 
 
 def titles(*traces) -> list[str]:
-    return [section.conditions.text for section in trace_set(*traces).sections.sections]
+    return [section.conditions.text for section in trace_set(*traces).sections]
 
 
 def test_numbers_of_other_conditions_get_another_section():
@@ -59,14 +59,14 @@ def test_a_failure_replaces_what_passed_before_at_any_clock():
     passed = [trace(clock=clock, timestamp=f"2026-01-0{day}") for day, clock in ((1, 1980.0), (2, 1530.0))]
     older, newer = (trace(latency_ms=None, timestamp=stamp) for stamp in ("2026-01-01T12", "2026-01-03"))
     other = trace("other", clock=1200.0)
-    found = trace_set(*passed, newer, older, other).sections
+    found = trace_set(*passed, newer, older, other)
     assert sorted(record.status for section in found.sections for record in section.records) == [
         "PASSED",
         "RUNTIME_ERROR",
         "RUNTIME_ERROR",
     ]
     assert found.superseded == 3
-    found = trace_set(*passed, older).sections
+    found = trace_set(*passed, older)
     assert [record.status for section in found.sections for record in section.records] == ["PASSED", "RUNTIME_ERROR"]
 
 
@@ -101,7 +101,7 @@ def test_clusters_cover_all_values_and_lie_apart(values, gap):
 def match_of(*traces, peers=()):
     """The only match of Traces on one Workload; `peers` names the Solutions by the author baseline."""
     found = trace_set(*traces)
-    for record in (record for section in found.sections.sections for record in section.records):
+    for record in (record for section in found.sections for record in section.records):
         record.author = "baseline" if record.solution in peers else "ann"
     ((match,),) = [each.matches for each in summarize(find_results(found))]
     return match

@@ -61,7 +61,11 @@ def test_units_are_scaled_and_what_is_missing_is_not_known():
     names = list(values)
     (found,) = parse_counters(page(names, [units[name] for name in names], list(values.values())))
     assert found.duration_us == pytest.approx(16.61)
-    assert (found.l2_hit_percent, found.dram_bytes_read, found.bandwidth_gb_per_s) == (None, None, None)
+    assert (found.counters["l2_hit_percent"], found.counters["dram_bytes_read"], found.bandwidth_gb_per_s) == (
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.fixture

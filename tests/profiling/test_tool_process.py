@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -53,7 +54,7 @@ def test_a_tool_knows_no_secrets(solution, monkeypatch, run):
     monkeypatch.setenv(SECRET_VARIABLE, "secret")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     variables = dict(
-        line.partition("=")[::2] for line in run(["env"], 600, solution, {"TMPDIR": "/own"}).out.splitlines()
+        line.partition("=")[::2] for line in run(["env"], 600, solution, {"TMPDIR": "/own"}).stdout.splitlines()
     )
     assert (variables["OMP_NUM_THREADS"], variables["TMPDIR"]) == ("1", "/own")
     assert SECRET_VARIABLE not in variables
@@ -61,19 +62,19 @@ def test_a_tool_knows_no_secrets(solution, monkeypatch, run):
 
 def test_it_has_neither_the_users_input_nor_terminal(solution):
     source = "import os, sys; print(repr(sys.stdin.read()), os.getsid(0) == os.getpid())"
-    assert run_tool(python(source), 600, solution, {}).out == "'' True\n"
+    assert run_tool(python(source), 600, solution, {}).stdout == "'' True\n"
 
 
 def test_of_what_is_printed_without_end_little_is_kept(solution):
     run = run_tool(python("print('begin'); print('x' * 10_000_000); print('end')"), 600, solution, {})
-    assert run.out.startswith("begin\n") and run.out.endswith("end\n")
-    assert len(run.out) < 100_000
-    assert len(read_report(python("print('x' * 1_000_000)"), 600, solution, {}).out) == 1_000_001
+    assert run.stdout.startswith("begin\n") and run.stdout.endswith("end\n")
+    assert len(run.stdout) < 100_000
+    assert len(read_report(python("print('x' * 1_000_000)"), 600, solution, {}).stdout) == 1_000_001
 
 
 @needs_sandbox
 def test_what_a_solution_leaves_running_ends_with_the_tool(solution):
-    daemon = int(run_tool(python(LEAVES_DAEMON, 0), 600, solution, {}).out)
+    daemon = int(run_tool(python(LEAVES_DAEMON, 0), 600, solution, {}).stdout)
     assert not psutil.pid_exists(daemon)
 
 
@@ -137,7 +138,9 @@ def test_two_profiles_at_once_take_turns(registry, tmp_path, monkeypatch):
             ncu.profile(definition, solution, workload, Device("cuda:0", "Fake GPU", 80 << 30), report, 60)
 
     monkeypatch.setattr(ncu, "require_gpu", lambda *_: None)
-    monkeypatch.setattr(ncu, "read_report", lambda *_: ncu.ToolRun(0, "", ""))  # which need not wait its turn
+    monkeypatch.setattr(
+        ncu, "read_report", lambda *_: subprocess.CompletedProcess([], 0, "", "")
+    )  # which need not wait its turn
     with ThreadPoolExecutor() as threads:
         list(threads.map(profile, (tmp_path / f"{number}.ncu-rep" for number in range(2))))
     assert times.read_text() == "begin end begin end "

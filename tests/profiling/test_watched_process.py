@@ -52,7 +52,7 @@ def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path, w
         command = python_command(watched, call.request, call.own / "done")
         run = run_tool(command, 100, solution, call.variables)
         done = (call.own / "done").exists()
-    assert (run.code, run.out) == (0, "imported\n"), run.err
+    assert (run.returncode, run.stdout) == (0, "imported\n"), run.stderr
     assert done == (watched == "sanitized")
     assert not call.folder.exists()
 

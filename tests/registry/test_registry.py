@@ -10,8 +10,7 @@ import pytest
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry.layout import Layout, find_root
-from fib_rmsnorm.registry.main_definition import write_main_definition
-from fib_rmsnorm.registry.selection import choose, choose_peers
+from fib_rmsnorm.registry.selection import choose, choose_peers, write_main_definition
 from fib_rmsnorm.registry.store import append_line
 from fib_rmsnorm.schema import Environment, Evaluation, EvaluationStatus, Trace
 from support.registries import add_kernel, make_empty_registry

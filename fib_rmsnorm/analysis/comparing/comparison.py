@@ -2,79 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 from typing import Literal
 
-from fib_rmsnorm.analysis.comparing.difference import (
+from fib_rmsnorm.analysis.difference import (
+    CONFIDENCE,
     Drift,
-    estimate_drift,
-    estimate_paired_drift,
+    Estimate,
+    RunLatency,
+    between_runs,
     find_difference,
     imbalance,
-    share_confidence,
+    variance_within,
 )
-from fib_rmsnorm.analysis.sections import clock_clusters
-from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, TraceRecord
-from fib_rmsnorm.analysis.trace_record import Verdict as LatencyVerdict
+from fib_rmsnorm.analysis.difference import Verdict as LatencyVerdict
+from fib_rmsnorm.analysis.sections import CLOCK, DEFINITION, RunConditions
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.workload_titles import show_name, title_by_definition
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_by_definition
 
 Verdict = LatencyVerdict | Literal["now fails"]
 Key = tuple[str, str, str]
 """Definition, Workload and Solution."""
 
-DEFINITION = "definition"
-"""The version of it: a changed one asks for another computation."""
-CLOCK = "clock"
-ASPECTS = ("device", "timer", CLOCK, "cache", DEFINITION)
-"""What must agree, unless it is allowed to differ."""
 MISSING = "missing"
 """NEW lacks timings that OLD has: what a gate may be told to let pass, besides conditions that differ."""
-
-
-@dataclass(frozen=True)
-class RunConditions:
-    """The conditions of runs that must agree, by aspect, in words."""
-
-    read: dict[str, Callable[[TraceRecord], str | None]]
-    """What is None is not known, and agrees with everything."""
-
-    @staticmethod
-    def of(runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> RunConditions:
-        """All aspects but those allowed to differ. Clocks of a cluster are one clock, so all runs must be known."""
-        clusters = clock_clusters(runs)
-        read: dict[str, Callable[[TraceRecord], str | None]] = {
-            "device": lambda record: record.hardware,
-            "timer": lambda record: record.timer or "an unrecorded timer",
-            CLOCK: clusters.text,
-            "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
-            DEFINITION: lambda record: f"version {record.definition_sha256[:6]}" if record.definition_sha256 else None,
-        }
-        return RunConditions({name: each for name, each in read.items() if name not in allow})
-
-    def key(self, run: TraceRecord) -> tuple[str | None, ...]:
-        """The values of all aspects."""
-        return tuple(read(run) for read in self.read.values())
-
-    def equal_to(self, run: TraceRecord, others: Iterable[TraceRecord]) -> list[TraceRecord]:
-        """Those of `others` that were measured under the conditions of `run`."""
-        return [other for other in others if not self.find_differing(run, other)]
-
-    def find_differing(self, old: TraceRecord, new: TraceRecord) -> dict[str, tuple[str, str]]:
-        """Each aspect in which they differ, with both values."""
-        sides = ((name, read(old), read(new)) for name, read in self.read.items())
-        return {
-            name: (before, after)
-            for name, before, after in sides
-            if before is not None and after is not None and before != after
-        }
-
-    def is_redefined(self, old: TraceRecord, new: TraceRecord) -> bool:
-        """Whether they are of different versions of the Definition."""
-        return DEFINITION in self.find_differing(old, new)
 
 
 @dataclass(frozen=True)
@@ -119,7 +76,8 @@ class Comparisons:
 
     @cached_property
     def _titles(self) -> dict[str, dict[str, str]]:
-        return title_by_definition((each.record.definition, each.record.named_workload) for each in self.comparisons)
+        records = [each.record for each in self.comparisons]
+        return title_by_definition((r.definition, NamedWorkload(r.workload, r.axes, r.scalars)) for r in records)
 
     def title(self, each: SolutionComparison) -> str:
         """The title of its Workload."""
@@ -200,6 +158,41 @@ def compare(
         tuple(_notes(old_runs, new_runs, refused)),
         max_slowdown,
     )
+
+
+def estimate_drift(groups: Iterable[Sequence[RunLatency]]) -> Drift:
+    """By runs of equal evaluations: how far those of one session lie from each other."""
+    sessions: dict[tuple[int, str | None], list[RunLatency]] = {}
+    for number, runs in enumerate(groups):
+        for run in runs:
+            sessions.setdefault((number, run.device_session), []).append(run)
+    return _pool([(math.log(run.ms), [run]) for run in runs] for runs in sessions.values())
+
+
+def estimate_paired_drift(groups: Iterable[Sequence[tuple[RunLatency, RunLatency]]]) -> Drift:
+    """By rounds in which the two sides were measured in turn: how far the differences of rounds lie from each other."""
+    return _pool([(math.log(new.ms / old.ms), [old, new]) for old, new in pairs] for pairs in groups)
+
+
+def _pool(groups: Iterable[Sequence[tuple[float, list[RunLatency]]]]) -> Drift:
+    """Each group has values that would be equal without drift, each with the runs whose drift is in it."""
+    squares, repeats = 0.0, 0
+    for group in groups:
+        if len(group) < 2:
+            continue
+        middle, freedom = fmean(value for value, _ in group), len(group) - 1
+        within = fmean(sum(map(variance_within, runs)) for _, runs in group)
+        if math.isinf(within):
+            continue
+        assumed = fmean(sum(between_runs(run).deviation(run) ** 2 for run in runs) for _, runs in group)
+        squares += (sum((value - middle) ** 2 for value, _ in group) - freedom * within) / assumed
+        repeats += freedom
+    return Drift(squares, repeats)
+
+
+def share_confidence(comparisons: int) -> float:
+    """The confidence of each of several intervals with which all hold together at 95% (Sidak 1967)."""
+    return float(CONFIDENCE ** (1 / max(1, comparisons)))
 
 
 def latencies(runs: Iterable[TraceRecord]) -> list[RunLatency]:

@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from fib_rmsnorm.analysis.comparing.comparison import DEFINITION, RunConditions, SolutionComparison, judge, latencies
-from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift, share_confidence
+from fib_rmsnorm.analysis.comparing.comparison import (
+    SolutionComparison,
+    estimate_drift,
+    judge,
+    latencies,
+    share_confidence,
+)
+from fib_rmsnorm.analysis.difference import Drift
+from fib_rmsnorm.analysis.sections import DEFINITION, RunConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.registry.workload_titles import title_workloads
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 
 
 @dataclass(frozen=True)
@@ -38,26 +45,19 @@ class Run:
 
 
 @dataclass(frozen=True)
-class WorkloadHistory:
-    """The runs on a Workload, the oldest first."""
-
-    title: str
-    runs: tuple[Run, ...]
-
-
-@dataclass(frozen=True)
 class SolutionHistory:
     """A Solution on a device."""
 
     definition: str
     solution: str
     hardware: str
-    workloads: tuple[WorkloadHistory, ...]
+    workloads: tuple[tuple[str, tuple[Run, ...]], ...]
+    """The title of each Workload, and the runs on it, the oldest first."""
 
     @property
-    def changes(self) -> list[tuple[WorkloadHistory, Run]]:
-        """The runs that changed something, and their Workloads."""
-        return [(each, run) for each in self.workloads for run in each.runs if run.is_change]
+    def changes(self) -> list[tuple[str, Run]]:
+        """The runs that changed something, each with the title of its Workload."""
+        return [(title, run) for title, runs in self.workloads for run in runs if run.is_change]
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,9 @@ def find_histories(records: Iterable[TraceRecord]) -> Histories:
 
     histories = []
     for home, found in homes.items():
-        titles = title_workloads(line[0][0].named_workload for line in found.values())
-        told = (_tell(titles[workload], line, conditions, compare) for workload, line in found.items())
+        firsts = [line[0][0] for line in found.values()]
+        titles = title_workloads(NamedWorkload(first.workload, first.axes, first.scalars) for first in firsts)
+        told = ((titles[workload], _tell(line, conditions, compare)) for workload, line in found.items())
         histories.append(SolutionHistory(*home, tuple(told)))
     return Histories(tuple(histories), drift, confidence)
 
@@ -141,7 +142,7 @@ def _find_repeats(line: _Line, conditions: RunConditions) -> Iterable[_Runs]:
     return groups.values()
 
 
-def _tell(title: str, line: _Line, conditions: RunConditions, compare: _Compare) -> WorkloadHistory:
+def _tell(line: _Line, conditions: RunConditions, compare: _Compare) -> tuple[Run, ...]:
     told: list[Run] = []
     last: TraceRecord | None = None
     timed: TraceRecord | None = None
@@ -155,7 +156,7 @@ def _tell(title: str, line: _Line, conditions: RunConditions, compare: _Compare)
             verdict = _say(run, last, timed, change, conditions)
         told.append(Run(run, conditions.key(run), is_new, change, verdict))
         last, timed = run, run if run.is_native else timed
-    return WorkloadHistory(title, tuple(told))
+    return tuple(told)
 
 
 def _say(

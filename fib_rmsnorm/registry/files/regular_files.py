@@ -13,14 +13,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    import msgspec
 
 MOST_RECORD = 64 << 20
 """Bytes of a Definition, a Solution, a source file, or a line of JSONL. A Trace has a few kilobytes."""
 MOST_ARRAY = 1 << 30
 """Bytes of a JSON file of many Traces."""
+_START = 1 << 16
+"""Bytes that tell an array from lines."""
 
 # O_NONBLOCK: opening a FIFO does not wait for its other side. It does nothing to a regular file.
 _SAFELY = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -52,7 +57,7 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
 def read_bytes(path: Path, root: Path | None = None, most: int = MOST_RECORD) -> bytes:
     """Read a whole file. Raises InputError as `open_regular` does, and for more than `most` bytes."""
     with open_regular(path, root) as file:
-        return read_at_most(file, most, path)
+        return _read_at_most(file, most, path)
 
 
 def read_lines(path: Path, root: Path | None = None) -> Iterator[tuple[int, bytes]]:
@@ -61,10 +66,31 @@ def read_lines(path: Path, root: Path | None = None) -> Iterator[tuple[int, byte
     Raises InputError as `open_regular` does, and for a line longer than a record may be.
     """
     with open_regular(path, root) as file:
-        yield from lines_of(file, path)
+        yield from _lines_of(file, path)
 
 
-def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
+def read_records(path: Path, root: Path | None = None) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
+    """The JSON of each record in a file: an array, one object, or one a line, as its start tells, whatever its name.
+
+    Raises InputError as `open_regular` does, for what is too large, and for an empty file that should be an array.
+    """
+    with open_regular(path, root) as file:
+        start = file.readline(_START).lstrip(b"\xef\xbb\xbf \t\r\n")
+        file.seek(0)
+        if start.startswith(b"[") or (not start.strip() and path.suffix == ".json"):
+            data = _read_at_most(file, MOST_ARRAY, path).strip()
+            if not data:
+                raise InputError(f"{path}: is empty")
+            import msgspec
+
+            yield from enumerate(msgspec.json.decode(data, type=list[msgspec.Raw]), start=1)
+        elif start.strip() == b"{":
+            yield 1, _read_at_most(file, MOST_RECORD, path)
+        else:
+            yield from ((number, line) for number, line in _lines_of(file, path) if not line.isspace())
+
+
+def _lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines of an open file, as `read_lines` gives them."""
     number = 0
     while line := file.readline(MOST_RECORD + 1):
@@ -74,7 +100,7 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
         yield number, line
 
 
-def read_at_most(file: BinaryIO, most: int, path: Path) -> bytes:
+def _read_at_most(file: BinaryIO, most: int, path: Path) -> bytes:
     """Read the rest of a file. Raises InputError for more than `most` bytes, before it reads them."""
     if os.fstat(file.fileno()).st_size > most:
         raise InputError(f"{path}: {_too_large(most)}")

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from fib_rmsnorm.analysis.comparing.difference import find_speedup
+from fib_rmsnorm.analysis.difference import RunLatency, find_speedup
 from fib_rmsnorm.analysis.ranking import find_fastest
-from fib_rmsnorm.analysis.trace_record import RunLatency
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.document import WordTable, plain_table

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from fib_rmsnorm.analysis.comparing.difference import relate
-from fib_rmsnorm.analysis.trace_record import Estimate, recorded
+from fib_rmsnorm.analysis.difference import Estimate, recorded, relate
 from fib_rmsnorm.reports.live.evaluations import describe_load, first_line, marks
 from fib_rmsnorm.reports.text.control_characters import marked
 from fib_rmsnorm.reports.text.units import (

@@ -3,60 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import asdict
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.results import SectionResults
+from fib_rmsnorm.analysis.results import Result
 from fib_rmsnorm.analysis.roofline import SectionFindings
-from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
-from fib_rmsnorm.reports.charts import Chart, make_charts, number_series
+from fib_rmsnorm.reports.charts import Chart, number_series
 from fib_rmsnorm.reports.findings import describe_section
 from fib_rmsnorm.reports.ranking import describe_left_out, summarize_ranking, winners_grid
-from fib_rmsnorm.reports.results import Column, result_columns, section_title
+from fib_rmsnorm.reports.results import result_columns, section_title
 from fib_rmsnorm.reports.text.units import count, format_share
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
 
-@dataclass(frozen=True)
-class PageSection:
-    """What the page shows of a section."""
+def make_page(
+    sections: Sequence[SectionFindings],
+    charts: Sequence[Sequence[Chart]],
+    solutions: dict[str, Solution],
+    superseded: int,
+) -> str:
+    """Fill in the template, with the charts of each section.
 
-    findings: SectionFindings
-
-    @cached_property
-    def charts(self) -> list[Chart]:
-        """What a browser draws, and plots."""
-        return make_charts(self.findings)
-
-    @property
-    def results(self) -> SectionResults:
-        """The results, for a table that a browser sorts and filters."""
-        return self.findings.results
-
-    @cached_property
-    def columns(self) -> list[Column]:
-        """What that table tells of a result."""
-        return result_columns(self.results)
-
-    @property
-    def title(self) -> str:
-        """What was measured, and how."""
-        return section_title(self.results)
-
-
-def make_page(sections: Sequence[PageSection], solutions: dict[str, Solution], superseded: int) -> str:
-    """Fill in the template. It escapes every value but those marked `safe`, which no Trace can write."""
+    It escapes every value but those marked `safe`, which no Trace can write.
+    """
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    written = (describe_conditions, describe_left_out, describe_section, summarize_ranking, title_of, winners_grid)
-    environment.globals |= {each.__name__: each for each in written}
+    written = (describe_conditions, describe_left_out, describe_section, result_columns, section_title)
+    environment.globals |= {each.__name__: each for each in (*written, summarize_ranking, title_of, winners_grid)}
     shown = {result.record.solution for each in sections for result in each.results.results}
     return environment.from_string(_read_asset("page.html")).render(
         style=_read_asset("page.css"),
@@ -65,8 +44,8 @@ def make_page(sections: Sequence[PageSection], solutions: dict[str, Solution], s
         sections=sections,
         solutions=[solutions[name] for name in sorted(shown) if name in solutions],
         charts={
-            "numbers": number_series(chart for each in sections for chart in each.charts),
-            "sections": [[asdict(chart) for chart in each.charts] for each in sections],
+            "numbers": number_series(chart for each in charts for chart in each),
+            "sections": [[asdict(chart) for chart in each] for each in charts],
         },
     )
 
@@ -75,7 +54,7 @@ def _read_asset(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
-def _summary(sections: Sequence[PageSection], superseded: int) -> str:
+def _summary(sections: Sequence[SectionFindings], superseded: int) -> str:
     records = [result.record for each in sections for result in each.results.results]
     newest = max((record.timestamp for record in records), default="")
     told = f"{count(len(records), 'result')} in {count(len(sections), 'section')}, the newest of {newest[:10]}."
@@ -84,8 +63,9 @@ def _summary(sections: Sequence[PageSection], superseded: int) -> str:
     return f"{told} Numbers of other devices, timers or clocks cannot be compared and have sections of their own."
 
 
-def describe_conditions(record: TraceRecord) -> str:
+def describe_conditions(result: Result) -> str:
     """In one line, how a number was measured; for a failure, the first line of its log."""
+    record = result.record
     when = record.timestamp[:16].replace("T", " ")
     if not record.passed:
         return f"{record.log.strip().partition(chr(10))[0]} {record.place}".strip()
@@ -93,7 +73,7 @@ def describe_conditions(record: TraceRecord) -> str:
         return " · ".join(("interpreted, so not timed", when, record.place))
     calls = count(record.samples, "call") if record.samples else ""
     trials = f" in {count(record.trials, 'trial')}" if record.trials else ""
-    interval, difference = record.interval_ms, record.a_a_difference
+    interval, difference = result.interval_ms, record.a_a_difference
     told = [
         *(f"noisy: {reason}" for reason in record.noisy),
         record.timer or "timer not recorded",

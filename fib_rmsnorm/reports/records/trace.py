@@ -12,8 +12,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fib_rmsnorm.analysis.comparing.difference import find_speedup
 from fib_rmsnorm.analysis.comparing.outputs import add_up_ulps
+from fib_rmsnorm.analysis.difference import find_speedup
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.differences import largest_text, list_buckets

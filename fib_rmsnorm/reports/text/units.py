@@ -1,13 +1,15 @@
-"""Numbers as people read them."""
+"""Numbers as people read them, and records as JSON."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.trace_record import Estimate
+    from fib_rmsnorm.analysis.difference import Estimate
 
 _SMALL = 0.02
 _FACTOR = 4.0  # "+3577.2%" has to be read twice, "36.8x" does not
@@ -97,3 +99,27 @@ def assignments(values: Mapping[str, object]) -> str:
     return ", ".join(
         f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()
     )
+
+
+def pick(record: object, *names: str) -> dict[str, Any]:
+    """The named fields and properties of a record; of None, each is None."""
+    return {name: None if record is None else getattr(record, name) for name in names}
+
+
+def json_text(value: Any) -> str:
+    """Dataclasses as objects of their fields, paths as text, and numbers for which JSON has no form as null."""
+    import json
+
+    return json.dumps(_plain(value), indent=2) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fib_rmsnorm.analysis.comparing.comparison import compare
-from fib_rmsnorm.analysis.comparing.difference import estimate_drift, find_difference
-from fib_rmsnorm.analysis.trace_record import RunLatency
+from fib_rmsnorm.analysis.comparing.comparison import compare, estimate_drift
+from fib_rmsnorm.analysis.difference import RunLatency, find_difference
 from fib_rmsnorm.errors import InputError
 from support.trace_json import record
 

@@ -18,15 +18,14 @@ from statistics import fmean, variance
 
 import pytest
 
-from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison, compare
-from fib_rmsnorm.analysis.comparing.difference import Drift, estimate_drift
-from fib_rmsnorm.analysis.trace_record import RunLatency
+from fib_rmsnorm.analysis.comparing.comparison import SolutionComparison, compare, estimate_drift
+from fib_rmsnorm.analysis.difference import Drift, RunLatency
 from fib_rmsnorm.evaluation.interleaved_trials import INTERVAL_GOAL
 from fib_rmsnorm.evaluation.timing.latency_statistics import measure_scatter
 from support.paths import REPOSITORY
 from support.trace_json import record
 
-# Standard deviations at 2 us as measured (see analysis/comparing/difference.py): of a run, and of a session.
+# Standard deviations at 2 us as measured (see analysis/difference.py): of a run, and of a session.
 BY_RUN, BY_SESSION = 0.005, 0.009
 
 

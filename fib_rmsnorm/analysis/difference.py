@@ -1,4 +1,4 @@
-"""Do two latencies differ, and by how much at least and at most?
+"""A latency with its interval. Do two differ, and by how much at least and at most?
 
 A latency is a run's: one process, one bench. Calls and trials within it scatter, which its interval tells, but a run
 as a whole also lies a little off the others, and so does a session: one device, from one start of its machine to the
@@ -11,18 +11,113 @@ are compared as pairs: what the machine does to both sides of a round cancels ou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from fib_rmsnorm.analysis.trace_record import Estimate, RunLatency, TraceRecord
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.student_t import t_quantile
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Performance
 
 CONFIDENCE = 0.95
+Verdict = Literal["slower", "faster", "tie"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        """Half the interval's width relative to the value.
+
+        A latency's interval ends at ticks of a clock, and the median may lie beyond both: then it extends the interval.
+        """
+        return (max(self.high, self.value) - min(self.low, self.value)) / 2 / self.value
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it is known at all: a single call, or too few undisturbed ones, leave one end open."""
+        return self.low > 0 and math.isfinite(self.high)
+
+    @property
+    def inverse(self) -> Estimate:
+        """One over it."""
+        return Estimate(1 / self.value, 1 / self.high, 1 / self.low if self.low else math.inf)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What a new latency over an old one says: a tie where its interval holds 1."""
+        if self.low > 1:
+            return "slower"
+        return "faster" if self.high < 1 else "tie"
+
+    @property
+    def apart(self) -> float:
+        """How far the two numbers of a ratio could be apart, as a share: 0.12 is 12%."""
+        return max(self.high, 1 / self.low if self.low else math.inf) - 1
+
+
+def recorded(value: float | None, low: float | None, high: float | None) -> Estimate | None:
+    """A recorded value with its interval; None without. JSON has no infinity, to which a single call's reaches."""
+    if not value or low is None:
+        return None
+    return Estimate(value, low, math.inf if high is None else high)
+
+
+def find_interval(record: TraceRecord) -> Estimate | None:
+    """A median with its 95% interval, by calls and by trials; None without one, as of a single call."""
+    high_ms = record.latency_high_ms
+    return recorded(record.latency_ms, record.latency_low_ms, high_ms) if high_ms else None
+
+
+@dataclass(frozen=True)
+class RunLatency:
+    """The latency of one evaluation in milliseconds, and what tells how far it may drift."""
+
+    ms: float
+    interval_ms: Estimate | None
+    """None if none was recorded, as by flashinfer-bench."""
+    timer: str | None
+    device_session: str | None
+    trial_scatter: float = 0.0
+    """How far its trials lie from each other, as a relative standard deviation; 0 where that was not recorded."""
+    pieces: int = 1
+    """The number of kernels, copies and fills of a call."""
+
+    @staticmethod
+    def of(measured: TraceRecord | Performance | None) -> RunLatency | None:
+        """A Solution's; None if it was not timed."""
+        if measured is None:
+            return None
+        interval = recorded(measured.latency_ms, measured.latency_low_ms, measured.latency_high_ms)
+        return _run(measured, measured.latency_ms, interval, measured.trial_scatter, measured.pieces)
+
+    @staticmethod
+    def of_reference(measured: TraceRecord | Performance) -> RunLatency | None:
+        """The reference's, in the same run."""
+        interval = recorded(measured.reference_latency_ms, measured.reference_low_ms, measured.reference_high_ms)
+        scatter, pieces = measured.reference_trial_scatter, measured.reference_pieces
+        return _run(measured, measured.reference_latency_ms, interval, scatter, pieces)
+
+
+def _run(
+    measured: TraceRecord | Performance,
+    ms: float | None,
+    interval: Estimate | None,
+    trial_scatter: float | None,
+    pieces: int | None,
+) -> RunLatency | None:
+    if not ms:
+        return None
+    return RunLatency(ms, interval, measured.timer, measured.device_session, trial_scatter or 0.0, pieces or 1)
 
 
 @dataclass(frozen=True)
@@ -87,7 +182,7 @@ class Drift:
 
         Where repeated runs show far more than is assumed, also by these alone: the wider interval counts.
         """
-        assumed = _between_runs(run)
+        assumed = between_runs(run)
         square, freedom = assumed.deviation(run) ** 2, assumed.freedom + self.repeats
         found = [(square * (assumed.freedom + max(0.0, self.squares)) / freedom, freedom)]
         if self.may_rule and self.squares > assumed.overruled_at * self.repeats:
@@ -108,38 +203,9 @@ def _between_sessions(run: RunLatency) -> Assumed:
     return CPU_BETWEEN_SESSIONS if run.timer == "cpu_clock" else BETWEEN_SESSIONS
 
 
-def _between_runs(run: RunLatency) -> Assumed:
+def between_runs(run: RunLatency) -> Assumed:
+    """What runs of its kind of device add."""
     return CPU_BETWEEN_RUNS if run.timer == "cpu_clock" else BETWEEN_RUNS
-
-
-def estimate_drift(groups: Iterable[Sequence[RunLatency]]) -> Drift:
-    """By runs of equal evaluations: how far those of one session lie from each other."""
-    sessions: dict[tuple[int, str | None], list[RunLatency]] = {}
-    for number, runs in enumerate(groups):
-        for run in runs:
-            sessions.setdefault((number, run.device_session), []).append(run)
-    return _pool([(math.log(run.ms), [run]) for run in runs] for runs in sessions.values())
-
-
-def estimate_paired_drift(groups: Iterable[Sequence[tuple[RunLatency, RunLatency]]]) -> Drift:
-    """By rounds in which the two sides were measured in turn: how far the differences of rounds lie from each other."""
-    return _pool([(math.log(new.ms / old.ms), [old, new]) for old, new in pairs] for pairs in groups)
-
-
-def _pool(groups: Iterable[Sequence[tuple[float, list[RunLatency]]]]) -> Drift:
-    """Each group has values that would be equal without drift, each with the runs whose drift is in it."""
-    squares, repeats = 0.0, 0
-    for group in groups:
-        if len(group) < 2:
-            continue
-        middle, freedom = fmean(value for value, _ in group), len(group) - 1
-        within = fmean(sum(map(_variance_within, runs)) for _, runs in group)
-        if math.isinf(within):
-            continue
-        assumed = fmean(sum(_between_runs(run).deviation(run) ** 2 for run in runs) for _, runs in group)
-        squares += (sum((value - middle) ** 2 for value, _ in group) - freedom * within) / assumed
-        repeats += freedom
-    return Drift(squares, repeats)
 
 
 def find_difference(
@@ -154,7 +220,7 @@ def find_difference(
     between = imbalance(old, new)
     deviation = fmean([session_deviation(run) ** 2 for run in (*old, *new)]) if between else 0.0
     session = _Part(between * deviation, _between_sessions(new[0]).freedom)
-    sides = [[(_variance_within(run), drift.variances(run)) for run in side] for side in (old, new)]
+    sides = [[(variance_within(run), drift.variances(run)) for run in side] for side in (old, new)]
     either_side = max(
         _either_side([session, *(_part(side, index) for side in sides)], confidence)
         for index in range(len(sides[1][0][1]))
@@ -220,12 +286,7 @@ def _shares(runs: Sequence[RunLatency], side: str) -> Mapping[str, float]:
     return {session: number / len(runs) for session, number in sessions.items()}
 
 
-def share_confidence(comparisons: int) -> float:
-    """The confidence of each of several intervals with which all hold together at 95% (Sidak 1967)."""
-    return float(CONFIDENCE ** (1 / max(1, comparisons)))
-
-
-def _variance_within(run: RunLatency) -> float:
+def variance_within(run: RunLatency) -> float:
     """The variance of a run's log median by the longer side of its own interval: how calls scatter, and trials."""
     interval = run.interval_ms
     if interval is None:
