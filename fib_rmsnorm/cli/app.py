@@ -15,7 +15,7 @@ COMMANDS = {
     "bench": "bench:command",
     "new": "solutions:new",
     "try": "try_:try_",
-    "serve": "try_:serve",
+    "serve": "serve:command",
     "register": "solutions:register",
     "adapt": "adapt:command",
     "list": "records:list_",

@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.errors import InputError, advise
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
@@ -138,7 +138,7 @@ class Session(AbstractContextManager["Session"]):
             )
         except InputError as error:
             self._count += 1
-            yield self._record(None, new.model_copy(update={"refused": str(error)}), done=True)
+            yield self._record(None, new.model_copy(update={"refused": str(error), "hint": advise(error)}), done=True)
             return
         current = self._evaluated = self._take_up(draft)
         timed = timed and not is_interpreted(current.solution, self.device)
@@ -229,6 +229,7 @@ class Session(AbstractContextManager["Session"]):
         interpreted = is_interpreted(current.solution, self.device)
         return {
             "sha256": digest(plan.draft),
+            "files": [source.path for source in plan.draft.sources],
             "titles": list(titles.values()),
             "verdicts": verdicts,
             "note": plan.note or ("interpreted, so not timed" if interpreted else ""),
@@ -244,8 +245,9 @@ class Session(AbstractContextManager["Session"]):
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 yield self._record(current, version.model_copy(update={"abandoned": True}), done=True)
                 return
-            before, baseline = (each.solution.name if each else None for each in (self._before, self._baseline))
-            version = add_timing(version, workload, title, traces, current.solution.name, (before, baseline))
+            before = self._before.solution.name if self._before else None
+            rivals = [self._baseline.solution.name] if self._baseline else []
+            version = add_timing(version, workload, title, traces, current.solution.name, before, rivals)
             version = version.model_copy(update={"timed_s": round(time.monotonic() - started, 3)})
             is_done = workload is plan.workloads[-1] or not version.passed
             yield self._record(current, version, done=is_done)

@@ -72,8 +72,9 @@ def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kern
     assert not wrong.timings
     timing = second.timings[0]
     assert timing.before.solution == f"kernel.py#{first.number}"
-    assert timing.before.latency_ms > 0 and timing.baseline.latency_ms > 0
-    assert timing.baseline.solution == "rmsnorm_python_plain_v1"
+    (baseline,) = timing.rivals
+    assert timing.before.latency_ms > 0 and baseline.latency_ms > 0
+    assert baseline.solution == "rmsnorm_python_plain_v1"
     assert session.history[-1] == second
 
 
@@ -95,7 +96,7 @@ def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder)
 def test_what_cannot_be_read_is_refused_and_does_not_replace_the_version_before(session, kernel):
     right = session.measure(save(kernel, RIGHT + "# before\n"))
     refused = session.measure(save(kernel, "def run(x, weight, eps:\n"))
-    assert refused.status == "REFUSED" and refused.refused.endswith("kernel.py:1: '(' was never closed")
+    assert refused.status == "COMPILE_ERROR" and refused.refused.endswith("kernel.py:1: '(' was never closed")
     assert session.check(kernel.parent / "gone.py").refused.startswith("no such file")
     after = session.measure(save(kernel, RIGHT + "# after\n"))
     assert after.timings[0].before.solution == f"kernel.py#{right.number}"
@@ -165,11 +166,11 @@ def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel, mo
     assert next_version().status == "ABANDONED"  # not TIMEOUT
     assert next_version().status == "PASSED"
     kernel.unlink()
-    assert next_version().status == "REFUSED"
+    assert next_version().refused.startswith("no such file")
     save(kernel, RIGHT + "# again\n")
     assert next_version().status == "PASSED"
     save(kernel, RIGHT + "x = (\n")
-    assert next_version().status == "REFUSED"
+    assert next_version().refused.endswith("was never closed")
     save(kernel, RIGHT + "# again\n")
     assert next_version().status == "PASSED"
     versions.close()
@@ -235,12 +236,12 @@ def test_try_has_a_server_judge_and_time_a_kernel(served, session, kernel):
     assert "PASSED as rmsnorm_d128" in right.lines[0] and "as rmsnorm_d128" in right.lines[-1]
     assert "batch=2 " in right.out and "of copy" in right.out
     checked = served(kernel, "--check", "--json")
-    version = json.loads(checked.out)
-    assert (checked.code, version["status"], version["timings"]) == (0, "PASSED", [])
+    told = json.loads(checked.out)
+    assert (checked.code, told["status"]) == (0, "PASSED") and "speeds" not in told
     wrong = served(save(kernel, RIGHT.replace("+ eps", "+ 0 * eps")), "--check")
     assert wrong.code == 1 and "the output equals RMSNorm without eps" in wrong.out
     unreadable = served(save(kernel, "def run(x, weight, eps:\n"))
-    assert (unreadable.code, unreadable.out, unreadable.err.count("\n")) == (2, "", 1)
+    assert (unreadable.code, unreadable.out, unreadable.err.count("\n")) == (1, "", 1)
 
 
 @pytest.mark.parametrize(
