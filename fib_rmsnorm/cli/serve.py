@@ -1,71 +1,86 @@
-"""`fib-rmsnorm serve`: kernels checked and timed for others who ask."""
+"""`fib-rmsnorm serve`: kernels checked and timed for agents that ask."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import secrets
+import signal
+import sys
 from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import (
-    Atol,
-    BatchSizes,
-    ChosenDefinition,
-    DeviceName,
-    Root,
-    Rtol,
-    TimeLimit,
-    make_settings,
-    split_sizes,
-)
+from fib_rmsnorm.cli.options import Atol, DeviceName, Root, Rtol, TimeLimit, make_settings
 from fib_rmsnorm.cli.printing import note
-from fib_rmsnorm.cli.program import importing
+from fib_rmsnorm.cli.program import end_interrupted, importing
+from fib_rmsnorm.errors import EnvironmentMissingError, InputError
+
+TOKEN_VARIABLE = "FIB_RMSNORM_TOKEN"
 
 
 def command(
-    definition: ChosenDefinition = None,
-    batch_sizes: BatchSizes = None,
+    mcp: Annotated[bool, typer.Option("--mcp", help="Speak the Model Context Protocol, on stdin and stdout.")] = False,
+    http: Annotated[
+        bool, typer.Option("--http", help="On a port of this machine instead; clients send the token.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="With --http: the port; 0 for any that is free.")] = 8321,
     device: DeviceName = "auto",
     rtol: Rtol = None,
     atol: Atol = None,
     timeout: TimeLimit = 60.0,
-    socket: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="Socket, in a folder that only you can enter; the default is printed at the start."
-        ),
-    ] = None,
+    queue: Annotated[int, typer.Option(min=1, max=1000, help="How many requests of a client may wait.")] = 32,
     root: Root = None,
 ) -> int:
-    """Answer requests of editors and agents to check and measure kernels, on a local socket; store nothing."""
-    import signal
-    import threading
+    """Check and measure kernels for agents, many at once; store nothing.
 
+    The token of --http is $FIB_RMSNORM_TOKEN, else one that is made and printed at the start.
+    """
+    if not mcp:
+        raise InputError("say what to speak: --mcp")
+    settings = make_settings(rtol=rtol, atol=atol)
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-    sizes, settings = split_sizes(batch_sizes), make_settings(rtol=rtol, atol=atol)
     # The fork server starts before our own imports: it loads torch in parallel.
     with ForkServer(ROLES) as fork_server:
         with importing():
+            try:
+                from fib_rmsnorm.serving.mcp_server import make_server
+                from fib_rmsnorm.serving.transports import HOST, PATH, listen, make_http
+            except ImportError as error:
+                if error.name is None or error.name.partition(".")[0] not in (
+                    "mcp",
+                    "mcp_types",
+                    "uvicorn",
+                    "starlette",
+                ):
+                    raise
+                raise EnvironmentMissingError("serve --mcp needs its SDK; run: pip install 'mcp>=2.3,<3'") from None
             from fib_rmsnorm.registry import Registry
-            from fib_rmsnorm.sessions.session import Session
-            from fib_rmsnorm.sessions.session_protocol import default_socket
-            from fib_rmsnorm.sessions.session_server import SessionServer, prepare_socket
+            from fib_rmsnorm.serving.requests import Requests
+            from fib_rmsnorm.sessions.service import Service
 
-        path = prepare_socket(socket or default_socket())
-        session = Session(
-            Registry.find_or_shipped(root),
-            definition,
-            batch_sizes=sizes,
+        listening = listen(port) if http else None
+        registry = Registry.find_or_shipped(root)
+        with Service(
+            registry,
             device=device,
             settings=settings,
             timeout_s=timeout,
+            most_queued=queue,
             fork_server=fork_server,
-        )
-        with session, SessionServer(session, path) as server:
-            # A service manager's way to end a server; from a thread, because it waits for the loop below.
-            signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
-            note(f"serving {session.definition.name} on {session.device.hardware} at {path}; Ctrl-C ends")
-            server.serve_forever(poll_interval=0.2)
+        ) as service:
+            server = make_server(Requests(service, registry))
+            where = ", ".join(dict.fromkeys(each.hardware for each in service.devices))
+            if listening is None:
+                # A thread waits for the next line of stdin, and would keep the process.
+                signal.signal(signal.SIGINT, lambda *_: end_interrupted())
+                note(f"serving {registry.root} on {where} by stdin and stdout; Ctrl-C ends")
+                server.run("stdio")
+            else:
+                token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(32)
+                note(f"serving {registry.root} on {where} at http://{HOST}:{listening.getsockname()[1]}{PATH}")
+                note(f"clients send: Authorization: Bearer {token}")
+                signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # a service manager's way to end a server
+                make_http(server, token).run(sockets=[listening])
     return 0

@@ -26,14 +26,14 @@ from fib_rmsnorm.cli.options import (
 )
 from fib_rmsnorm.cli.printing import note, say
 from fib_rmsnorm.cli.program import KERNEL_FAILED, importing
-from fib_rmsnorm.errors import FibRmsnormError, InputError, KernelError, advise
+from fib_rmsnorm.errors import InputError, KernelError, advise
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.sandbox.fork_server import ForkServer
     from fib_rmsnorm.schema import Definition, Solution
-    from fib_rmsnorm.sessions.session_protocol import KernelFile
+    from fib_rmsnorm.sessions.kernel_file import KernelFile
     from fib_rmsnorm.sessions.version import Version
 
 _TIMEOUT_S = 60.0
@@ -64,14 +64,6 @@ def try_(
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, and evaluate the kernel again whenever it is saved, until Ctrl-C.")
     ] = False,
-    served: Annotated[
-        bool,
-        typer.Option("--served", help="Have a running `serve` do it, with everything warm and the server's options."),
-    ] = False,
-    socket: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="The socket of that `serve`, if not the default one."),
-    ] = None,
     sanitize: Annotated[
         Sanitizer | None,
         typer.Option(
@@ -111,8 +103,6 @@ def try_(
     )
     if verbose and (watch or not json):
         raise InputError("--verbose adds to what --json prints of one kernel: add --json, and leave out --watch")
-    if served or socket:
-        return _try_served(asked, socket, {"--watch": watch, "--sanitize": sanitize})
     if sanitize:
         if check or watch:
             raise InputError("--sanitize judges nothing: leave out --check and --watch")
@@ -143,7 +133,7 @@ class _Asked:
     @property
     def file(self) -> KernelFile:
         """As a session takes it."""
-        from fib_rmsnorm.sessions.session_protocol import KernelFile
+        from fib_rmsnorm.sessions.kernel_file import KernelFile
 
         flags = tuple(self.flags.split())
         return KernelFile(file=self.kernel, definition=self.definition, entry=self.entry, flags=flags)
@@ -262,32 +252,3 @@ def _print_version(version: Version, *, as_json: bool) -> None:
         echo(make_feedback(version, number=version.number).to_json())
     else:
         say(*(Folded(line, 4) for line in (version_line(version), *version_details(version))))
-
-
-def _try_served(asked: _Asked, socket: Path | None, unfit: dict[str, object]) -> int:
-    """Have a running `serve` evaluate a kernel; print the verdict, then the times, and return the exit code.
-
-    Raises InputError for an option of the server's, or an `unfit` one.
-    """
-    given = {"--batch-sizes": asked.batch_sizes, "--rtol": asked.rtol is not None, "--atol": asked.atol is not None}
-    given |= {"--root": asked.root, "--device": asked.device != "auto", "--timeout": asked.timeout_s != _TIMEOUT_S}
-    for option, value in {**given, **unfit}.items():
-        if value:
-            raise InputError(f"--served: the server goes by the options that it was started with; leave out {option}")
-    from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.sessions.session_protocol import Client
-
-    with Client(socket) as client, ProgressBar(doing="judging") as bar:
-        version = client.check(asked.file)
-        if version.refused:
-            raise KernelError(version.refused)
-        bar.print(stderr(), f"{version.kernel} as {version.definition} on {version.hardware}")
-        if asked.is_timed and version.passed:
-            bar.print(stderr(), f"right after {version.verdict_s:.1f} s")
-            bar.tell("timing")
-            version = client.measure(asked.file)
-    if version.abandoned or not version.verdicts:
-        raise FibRmsnormError(f"{version.kernel} was not judged: the server ended its evaluation")
-    _print_version(version, as_json=asked.as_json)
-    return 0 if version.passed else 1

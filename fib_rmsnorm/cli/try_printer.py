@@ -100,7 +100,7 @@ class TryPrinter:
         if self._as_json:
             version = self._make_version(drafts, rivals)
             records = [*(drafts or checks), *rivals] if self._is_verbose else []
-            echo(make_feedback(version, records=records).to_json())
+            echo(make_feedback(version, is_whole=self._is_verbose, records=records).to_json())
         else:
             end = Folded(conclude(self._titles, checks, drafts, rivals), 4)
             if printed := describe_prints(checks, self._titles):

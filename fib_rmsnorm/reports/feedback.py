@@ -26,9 +26,9 @@ class Speed(BaseModel):
 
     workload: str
     latency_ms: float
-    speedup: float | None = Field(None, description="Times as fast as the Definition's reference.")
-    percent_of_copy: float | None = Field(None, description="Speed in percent of that of a copy of the same bytes.")
-    noisy: bool = Field(False, description="Whether something made the number less sure than its interval says.")
+    speedup: float | None = Field(default=None, description="Times as fast as the Definition's reference.")
+    percent_of_copy: float | None = Field(default=None, description="Speed in percent of a copy's of the same bytes.")
+    noisy: bool = Field(default=False, description="Whether the number is less sure than its interval says.")
 
 
 class Feedback(BaseModel):
@@ -36,29 +36,31 @@ class Feedback(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    id: str | None = Field(None, description="By which a server finds the request.")
+    id: str | None = Field(default=None, description="By which a server finds the request.")
     kernel: str
     definition: str | None = None
     hardware: str | None = None
-    version: int | None = Field(None, description="The number of the version, in `try --watch`.")
+    version: int | None = Field(default=None, description="The number of the version, in `try --watch`.")
     status: str = Field(
         description="PASSED; COMPILE_ERROR: it cannot be read or built; RUNTIME_ERROR, TIMEOUT, INCORRECT_NUMERICAL,"
         " INCORRECT_SHAPE, INCORRECT_DTYPE; ABANDONED: it was cancelled before it was judged."
     )
-    mistake: str | None = Field(None, description="What is wrong, in one sentence.")
-    hint: str | None = Field(None, description="What to do about it.")
-    file: str | None = Field(None, description="The kernel's file to which a compiler's or Python's message points.")
+    mistake: str | None = Field(default=None, description="What is wrong, in one sentence.")
+    hint: str | None = Field(default=None, description="What to do about it.")
+    file: str | None = Field(default=None, description="Its file to which a compiler's or Python's message points.")
     line: int | None = None
-    case: str | None = Field(None, description="The Workload, and the judged case, in which it failed first.")
-    correct: int = Field(0, description="The number of Workloads on which it is right.")
-    workloads: int = Field(0, description="The number of Workloads to judge it on.")
-    speedup: float | None = Field(None, description="Times as fast as the reference, as a geometric mean.")
-    interval: tuple[float, float] | None = Field(None, description="The speedup's 95% interval.")
+    case: str | None = Field(default=None, description="The Workload, and the judged case, in which it failed first.")
+    correct: int = Field(default=0, description="The number of Workloads on which it is right.")
+    workloads: int = Field(default=0, description="The number of Workloads to judge it on.")
+    speedup: float | None = Field(default=None, description="Times as fast as the reference, as a geometric mean.")
+    interval: tuple[float, float] | None = Field(default=None, description="The speedup's 95% interval.")
     speeds: list[Speed] = []
-    rivals: dict[str, float] = Field({}, description="Times as fast as other Solutions and as the version before it.")
-    note: str | None = Field(None, description="What was left out, and why.")
-    log: str | None = Field(None, description="The beginning of what else the judge, compiler or kernel said.")
-    records: list[Trace | Check] = Field([], description="With verbose: everything that was judged and timed.")
+    rivals: dict[str, float] = Field(
+        default={}, description="Times as fast as other Solutions, and as the version before."
+    )
+    note: str | None = Field(default=None, description="What was left out, and why.")
+    log: str | None = Field(default=None, description="The beginning of what else the judge, compiler or kernel said.")
+    records: list[Trace | Check] = Field(default=[], description="With verbose: everything that was judged and timed.")
 
     def to_json(self) -> str:
         """One line, without what is not known."""
@@ -66,10 +68,14 @@ class Feedback(BaseModel):
 
 
 def make_feedback(
-    version: Version, *, request: str | None = None, number: int | None = None, records: Iterable[Trace | Check] = ()
+    version: Version,
+    *,
+    request: str | None = None,
+    number: int | None = None,
+    is_whole: bool = False,
+    records: Iterable[Trace | Check] = (),
 ) -> Feedback:
-    """What a loop is told of a version; with `records` these, and the whole log."""
-    records = list(records)
+    """What a loop is told of a version. `is_whole` adds the whole log, however long."""
     failure = next(iter(version.failures), None)
     found = Feedback(
         id=request,
@@ -81,7 +87,7 @@ def make_feedback(
         correct=len(version.verdicts) - len(version.failures),
         workloads=len(version.titles),
         note=_cut(version.note, _SENTENCE_BYTES) or None,
-        records=records,
+        records=list(records),
     )
     if version.passed:
         _add_speed(found, version.timings)
@@ -103,7 +109,7 @@ def make_feedback(
     found.mistake, found.hint = _cut(mistake, _SENTENCE_BYTES) or None, _cut(hint, _HINT_BYTES) or None
     whole = "\n".join(rest)
     room = MOST_BYTES - len(found.to_json().encode()) - len(',"log":""')
-    found.log = (whole if records else _cut(whole, room)) or None
+    found.log = (whole if is_whole else _cut(whole, room)) or None
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 from fib_rmsnorm import Session
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.sessions.session_protocol import KernelFile
+from fib_rmsnorm.sessions.kernel_file import KernelFile
 
 FORMULA = "(f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + eps) * weight.float()).to(x.dtype)"
 RIGHT = f"import torch\n\n\ndef run(x, weight, eps):\n    f = x.float()\n    return {FORMULA}\n"
