@@ -9,10 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from fib_rmsnorm.evaluation.building_ahead import BuildsAhead, in_order_of_start
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
-from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import Check, Correctness, Definition, EvaluationStatus, Peer, Solution, Workload, digest
@@ -44,8 +44,9 @@ class Admitted:
 class CorrectnessGate:
     """Builds, calls and judges Solutions on one device."""
 
-    def __init__(self, workers: WorkerPool, judge_client: JudgeClient, device: Device) -> None:
+    def __init__(self, workers: WorkerPool, ahead: BuildsAhead, judge_client: JudgeClient, device: Device) -> None:
         self._workers = workers
+        self._ahead = ahead
         self._device = device
         self._judge_client = judge_client
 
@@ -62,7 +63,7 @@ class CorrectnessGate:
         """
         definition, workload, peer = group.definition, group.workload, group.peer
         others = [solution for solution in group.solutions if peer is None or solution.name != peer.name]
-        others.sort(key=_takes_less_to_start)
+        others = in_order_of_start(others)
         stages = [others] if peer is None or len(others) == len(group.solutions) else [[peer], others]
         room = threading.Semaphore(count_at_once(definition, workload, self._device))
         with ThreadPoolExecutor((os.cpu_count() or 1) + len(needed) + 1) as pool:
@@ -93,12 +94,13 @@ class CorrectnessGate:
     ) -> Admitted | EvaluationFailedError:
         """Build a Solution, and call and judge it within `room`; with `keep_as`, the judge keeps its outputs."""
         try:
-            worker = self._workers.find(definition, solution)
+            ahead = self._ahead.take(definition, workload, solution)
         except EvaluationFailedError as failure:
             return failure
+        worker = ahead.worker
         with room:
             try:
-                first = self._judge_client.call(workload, worker)
+                first = ahead.answer or self._judge_client.call(workload, worker)
                 correctness = self._judge_client.judge(workload, worker, first, keep_as)
             except EvaluationFailedError as failure:
                 return failure.with_log(worker.process.take_log())
@@ -130,11 +132,3 @@ class CorrectnessGate:
             log=log if isinstance(verdict, Admitted) else str(verdict),
         )
         return check, verdict
-
-
-def _takes_less_to_start(solution: Solution) -> tuple[bool, bool]:
-    """A key to sort by: first those whose compilers take tens of seconds if nothing is in the cache, then Python.
-
-    That imports libraries, or compiles at its first call; the others have only their kernels to compile.
-    """
-    return not LANGUAGES[solution.spec.language.value].is_compiled, solution.spec.language.value != "python"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -10,6 +9,7 @@ from functools import partial
 from types import MappingProxyType
 
 from fib_rmsnorm.building.native import compiler_flags
+from fib_rmsnorm.evaluation.building_ahead import BuildsAhead
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
 from fib_rmsnorm.evaluation.chained_trials import ChainedTrials, ChainResults
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
@@ -51,9 +51,9 @@ class DeviceRunner:
         self.device = device
         self._config = config
         self.workers = WorkerPool(fork_server, device, config)
-        self._reference_lock = threading.Lock()
         self._judge_client = JudgeClient(fork_server, device, config, self._find_reference_worker)
-        self.gate = CorrectnessGate(self.workers, self._judge_client, device)
+        self.ahead = BuildsAhead(self.workers, self._judge_client, device)
+        self.gate = CorrectnessGate(self.workers, self.ahead, self._judge_client, device)
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
 
@@ -137,8 +137,7 @@ class DeviceRunner:
         return max(1, min(fitting, MAX_WORKERS - 1))
 
     def _find_reference_worker(self, definition: Definition) -> WorkerClient:
-        with self._reference_lock:  # one thread times it, and others need its outputs: it is built once
-            return self.workers.find(definition, reference_solution(definition))
+        return self.workers.find(definition, reference_solution(definition))
 
     def _find_reference(self, definition: Definition) -> Admitted:
         try:

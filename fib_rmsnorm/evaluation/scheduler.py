@@ -128,6 +128,12 @@ class WorkQueue:
         work = sum(estimate_work(group) for group in self._left if group.definition.name == definition)
         return work / (1 + list(self._definitions.values()).count(definition))
 
+    def find_next(self, device: int) -> list[Group]:
+        """The groups that the device of this number will take next, as far as that is known now."""
+        with self._lock:
+            mine = self._definitions.get(device)
+            return [group for group in self._left if self._has_one_device or group.definition.name == mine]
+
     def put_back(self, device: int, group: Group) -> None:
         """Have another device take the group that was this one's last: this one takes no more."""
         with self._lock:
@@ -165,28 +171,38 @@ class Scheduler:
         yield from run_in_threads(jobs, self._fork_server.stop)
 
     def _run_device(self, device_runner: DeviceRunner, work: WorkQueue, number: int) -> Iterator[Event]:
-        while group := work.take(number):
-            yield from self._run_group(device_runner, group)
+        hardware = device_runner.device.hardware
+        try:
+            while group := work.take(number):
+                for solution in group.solutions:
+                    if earlier := self._find_done(group, solution, hardware):
+                        yield self._recorded(Resumed(earlier))
+                here, *later = (self._without_done(each, hardware) for each in (group, *work.find_next(number)))
+                device_runner.ahead.want([each for each in (here, *later) if each.solutions])
+                if here.solutions:
+                    yield from self._run_group(device_runner, here)
+        finally:
+            device_runner.ahead.close()
+
+    def _find_done(self, group: Group, solution: Solution, hardware: str) -> Trace | None:
+        key = result_key(group.definition, group.workload, solution, hardware, self._settings)
+        return self._done.get(key)
+
+    def _without_done(self, group: Group, hardware: str) -> Group:
+        if not self._done:
+            return group
+        missing = (each for each in group.solutions if not self._find_done(group, each, hardware))
+        return replace(group, solutions=tuple(missing))
 
     def _run_group(self, device_runner: DeviceRunner, group: Group) -> Iterator[Event]:
-        missing = []
-        hardware = device_runner.device.hardware
-        for solution in group.solutions:
-            key = result_key(group.definition, group.workload, solution, hardware, self._settings)
-            if earlier := self._done.get(key):
-                yield self._recorded(Resumed(earlier))
-            else:
-                missing.append(solution)
-        if not missing:
-            return
-        if unbuilt := device_runner.workers.count_unbuilt(missing):
+        if unbuilt := device_runner.workers.count_unbuilt(group.solutions):
             yield Building(device_runner.device, unbuilt)
         try:
             right = 0
-            for found in device_runner.evaluate(replace(group, solutions=tuple(missing))):
+            for found in device_runner.evaluate(group):
                 if isinstance(found, Admitted):
                     right += 1
-                    yield Judged(group.definition.name, group.workload, right, len(missing))
+                    yield Judged(group.definition.name, group.workload, right, len(group.solutions))
                 else:
                     yield self._recorded(Evaluated(found))
         except ReferenceFailedError as error:

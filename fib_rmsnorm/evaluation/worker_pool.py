@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections import OrderedDict, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -42,6 +45,8 @@ from fib_rmsnorm.schema import (
 
 # Each worker holds memory, and a context on a GPU. Beyond this number, the one that was idle the longest is ended.
 MAX_WORKERS = 24
+_CORES_OF_TIMING = 2
+"""For the process that is timed and the one that asks it: builds beside them keep to the other cores."""
 _OF_GUARDED = ": in this call its inputs are guarded, perhaps it reads beyond one or writes to one"
 
 
@@ -109,32 +114,69 @@ class WorkerPool:
         self._files: dict[str, list[Path]] = {}
         self._building: dict[str, Process] = {}
         self._unwanted: set[str] = set()
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._answering: set[str] = set()
+        self._pinned: set[str] = set()
+        self._cores = sorted(os.sched_getaffinity(0))
+        self.build_cores = self._cores[_CORES_OF_TIMING:] or self._cores
+        """The cores on which workers are built while others are timed."""
+        self.most_held = MAX_WORKERS
 
-    def find(self, definition: Definition, solution: Solution) -> WorkerClient:
+    def __len__(self) -> int:
+        """The number of workers."""
+        return len(self._workers)
+
+    def find(self, definition: Definition, solution: Solution, *, ahead: bool = False) -> WorkerClient:
         """The worker that holds the built Solution, with the whole time limit.
 
-        Raises EvaluationFailedError if it does not build, and DeviceUnusableError if nothing runs on the device.
+        With `ahead`, others may be timed meanwhile: a new worker keeps to the cores for builds until it is found again
+        without, and no other is ended to make room. Raises EvaluationFailedError if it does not build, and
+        DeviceUnusableError if nothing runs on the device.
         """
         key = digest(solution)
-        if key in self._unbuildable:
-            raise EvaluationFailedError(*self._unbuildable[key])
-        found = self._workers.get(key)
-        if found is not None and found.process.alive:
-            self._workers.move_to_end(key)
+        with self._locks[key]:  # several threads may need it: it is built once
+            if key in self._unbuildable:
+                raise EvaluationFailedError(*self._unbuildable[key])
+            found = self._workers.get(key)
+            if found is None or not found.process.alive:
+                try:
+                    found = self._workers[key] = self._start(definition, solution, ahead=ahead)
+                except EvaluationFailedError as failure:
+                    self._unbuildable[key] = (failure.status, str(failure))
+                    raise
+                while len(self._workers) > self.most_held:
+                    self._workers.popitem(last=False)[1].process.kill()
+            else:
+                self._workers.move_to_end(key)
+            if not ahead and key in self._pinned:
+                self._pinned.discard(key)
+                _keep_to_cores(found.process.pid, self._cores)
             return replace(found)
+
+    @contextmanager
+    def answering(self, solution: Solution) -> Iterator[None]:
+        """Inside, this Solution's worker answers a request beside the trials of others, so it may be busy."""
+        key = digest(solution)
+        self._answering.add(key)
         try:
-            self._workers[key] = self._start(definition, solution)
-        except EvaluationFailedError as failure:
-            self._unbuildable[key] = (failure.status, str(failure))
-            raise
-        while len(self._workers) > MAX_WORKERS:
-            self._workers.popitem(last=False)[1].process.kill()
-        return replace(self._workers[key])
+            yield
+        finally:
+            self._answering.discard(key)
 
     def count_unbuilt(self, solutions: Iterable[Solution]) -> int:
         """The number of Solutions that no live worker holds, without those that are known not to build."""
-        built = {key for key, worker in self._workers.items() if worker.process.alive} | self._unbuildable.keys()
+        built = {key for key, worker in list(self._workers.items()) if worker.process.alive} | self._unbuildable.keys()
         return sum(digest(solution) not in built for solution in solutions)
+
+    def end_finished(self, definitions: Collection[str]) -> None:
+        """End the workers of all Definitions but these."""
+        workers = list(self._workers.items())
+        finished = [key for key, worker in workers if worker.definition.name not in definitions]
+        ended = [self._workers.pop(key).process for key in finished]
+        for process in ended:
+            process.signal_kill()  # all before waiting for any: a process that holds a GPU takes 0.1 s to die
+        for process in ended:
+            process.kill()
 
     def end_others(self, kept: Iterable[Solution]) -> None:
         """End the workers of all Solutions but these, and forget which of the others did not build.
@@ -165,14 +207,15 @@ class WorkerPool:
 
         While requests to others may run: only `asked`.
         """
-        held = [asked] if asked else list(self._workers.values())
+        unasked = (worker for key, worker in list(self._workers.items()) if key not in self._answering)
+        held = [asked] if asked else unasked
         processes = {worker.process.pid: worker.process for worker in held if worker.process.alive}
         found = {processes[pid]: what for pid, what in find_busy(processes).items()}
         for process in found:
             process.kill()
         return found
 
-    def _start(self, definition: Definition, solution: Solution) -> WorkerClient:
+    def _start(self, definition: Definition, solution: Solution, *, ahead: bool) -> WorkerClient:
         cache = solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
         request = Build(
             definition=definition,
@@ -182,16 +225,18 @@ class WorkerPool:
             cache=cache,
         )
         try:
-            return self._build(request)
+            return self._build(request, ahead=ahead)
         except DeviceUnusableError:
+            if ahead:
+                raise
             # The workers of other Definitions hold memory of the device, which evaluates one at a time.
             idle = [key for key, worker in list(self._workers.items()) if worker.definition.name != definition.name]
             for worker in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
                 if worker is not None:
                     worker.process.kill()
-            return self._build(request)
+            return self._build(request, ahead=False)
 
-    def _build(self, request: Build) -> WorkerClient:
+    def _build(self, request: Build, *, ahead: bool) -> WorkerClient:
         """Start a worker that builds a Solution.
 
         Raises EvaluationFailedError, InputError or DeviceUnusableError, and then the process has ended.
@@ -205,6 +250,9 @@ class WorkerPool:
             readable=[*toolchain_paths(), *self._input_files(request.definition)],
             writable=[request.cache],
         )
+        if ahead:
+            self._pinned.add(digest(request.solution))
+            _keep_to_cores(process.pid, self.build_cores)
         worker = WorkerClient(process, self._config, request.definition, is_interpreted=interpreted)
         key = digest(request.solution)
         self._building[key] = process
@@ -234,3 +282,10 @@ class WorkerPool:
             workloads = Registry(dataset).workloads(definition.name)
             self._files[definition.name] = tensor_files(workloads, dataset)
         return self._files[definition.name]
+
+
+def _keep_to_cores(pid: int, cores: Collection[int]) -> None:
+    """Let all threads of a process run on these cores alone."""
+    with suppress(OSError):  # it has ended
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), cores)

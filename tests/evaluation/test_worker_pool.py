@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from fib_rmsnorm.evaluation import correctness_gate
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.evaluation.building_ahead import BuildsAhead
 from fib_rmsnorm.evaluation.correctness_gate import CorrectnessGate
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group
@@ -108,8 +109,12 @@ def solution_in(language, name):
 
 
 def make_gate(**stubs):
-    workers, judge_client = SimpleNamespace(find=stubs["find"]), SimpleNamespace(call=stubs.get("call"))
-    return CorrectnessGate(workers, judge_client, Device("cpu", "a CPU", 1 << 30))
+    workers, judge_client = (
+        SimpleNamespace(find=stubs["find"], build_cores=[0]),
+        SimpleNamespace(call=stubs.get("call")),
+    )
+    device = Device("cpu", "a CPU", 1 << 30)
+    return CorrectnessGate(workers, BuildsAhead(workers, judge_client, device), judge_client, device)
 
 
 def test_once_the_reference_has_failed_no_other_solution_is_built(monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -14,7 +14,10 @@ from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguag
 
 _MAX_READS, _MAX_WRITES = 4, 3
 """The most streams for which the copies are compiled: two inputs and an output of 16 bits, and an output of 8 bits."""
+MAX_LOADS = 8
+"""The most vectors of 16 bytes that a thread of the copy in CUDA has in flight."""
 TRITON_COPY = "triton_copy.py"
+_CUDA_HEADERS = ("copy_kernels.h", "copy_kernels.cuh")
 _LANGUAGES = {
     ".cpp": SupportedLanguages.CPP,
     ".cu": SupportedLanguages.CUDA,
@@ -104,8 +107,12 @@ class MeasureCeiling(Request, do="measure", doing="measuring the copy"):
 
 
 def copy_solution(file: str) -> Solution:
-    """A copy, from its source in this folder, as a Solution: it is built like any kernel."""
+    """A copy, from its sources in this folder, as a Solution: it is built like any kernel."""
     language = _LANGUAGES[Path(file).suffix]
+    is_cuda = language is SupportedLanguages.CUDA
+    names = [file, *(_CUDA_HEADERS if is_cuda else ())]
+    sources = {name: files(__package__).joinpath(name).read_text(encoding="utf-8") for name in names}
+    sources |= dict(_cuda_parts() if is_cuda else ())
     return Solution(
         name=f"ceiling_{file.replace('.', '_')}",
         definition="copy",
@@ -115,5 +122,13 @@ def copy_solution(file: str) -> Solution:
             target_hardware=["cpu" if language is SupportedLanguages.CPP else "cuda"],
             entry_point=f"{file}::copy",
         ),
-        sources=[SourceFile(path=file, content=files(__package__).joinpath(file).read_text(encoding="utf-8"))],
+        sources=[SourceFile(path=path, content=content) for path, content in sources.items()],
     )
+
+
+def _cuda_parts() -> Iterator[tuple[str, str]]:
+    """Files with some of the kernels each, which are compiled side by side: one compiler takes 17 s for all."""
+    for vecs in (1, 2, 4, 8):
+        for reads in range(1, min(_MAX_READS, MAX_LOADS // vecs) + 1):
+            instance = f"template CopyKernel select_copy<{vecs}, {reads}>(int64_t, int64_t, bool);"
+            yield f"copy_{vecs}_{reads}.cu", f'#include "{_CUDA_HEADERS[-1]}"\n{instance}\n'

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fib_rmsnorm.building.native import build_native, load_native
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic, copy_solution
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import MAX_LOADS, StreamTraffic, copy_solution
 from fib_rmsnorm.evaluation.timing.timer import Call
 
 # Fewer bytes are not worth the start of a thread, or a store that bypasses the caches.
@@ -111,7 +111,6 @@ def _physical_core(core: int) -> str:
 
 SOURCE = "copy.cu"
 _VECTOR_BYTES = 16
-_MAX_LOADS = 8  # in flight per thread, as in the source
 _RESIDENT_THREADS = 2048  # per multiprocessor; some have 1536, which makes little difference here
 _WARP = 32
 _INSTRUCTIONS = ("", " streaming", " grouped")  # in the order of the source's enumeration
@@ -141,7 +140,7 @@ class _Shape:
     def is_worth_trying(self, vectors: int, reads: int, multiprocessors: int) -> bool:
         """Whether the shape suits the size: it loops at least twice, and leaves no multiprocessor needlessly idle."""
         threads = vectors / self.vecs
-        if self.vecs * reads > _MAX_LOADS:
+        if self.vecs * reads > MAX_LOADS:
             return False
         if self.instructions and vectors < _WARP**2 * multiprocessors:
             return False  # they matter where the memory is busy throughout
