@@ -20,6 +20,7 @@ from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Settings, Solution, Trace, Workload, digest
 from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
@@ -201,8 +202,8 @@ class Evaluator:
     ) -> tuple[Check, Admitted | EvaluationFailedError]:
         """Build a kernel, and judge it when nothing is timed. On a GPU it is built beside what is timed."""
         if self.device.kind != "cpu":
-            with suppress(EvaluationFailedError):  # the verdict says so
-                self._runner.workers.find(definition, solution)
+            with suppress(EvaluationFailedError, DeviceUnusableError):  # the verdict says so
+                self._runner.workers.find(definition, solution, ahead=True)
         with self.turns.judging():
             return self._runner.gate.check(definition, workload, solution)
 
