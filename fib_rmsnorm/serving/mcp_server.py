@@ -3,12 +3,12 @@
 A tool's text is one line of JSON, the same as its structured result.
 """
 
-# No postponed annotations: the SDK reads those of the tools, of which some are local.
+# No postponed annotations: the SDK reads those of the tools.
 
 import asyncio
 import json
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
@@ -37,7 +37,7 @@ NaN), and on inputs of an awkward size. All of them must be right within the tol
 - It must not change its inputs, write beyond its outputs, or change them after it has returned.
 - It runs in a process of its own without network, which writes to its own folders only, and is killed at the time \
 limit.
-- Keeping answers, reading the clock's or the judge's memory, and work that runs on after a call are found and named.
+- To keep answers of earlier calls, or to work on after a call has returned, is a cheat and fails.
 - speedup is the reference's latency over the kernel's; the interval decides: two intervals that overlap are a tie."""
 
 Source = Annotated[str | None, Field(description="The text of the kernel's file; needs `language`.")]
@@ -62,8 +62,8 @@ def make_server(requests: Requests) -> MCPServer:
 def _add_verdicts(server: MCPServer, requests: Requests) -> None:
     async def judge(context: Context, verbose: bool, **what: Any) -> CallToolResult:
         job = await _follow(context, requests, lambda client, told: requests.judge(client, told, **what))
-        with _told():
-            version = await asyncio.to_thread(job.wait)
+        with _telling():
+            version = job.wait()  # it is done
         return _answer(make_feedback(version, request=job.id, is_whole=verbose).to_json())
 
     @server.tool()
@@ -152,13 +152,13 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
     @server.tool()
     def best(definition: DefinitionName = None, batch_sizes: Sizes = []) -> Rankings:  # noqa: B006
         """The fastest recorded Solution for each Workload and device, with ties."""
-        with _told():
+        with _telling():
             return requests.rank(definition, batch_sizes)
 
     @server.tool()
     def new(language: Annotated[str, Language], definition: DefinitionName = None) -> NewKernel:
         """A small kernel to start from, right for a known operator. Writes no file."""
-        with _told():
+        with _telling():
             return requests.start_kernel(language, definition)
 
 
@@ -187,15 +187,13 @@ def _add_resources(server: MCPServer, requests: Requests) -> None:
         return "\n".join(f"{word}: {meaning}" for word, meaning in LEGEND.items())
 
 
-class _told:  # noqa: N801 - used as a function
-    """Tell the client what it has done wrong, or why there is no answer."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, FibRmsnormError | OSError):
-            raise ToolError(" ".join(str(error).split())) from None
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Tell the client what it has named wrong, or why there is no answer."""
+    try:
+        yield
+    except (FibRmsnormError, OSError) as error:
+        raise ToolError(" ".join(str(error).split())) from None
 
 
 async def _follow(context: Context, requests: Requests, submit: Callable[[str, Callable[[Job], None]], Job]) -> Job:
@@ -206,7 +204,7 @@ async def _follow(context: Context, requests: Requests, submit: Callable[[str, C
         with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(changed.set)
 
-    with _told():
+    with _telling():
         job = await asyncio.to_thread(submit, _name_client(context), on_change)
     try:
         told = -1
