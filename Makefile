@@ -7,7 +7,7 @@ CLANG_FORMAT = find examples fib_rmsnorm solutions tests experiments -regex '.*\
 # Where it is set, as in images of containers, each of the hundreds of processes of the tests would compile Python again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: bench test thorough nightly gpu check fix site setup clean
+.PHONY: bench test thorough nightly gpu check fix site release setup clean
 
 bench: $(READY)
 	$(BIN)/fib-rmsnorm define
@@ -55,6 +55,11 @@ fix: $(READY)
 # A page of results for each Definition, for a browser: open site/index.html.
 site: $(READY)
 	$(BIN)/python tools/make_site.py
+
+# Checks the wheel, and writes CHANGELOG.md from changes/. What it changes is left to commit and to tag.
+release: $(READY)
+	$(BIN)/python -m pip install -q 'towncrier>=24.8'
+	$(BIN)/python tools/release.py
 
 setup: $(READY)
 

@@ -4,39 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
-COMMANDS = {
-    "define": "definitions:define",
-    "solve": "solutions:solve",
-    "workload": "definitions:workload",
-    "bench": "bench:command",
-    "new": "solutions:new",
-    "try": "try_:try_",
-    "serve": "serve:command",
-    "register": "solutions:register",
-    "adapt": "adapt:command",
-    "list": "records:list_",
-    "show": "records:show",
-    "report": "analyses:report",
-    "analyze": "analyses:analyze",
-    "best": "analyses:best",
-    "compare": "compare:command",
-    "history": "analyses:history",
-    "explain": "inspecting:explain",
-    "profile": "inspecting:profile",
-    "tune": "tune:command",
-    "export": "registries:export",
-    "deploy": "deploy:command",
-    "merge": "registries:merge",
-    "validate": "registries:validate",
-    "env": "records:env",
-    "init": "registries:init",
-    "exercise": "registries:exercise",
+
+class CommandPlace(NamedTuple):
+    """Where a command is, and what one gets from it."""
+
+    module: str
+    function: str
+    summary: str
+
+
+GROUPS: dict[str, dict[str, CommandPlace]] = {
+    "Start and measure": {
+        "define": CommandPlace("definitions", "define", "Write a Definition, rmsnorm_d4096 by default"),
+        "solve": CommandPlace("solutions", "solve", "Pack the sources in solutions/ into Solutions"),
+        "workload": CommandPlace("definitions", "workload", "Add Workloads, such as batch sizes, to a Definition"),
+        "bench": CommandPlace("bench", "command", "Judge and time Solutions, write Traces, print a table"),
+        "init": CommandPlace("registries", "init", "Create a registry of your own with the shipped kernels"),
+    },
+    "Your own kernels": {
+        "new": CommandPlace("solutions", "new", "Write a small correct kernel to start from"),
+        "try": CommandPlace("try_", "try_", "Judge and time one kernel; nothing is stored"),
+        "register": CommandPlace("solutions", "register", "Turn a kernel's file into a Solution of the registry"),
+        "adapt": CommandPlace("adapt", "command", "Serve Definitions of others with kernels that you have"),
+        "tune": CommandPlace("tune", "command", "Find a kernel's fastest launch parameters and keep them"),
+        "serve": CommandPlace("serve", "command", "Judge and time kernels for agents, many at once"),
+    },
+    "Understand results": {
+        "report": CommandPlace("analyses", "report", "Latency, bandwidth and speedup, as table, page or charts"),
+        "best": CommandPlace("analyses", "best", "The fastest Solution on each Workload, and a leaderboard"),
+        "analyze": CommandPlace("analyses", "analyze", "What limits each kernel, and how far it is from the limit"),
+        "compare": CommandPlace("compare", "command", "Faster, slower or a tie: two runs, kernels or files"),
+        "history": CommandPlace("analyses", "history", "A Solution's latency over time, and what changed it"),
+        "explain": CommandPlace("inspecting", "explain", "Registers, memory accesses and occupancy, without a GPU"),
+        "profile": CommandPlace("inspecting", "profile", "What NVIDIA's ncu measures in one call"),
+    },
+    "Share": {
+        "export": CommandPlace("registries", "export", "A dataset that flashinfer-bench loads"),
+        "merge": CommandPlace("registries", "merge", "Add the records and Traces of other registries"),
+        "deploy": CommandPlace("deploy", "command", "Choose the kernels that models use, in winners.json"),
+        "validate": CommandPlace("registries", "validate", "Check a registry's records and files"),
+    },
+    "More": {
+        "list": CommandPlace("records", "list_", "What the registry holds, and what runs on this machine"),
+        "show": CommandPlace("records", "show", "One Definition, Solution, Workload or Trace in full"),
+        "env": CommandPlace("records", "env", "Devices, tools and versions, and what to install"),
+        "exercise": CommandPlace("registries", "exercise", "Do a graded exercise of the courses"),
+    },
 }
-"""The module and function of each command, in the order of the help."""
+"""The commands by the groups of the help, in its order."""
+COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
+
+
+class _Grouped(TyperGroup):
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands by their groups."""
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(max(map(len, COMMANDS))), group[name].summary) for name in group])
 
 
 def make_app(arguments: Sequence[str]) -> typer.Typer:
@@ -47,6 +76,7 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
     """
     app = typer.Typer(
         name="fib-rmsnorm",
+        cls=_Grouped,
         add_completion=False,
         help="A benchmark registry for kernels of norms: judged, timed and stored as FlashInfer Trace records.",
         pretty_exceptions_enable=False,
@@ -56,11 +86,14 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
     app.callback(invoke_without_command=True)(_root)
     is_list = bool(arguments) and {*arguments} <= {"-h", "--help", "--version"}
     for name in [name for name in arguments[:1] if name in COMMANDS] or COMMANDS:
-        place, _, function = COMMANDS[name].partition(":")
-        module = import_module(f"fib_rmsnorm.cli.{place}")
-        command = getattr(module, function)
+        place = COMMANDS[name]
+        if is_list:
+            app.command(name)(_without_options)
+            continue
+        module = import_module(f"fib_rmsnorm.cli.{place.module}")
+        command = getattr(module, place.function)
         cls, epilog = getattr(module, "Command", None), getattr(module, "EPILOGS", {}).get(name)
-        app.command(name, cls=cls, help=command.__doc__, epilog=epilog)(_without_options if is_list else command)
+        app.command(name, cls=cls, help=command.__doc__, epilog=epilog)(command)
     return app
 
 

@@ -13,7 +13,7 @@ from fib_rmsnorm.evaluation.judging.comparer import reference_solution
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.worker.worker_messages import Called
-from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, WorkerClient, WorkerPool
+from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
@@ -91,7 +91,10 @@ class BuildsAhead:
             if not is_called or bytes_moved(definition, workload) > _MOST_BYTES_CALLED:
                 return FirstCall(worker, None)
             with self._workers.answering(solution):
-                return FirstCall(worker, self._judge_client.call(workload, worker))
+                try:
+                    return FirstCall(worker, self._judge_client.call(workload, worker))
+                except EvaluationFailedError as failure:
+                    raise failure.with_log(worker.process.take_log()) from None
         return None
 
 

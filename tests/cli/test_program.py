@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from support.command_line import cli_command, cli_environment, run_python
+from support.command_line import cli_command, cli_environment, run_cli, run_python
 
 COMMANDS = [("list",), ("env",), ("report",), ("best",), ("validate",), ("bench",), ("--version",)]
 
@@ -131,3 +131,9 @@ def test_a_background_job_of_a_script_ignores_it(interrupted):
     ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
     found = interrupted("fib_rmsnorm.cli.app", "--help", preexec_fn=ignore)
     assert found.returncode == 0 and found.stdout and not found.stderr
+
+
+def test_each_command_is_told_in_a_line_of_80_columns_and_none_is_cut():
+    listed = run_cli("--help", COLUMNS="80").stdout
+    assert "..." not in listed.partition("Start and measure:")[2]
+    assert max(map(len, listed.splitlines())) <= 80
