@@ -21,7 +21,7 @@ from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.inspection.facts import Explanation
 from fib_rmsnorm.reports.feedback import Feedback, make_feedback
 from fib_rmsnorm.reports.legend import LEGEND
-from fib_rmsnorm.serving.requests import Comparison, Kernel, NewKernel, Rankings, Requests
+from fib_rmsnorm.serving.requests import Kernel, NewKernel, Rankings, Requests, TimedComparison
 from fib_rmsnorm.sessions.job import Job
 
 INSTRUCTIONS = """\
@@ -140,14 +140,14 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
         definition: DefinitionName = None,
         batch_sizes: Sizes = [],  # noqa: B006
         rounds: Annotated[int, Field(ge=1, le=9, description="Rounds, each in new processes.")] = 2,
-    ) -> Annotated[CallToolResult, Comparison]:
+    ) -> Annotated[CallToolResult, TimedComparison]:
         """Time two kernels in turn: whether the new one is faster, slower or a tie, with the interval of the ratio."""
         job = await _follow(
             context,
             requests,
             lambda client, told: requests.compare(client, told, (old, new), definition, tuple(batch_sizes), rounds),
         )
-        return _answer(_value(job, Comparison).model_dump_json())
+        return _answer(_value(job, TimedComparison).model_dump_json())
 
     @server.tool()
     def best(definition: DefinitionName = None, batch_sizes: Sizes = []) -> Rankings:  # noqa: B006

@@ -44,7 +44,7 @@ class Rankings(BaseModel):
     rankings: list[dict[str, Any]]
 
 
-class Comparison(BaseModel):
+class TimedComparison(BaseModel):
     """How two kernels compare, as `compare --json` has it."""
 
     comparison: dict[str, Any]
@@ -130,7 +130,7 @@ class Requests:
                 if record := record_of(trace, number):
                     record.solution = f"{match.old.name} -> {match.new.name}"  # both sides get one name
                     found[trace.solution == match.new.name].append(record)
-            return Comparison(comparison=comparisons_record(compare(*found, (), in_turn=True)))
+            return TimedComparison(comparison=comparisons_record(compare(*found, (), in_turn=True)))
 
         return self.service.call(client, work, on_change, is_alone=True)
 
