@@ -27,6 +27,7 @@ FLOAT32_EPS = 2.0**-23
 FORMS = (
     "rmsnorm",
     "rmsnorm_gemma",
+    "rmsnorm_llama",
     "rmsnorm_no_weight",
     "rmsnorm_bias",
     "rmsnorm_relu",
@@ -116,6 +117,9 @@ def check_all():
 def check_form(name, baseline=True):
     torch.manual_seed(0)
     run = load(name, baseline)
+    if name == "rmsnorm_llama":
+        check_llama(run)
+        return
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
         for shape in FEW_SHAPES:
             if shape[0] > 1000 and dtype != torch.float16:
@@ -124,15 +128,16 @@ def check_form(name, baseline=True):
                 check(run, shape, dtype, 1, offset, name)
                 if takes_float_weight(name) and shape[0] < 1000:
                     check(run, shape, dtype, 1, offset, name, torch.float32)
+    if name == "rmsnorm_silu_gate":
+        check_silu(run)
 
 
 def takes_float_weight(name: str) -> bool:
     return name in ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
 
 
-def check_llama(_name, baseline=True):
+def check_llama(run):
     """To the bit where the first rounding has no doubt: in rows whose rstd is a power of two."""
-    run = load("rmsnorm_llama", baseline)
     for dtype in (torch.float16, torch.bfloat16):
         for hidden in (129, 4096):
             x = (torch.randint(0, 2, (5, hidden)) * 2 - 1).to(dtype) * 2  # mean square 4; eps is lost in it
@@ -149,9 +154,8 @@ def check_llama(_name, baseline=True):
             assert apart.max() <= 2
 
 
-def check_silu(_name):
+def check_silu(run):
     """Of rows of ones the output is silu(gate), subnormals, infinities and NaN too, wherever it stands in the row."""
-    run = load("rmsnorm_silu_gate")
     ends = torch.tensor([0.0, -0.0, 100, -100, -89, -103.9, -1e30, 1e30, float("inf"), float("-inf"), float("nan")])
     gate = torch.cat([torch.linspace(-110, 110, 40960), torch.linspace(-2, 2, 4095), ends]).view(1, -1)
     x, out = torch.ones_like(gate), torch.empty_like(gate)
@@ -184,55 +188,40 @@ def test_it_is_right_at_every_instruction_set(refusal, name):
 # The exponential is written for each set. Two outputs, a mean with a bias and a rounding in between use what RMSNorm's
 # rows are made of, which are checked at every set too; the other forms are parts of these.
 AT_EVERY_SET = [
-    ("form", "rmsnorm_silu_gate"),
-    ("silu", "rmsnorm_silu_gate"),
-    *(
-        pytest.param(part, name, marks=pytest.mark.fuzz)
-        for part, name in (("form", "fused_add_rmsnorm"), ("form", "layernorm_bias"), ("llama", "rmsnorm_llama"))
-    ),
-]
-ON_THIS_PROCESSOR = [
-    *(("form", name) for name in FORMS if name not in ("rmsnorm", "rmsnorm_silu_gate")),
-    ("llama", "rmsnorm_llama"),
+    "rmsnorm_silu_gate",
+    *(pytest.param(name, marks=pytest.mark.fuzz) for name in ("fused_add_rmsnorm", "layernorm_bias", "rmsnorm_llama")),
 ]
 
 
-@pytest.mark.parametrize(("part", "name"), ON_THIS_PROCESSOR)
+@pytest.mark.parametrize("name", [name for name in FORMS if name not in ("rmsnorm", "rmsnorm_silu_gate")])
 @pytest.mark.compile
-def test_each_form_is_right_on_this_processor(part, name):
-    script = f"import test_cpp_simd; test_cpp_simd.check_{part}({name!r}, baseline=False); print('right')"
-    assert run_script(script) == "right"
+def test_each_form_is_right_on_this_processor(name):
+    check_form(name, baseline=False)
 
 
-@pytest.mark.parametrize(("part", "name"), AT_EVERY_SET)
+@pytest.mark.parametrize("name", AT_EVERY_SET)
 @pytest.mark.compile
 @pytest.mark.timeout(900)  # a build of all sets takes half a minute of a core that is free
-def test_forms_are_right_at_every_instruction_set(refusal, part, name):
+def test_forms_are_right_at_every_instruction_set(refusal, name):
     """One test for all sets, which are in one build."""
-    script = f"import test_cpp_simd; test_cpp_simd.check_{part}({name!r}); print('right')"
+    script = f"import test_cpp_simd; test_cpp_simd.check_form({name!r}); print('right')"
     for isa in (isa for isa in SETS if isa in refusal):
         assert run_script(script, FIB_RMSNORM_ISA=isa) == "right", isa
 
 
-ARGUMENTS = """
-import torch, test_cpp_simd
-run = test_cpp_simd.load("rmsnorm_llama", baseline=False)
-x, weight = torch.ones(2, 128).half(), torch.ones(128)
-for weight in (weight, weight.bfloat16(), weight.half()[:64]):
-    try:
-        run(x, weight, 1e-6, torch.empty_like(x))
-    except Exception as error:
-        print(str(error).splitlines()[0])
-"""
-
-
 @pytest.mark.compile
-def test_arguments_that_the_form_does_not_take_are_named():
-    assert run_script(ARGUMENTS).splitlines() == [
-        "weight: expected dtype float16 as x, got float32",
-        "weight: expected dtype float16 as x, got bfloat16",
-        "weight: expected size 128 on axis 0, got 64",
-    ]
+@pytest.mark.parametrize(
+    ("weight", "said"),
+    [
+        (torch.ones(128), "weight: expected dtype float16 as x, got float32"),
+        (torch.ones(128).bfloat16(), "weight: expected dtype float16 as x, got bfloat16"),
+        (torch.ones(64).half(), "weight: expected size 128 on axis 0, got 64"),
+    ],
+)
+def test_arguments_that_the_form_does_not_take_are_named(weight, said):
+    x = torch.ones(2, 128).half()
+    with pytest.raises((TypeError, ValueError), match=said):
+        load("rmsnorm_llama", baseline=False)(x, weight, 1e-6, torch.empty_like(x))
 
 
 FORKED = """

@@ -125,43 +125,36 @@ def test_what_does_not_fit_is_named(entry, operator):
             call_backward(entry, operator, {**inputs, part: wrong})
 
 
+IN_REGISTERS, IN_SHARED_MEMORY = "differentiate_rows<RowsInRegisters", "differentiate_rows<RowsInSharedMemory"
+ENOUGH = FAR_AHEAD * 132
+
+
 @pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
-def test_few_rows_take_one_launch_and_many_two(fib, operator):
+@pytest.mark.parametrize(
+    ("operator", "arch", "batches", "of_many"),
+    [
+        ("rmsnorm_backward", "sm_90", (8, 16384), [IN_REGISTERS]),
+        ("fused_add_rmsnorm_backward", "sm_90", (8, 4096), [IN_REGISTERS]),
+        ("layernorm_backward", "sm_90", (8, ENOUGH - 1, ENOUGH), [IN_REGISTERS, IN_SHARED_MEMORY]),
+        ("layernorm_backward", "sm_89", (8, 16384), [IN_REGISTERS]),  # an L40S has too little shared memory
+    ],
+)
+def test_few_rows_take_one_launch_and_many_two_which_request_far_ahead_where_that_pays(
+    fib, operator, arch, batches, of_many
+):
+    sizes = ",".join(map(str, batches))
     name = SOLUTION.format(operator)
-    explained = fib("explain", name, "--root", REPOSITORY, "--arch", "sm_90", "--batch-sizes", "8,4096", "--json")
+    explained = fib("explain", name, "--root", REPOSITORY, "--arch", arch, "--batch-sizes", sizes, "--json")
     record = json.loads(explained.out)
-    assert [launch["kernel"].partition("<")[0] for launch in record["launches"]] == [
-        "differentiate_split",
-        "differentiate_rows",
-        "add_partials",
-    ]
+    launched = [(launch["axes"]["batch"], launch["kernel"]) for launch in record["launches"]]
+    expected = [(batches[0], "differentiate_split")]
+    for batch, kernel in zip(batches[1:], of_many, strict=True):
+        expected += [(batch, kernel), (batch, "add_partials")]
+    assert [batch for batch, _ in launched] == [batch for batch, _ in expected]
+    assert all(kernel.startswith(start) for (_, kernel), (_, start) in zip(launched, expected, strict=True)), launched
     kernels = [record["kernels"][launch["kernel_number"]] for launch in record["launches"]]
-    assert [kernel["spill_bytes"] for kernel in kernels] == [0, 0, 0]
-
-
-@pytest.mark.compile
-@pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
-def test_rows_are_requested_far_ahead_where_that_pays(fib):
-    def find_rows_kernels(operator, *options):
-        arguments = ("explain", SOLUTION.format(operator), "--root", REPOSITORY, *options, "--json")
-        launches = json.loads(fib(*arguments).out)["launches"]
-        return {
-            launch["axes"]["batch"]: launch["kernel"].partition("<")[2].partition("<")[0]
-            for launch in launches
-            if launch["kernel"].startswith("differentiate_rows")
-        }
-
-    below, enough = FAR_AHEAD * 132 - 1, FAR_AHEAD * 132
-    layer_norms = find_rows_kernels("layernorm_backward", "--arch", "sm_90", "--batch-sizes", f"{below},{enough}")
-    assert layer_norms == {below: "RowsInRegisters", enough: "RowsInSharedMemory"}
-    assert find_rows_kernels("rmsnorm_backward", "--arch", "sm_90", "--batch-sizes", "16384") == {
-        16384: "RowsInRegisters"
-    }
-    # A block of an L40S has too little shared memory.
-    assert find_rows_kernels("layernorm_backward", "--arch", "sm_89", "--batch-sizes", "16384") == {
-        16384: "RowsInRegisters"
-    }
+    assert {kernel["spill_bytes"] for kernel in kernels} == {0}
 
 
 @pytest.mark.compile

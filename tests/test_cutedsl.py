@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from importlib.util import find_spec
@@ -15,14 +16,19 @@ from support.paths import REPOSITORY
 
 PACKAGE = "rmsnorm_python_cutedsl_v1"
 COMPILE = """
-import sys
+import json, sys
 from importlib import import_module
+from pathlib import Path
 import torch
-package, hidden, dtype, column_dtype, *launch = sys.argv[1:]
-entry = import_module(package + ".norm_entry")
-form = import_module(package + ".kernel").FORM
-dtypes = getattr(torch, dtype), getattr(torch, column_dtype)
-entry.compiled(form, int(hidden), *dtypes, entry.Launch(*map(int, launch)))
+for operator, hidden, dtype, column_dtype, launch in json.loads(sys.argv[1]):
+    package = f"{operator}_python_cutedsl_v1"
+    entry = import_module(f"{package}.norm_entry")
+    form = import_module(f"{package}.kernel").FORM
+    dtypes = getattr(torch, dtype), getattr(torch, column_dtype)
+    entry.compiled(form, hidden, *dtypes, entry.Launch(*launch))
+    (made,) = Path().glob("*.ptx")
+    print(json.dumps(made.read_text()))
+    made.unlink()
 """
 
 pytestmark = pytest.mark.skipif(find_spec("cutlass") is None, reason="needs nvidia-cutlass-dsl")
@@ -49,15 +55,6 @@ def row_launch(entry):
     return sys.modules[f"{PACKAGE}.row_launch"]
 
 
-def compile_ptx(home, folder, operator: str, *arguments: object) -> str:
-    """In a process of its own: where PTX is kept is read when CuTe DSL is imported."""
-    variables = {"CUTE_DSL_ARCH": "sm_90a", "CUTE_DSL_KEEP": "ptx", "CUTE_DSL_DUMP_DIR": str(folder)}
-    package = f"{operator}_python_cutedsl_v1"
-    run_python("-c", COMPILE, package, *map(str, arguments), PYTHONPATH=str(home), **variables)
-    (ptx,) = folder.glob("*.ptx")
-    return ptx.read_text()
-
-
 @pytest.mark.parametrize("itemsize", [2, 4])
 def test_every_launch_covers_its_row(row_launch, itemsize):
     for hidden in [*range(128, 8192 + 1, 128), 16384, 32768, 65536, 131072 - 128]:
@@ -80,50 +77,66 @@ def test_a_tuned_choice_is_taken_at_as_many_rows_per_multiprocessor(row_launch, 
     assert row_launch.choose_launch(66, 4096, 2, 66) == (128, 4, 4)
 
 
+READ_ONCE = [
+    # Its last vectors lie beyond the row; the bias is read beside the weight.
+    ("layernorm_bias", ("bfloat16", "bfloat16"), 2560, (96, 1, 4), (3, 1)),
+    ("rmsnorm", ("float16", "float16"), 128, (16, 8, 1), (2, 1)),  # rows that share a warp
+    ("rmsnorm", ("float16", "float16"), 4096, (512, 1, 1), (2, 1)),
+    ("rmsnorm", ("float16", "float16"), 4096, (128, 2, 4), (2, 1)),
+    ("rmsnorm", ("float32", "float32"), 4096, (128, 1, 8), (2, 1)),
+    ("rmsnorm", ("bfloat16", "float32"), 4096, (256, 1, 2), (3, 1)),  # the weight takes two loads
+    ("rmsnorm", ("bfloat16", "bfloat16"), 2560, (96, 1, 4), (2, 1)),
+    ("fused_add_rmsnorm", ("float16", "float16"), 4096, (256, 1, 2), (3, 2)),
+    ("fused_add_rmsnorm", ("float16", "float16"), 4096, (64, 2, 8), (3, 2)),
+    ("fused_add_rmsnorm_llama", ("float16", "float16"), 4096, (256, 1, 2), (3, 2)),
+    ("layernorm", ("float16", "float16"), 4096, (512, 1, 1), (2, 1)),
+    ("layernorm", ("float16", "float16"), 128, (16, 8, 1), (2, 1)),
+    ("layernorm", ("float32", "float32"), 4096, (128, 1, 8), (2, 1)),
+    ("rmsnorm_bias", ("float16", "float16"), 4096, (256, 1, 2), (3, 1)),
+    ("rmsnorm_gemma", ("float16", "float16"), 4096, (256, 1, 2), (2, 1)),
+    ("rmsnorm_llama", ("float16", "float16"), 4096, (256, 1, 2), (2, 1)),
+    ("rmsnorm_no_weight", ("float16", "float16"), 4096, (256, 1, 2), (1, 1)),
+]
+"""A row's operator, dtypes, size and launch, and for each vector of a thread the loads and stores."""
+LONG = [
+    (operator, ("float32", "float32"), 65536, (512, 1, 0))
+    for operator in ("rmsnorm", "fused_add_rmsnorm", "layernorm_bias")
+]
+
+
+@pytest.fixture(scope="module")
+def ptx(home, tmp_path_factory):
+    """That of all rows, compiled in one process: CuTe DSL takes seconds to import, and reads then where PTX is kept."""
+    folder = tmp_path_factory.mktemp("ptx")
+    variables = {"CUTE_DSL_ARCH": "sm_90a", "CUTE_DSL_KEEP": "ptx", "CUTE_DSL_DUMP_DIR": str(folder)}
+    rows = [each[:4] for each in READ_ONCE] + LONG
+    jobs = json.dumps([(operator, hidden, *dtypes, launch) for operator, dtypes, hidden, launch in rows])
+    printed = run_python("-c", COMPILE, jobs, cwd=folder, PYTHONPATH=str(home), **variables)
+    return dict(zip(rows, map(json.loads, printed.splitlines()), strict=True))
+
+
 @pytest.mark.compile
-@pytest.mark.parametrize(
-    ("operator", "dtypes", "hidden", "launch", "accesses"),
-    [
-        # Its last vectors lie beyond the row; the bias is read beside the weight.
-        ("layernorm_bias", ("bfloat16", "bfloat16"), 2560, (96, 1, 4), (3, 1)),
-        ("rmsnorm", ("float16", "float16"), 128, (16, 8, 1), (2, 1)),  # rows that share a warp
-        ("rmsnorm", ("float16", "float16"), 4096, (512, 1, 1), (2, 1)),
-        ("rmsnorm", ("float16", "float16"), 4096, (128, 2, 4), (2, 1)),
-        ("rmsnorm", ("float32", "float32"), 4096, (128, 1, 8), (2, 1)),
-        ("rmsnorm", ("bfloat16", "float32"), 4096, (256, 1, 2), (3, 1)),  # the weight takes two loads
-        ("rmsnorm", ("bfloat16", "bfloat16"), 2560, (96, 1, 4), (2, 1)),
-        ("fused_add_rmsnorm", ("float16", "float16"), 4096, (256, 1, 2), (3, 2)),
-        ("fused_add_rmsnorm", ("float16", "float16"), 4096, (64, 2, 8), (3, 2)),
-        ("fused_add_rmsnorm_llama", ("float16", "float16"), 4096, (256, 1, 2), (3, 2)),
-        ("layernorm", ("float16", "float16"), 4096, (512, 1, 1), (2, 1)),
-        ("layernorm", ("float16", "float16"), 128, (16, 8, 1), (2, 1)),
-        ("layernorm", ("float32", "float32"), 4096, (128, 1, 8), (2, 1)),
-        ("rmsnorm_bias", ("float16", "float16"), 4096, (256, 1, 2), (3, 1)),
-        ("rmsnorm_gemma", ("float16", "float16"), 4096, (256, 1, 2), (2, 1)),
-        ("rmsnorm_llama", ("float16", "float16"), 4096, (256, 1, 2), (2, 1)),
-        ("rmsnorm_no_weight", ("float16", "float16"), 4096, (256, 1, 2), (1, 1)),
-    ],
-)
-def test_a_row_is_read_once_in_16_bytes(home, tmp_path, operator, dtypes, hidden, launch, accesses):
+@pytest.mark.parametrize(("operator", "dtypes", "hidden", "launch", "accesses"), READ_ONCE)
+def test_a_row_is_read_once_in_16_bytes(ptx, operator, dtypes, hidden, launch, accesses):
     threads, _, vectors = launch
     loads, stores = accesses
-    ptx = compile_ptx(home, tmp_path, operator, hidden, *dtypes, *launch)
-    assert len(re.findall(r"ld\.global\.v4\.b32", ptx)) == loads * vectors
-    assert len(re.findall(r"st\.global\.v4\.b32", ptx)) == stores * vectors
-    assert len(re.findall(r"(?:ld|st)\.global", ptx)) == (loads + stores) * vectors
-    assert len(re.findall(r"bar\.sync", ptx)) == (threads > 32)
-    assert ".local" not in ptx  # nothing spills, nothing is indexed
-    assert ".ftz" not in ptx  # subnormals are kept
+    code = ptx[operator, dtypes, hidden, launch]
+    assert len(re.findall(r"ld\.global\.v4\.b32", code)) == loads * vectors
+    assert len(re.findall(r"st\.global\.v4\.b32", code)) == stores * vectors
+    assert len(re.findall(r"(?:ld|st)\.global", code)) == (loads + stores) * vectors
+    assert len(re.findall(r"bar\.sync", code)) == (threads > 32)
+    assert ".local" not in code  # nothing spills, nothing is indexed
+    assert ".ftz" not in code  # subnormals are kept
 
 
 @pytest.mark.compile
-@pytest.mark.parametrize("operator", ["rmsnorm", "fused_add_rmsnorm", "layernorm_bias"])
-def test_a_long_row_is_walked_again(home, tmp_path, operator):
-    ptx = compile_ptx(home, tmp_path, operator, 65536, "float32", "float32", 512, 1, 0)
-    assert re.search(r"ld\.global\.v4\.b32", ptx)
-    assert not re.search(r"ld\.global\.(?!v4)", ptx)
-    assert len(re.findall(r"bar\.sync", ptx)) == 1
-    assert ".local" not in ptx and ".ftz" not in ptx
+@pytest.mark.parametrize("row", LONG, ids=lambda row: row[0])
+def test_a_long_row_is_walked_again(ptx, row):
+    code = ptx[row]
+    assert re.search(r"ld\.global\.v4\.b32", code)
+    assert not re.search(r"ld\.global\.(?!v4)", code)
+    assert len(re.findall(r"bar\.sync", code)) == 1
+    assert ".local" not in code and ".ftz" not in code
 
 
 def test_other_shapes_and_dtypes_are_refused(entry):

@@ -11,8 +11,9 @@ import pytest
 
 from support.paths import REPOSITORY, TESTS
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "experiments").glob("*.md")])
+PAGES = sorted(
+    [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "experiments").glob("*.md")]
+)
 GENERATED = ("cli.md", "explained.md", "results.md")
 MOST_LINES = 155
 """Of a page that is read from its start to its end; what is longer belongs in docs/appendix/."""
@@ -30,7 +31,11 @@ def test_every_link_leads_somewhere(page):
 
 
 def test_a_page_says_only_what_a_reader_needs():
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "exercises").glob("*.md")]
+    pages = [
+        REPOSITORY / "README.md",
+        *(REPOSITORY / "docs").glob("*.md"),
+        *(REPOSITORY / "docs" / "exercises").glob("*.md"),
+    ]
     lines = {page.name: len(page.read_text().splitlines()) for page in pages if page.name not in GENERATED}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
 
@@ -38,7 +43,7 @@ def test_a_page_says_only_what_a_reader_needs():
 def leads_somewhere(page: Path, target: str) -> bool:
     name, _, anchor = target.partition("#")
     path = (page.parent / name).resolve() if name else page
-    return path.is_relative_to(ROOT) and path.exists() and (not anchor or anchor in anchors(path))
+    return path.is_relative_to(REPOSITORY) and path.exists() and (not anchor or anchor in anchors(path))
 
 
 def anchors(page: Path) -> set[str]:
@@ -46,25 +51,22 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-CI_PAGE = ROOT / "docs" / "ci.md"
-WORKFLOWS = sorted((ROOT / "docs" / "examples" / "ci").glob("*.yml"))
+CI_PAGE = REPOSITORY / "docs" / "ci.md"
+WORKFLOWS = sorted((REPOSITORY / "docs" / "examples" / "ci").glob("*.yml"))
 COMPARED = re.findall(r"^\$ fib-rmsnorm (compare .+)\n((?:.*\n)*?)exit code (\d)$", CI_PAGE.read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize(("arguments", "said", "code"), COMPARED)
-def test_the_ci_page_shows_what_the_commands_print(fib, monkeypatch, arguments, said, code):
-    monkeypatch.chdir(ROOT)
-    outcome = fib(*shlex.split(arguments))
-    assert (outcome.code, outcome.out + outcome.err) == (int(code), said)
-
-
-def test_the_ci_page_shows_a_gate_that_fails_and_one_that_cannot_judge():
+def test_the_ci_page_shows_what_a_gate_prints_that_fails_and_one_that_cannot_judge(fib, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
     assert [code for _, _, code in COMPARED] == ["1", "2"]
+    for arguments, said, code in COMPARED:
+        outcome = fib(*shlex.split(arguments))
+        assert (outcome.code, outcome.out + outcome.err) == (int(code), said)
 
 
 @pytest.mark.parametrize("page", [CI_PAGE, *WORKFLOWS], ids=lambda page: page.name)
 def test_every_command_for_ci_has_the_options_that_it_is_given(page):
-    cli = (ROOT / "docs" / "cli.md").read_text()
+    cli = (REPOSITORY / "docs" / "cli.md").read_text()
     sections = dict(re.findall(r"^## (\w+)\n\n```\n(.*?)^```", cli, re.MULTILINE | re.DOTALL))
     used = re.findall(rf"(?:fib-rmsnorm |`)({'|'.join(sections)})\b([^`\n]*)", page.read_text())
     assert len(used) >= 4
@@ -107,26 +109,21 @@ def is_proof(file: Path, test: str) -> bool:
 
 
 @pytest.mark.parametrize("image", IMAGES, ids=lambda path: path.name)
-def test_an_image_gets_what_the_wheel_consists_of_and_ends_as_no_root(image):
-    lines = image.read_text().splitlines()
+def test_an_image_gets_what_the_wheel_consists_of_and_extras_and_has_a_home_for_any_user_but_root(image):
+    text = image.read_text()
+    lines = text.splitlines()
     copied = [name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]]
     assert [name for name in copied if not (REPOSITORY / name).exists()] == []
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
-    needed = {"pyproject.toml", project["project"]["readme"], *project["project"]["license-files"]}
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    wheel, project = settings["tool"]["hatch"]["build"]["targets"]["wheel"], settings["project"]
+    needed = {"pyproject.toml", project["readme"], *project["license-files"]}
     assert needed | {*wheel["packages"], *wheel["force-include"]} <= set(copied)
     (user,) = (line.split()[1] for line in lines if line.startswith("USER "))
     assert int(user) > 0
-
-
-@pytest.mark.parametrize("image", IMAGES, ids=lambda path: path.name)
-def test_an_image_installs_extras_that_exist_and_has_a_home_for_any_user(image):
-    text = image.read_text()
     extras = [extra for group in re.findall(r'"\.\[([\w,-]+)\]"', text) for extra in group.split(",")]
-    known = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert extras
     assert "--constraint constraints.txt " in text  # else pip trades the torch for the newest of another package
-    assert [extra for extra in extras if extra not in known] == []
+    assert [extra for extra in extras if extra not in project["optional-dependencies"]] == []
     # The home is a tmpfs, and runc gives it the mode of the image's folder, whatever mode --tmpfs names.
     (home,) = re.findall(r"^ENV .*\bHOME=(\S+)", text, re.MULTILINE)
     assert f"install --directory --mode 1777 {home}\n" in text

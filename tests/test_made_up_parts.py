@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
+from functools import partial
 
 import pytest
 
-from support.command_line import QUICK_OPTIONS, cli_environment
+from support.command_line import QUICK_OPTIONS, run_cli
 from support.paths import REPOSITORY
-from support.registries import make_registry
+from support.registries import add_sources, make_registry, python_manifest
 
 ADDED = {
     "languages.py": """
@@ -55,14 +54,6 @@ GPU_MODELS = (*GPU_MODELS, GpuModel("X9", r"\\bX9\\b", (9, 0), 12345, 100, 128, 
 }
 NORM = "x, weight, eps -> (x.float() * rsqrt((x.float() ** 2).mean(-1, True) + eps) * weight.float()).to(x.dtype)"
 KERNELS = {"right": NORM, "wrong": NORM.replace(" + eps", ""), "broken": NORM.replace("->", "=")}
-SOLUTION = """name = "{}"
-
-[spec]
-language = "rows"
-target_hardware = ["cpu"]
-entry_point = "kernel.rows::run"
-destination_passing_style = false
-"""
 
 
 @pytest.fixture(scope="module")
@@ -73,18 +64,11 @@ def fib(tmp_path_factory):
     for file, text in ADDED.items():
         with (root / "fib_rmsnorm" / file).open("a") as added:
             added.write(text)
-    make_registry(root, batch_sizes=[8])
+    registry = make_registry(root, batch_sizes=[8])
     for name, source in KERNELS.items():
-        folder = root / "solutions" / "tester" / "norm" / "rmsnorm_d128" / name
-        folder.mkdir(parents=True)
-        (folder / "solution.toml").write_text(SOLUTION.format(name))
-        (folder / "kernel.rows").write_text(source)
-    environment = {**cli_environment(), "PYTHONPATH": str(root), "FIB_RMSNORM_CACHE": str(root / "cache")}
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "fib_rmsnorm", *arguments]
-        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-
+        manifest = python_manifest(name).replace("python", "rows").replace("kernel.py", "kernel.rows")
+        add_sources(registry, name, {"kernel.rows": source}, manifest)
+    run = partial(run_cli, cwd=root, PYTHONPATH=str(root), FIB_RMSNORM_CACHE=str(root / "cache"))
     run.root = root
     return run
 

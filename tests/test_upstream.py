@@ -6,9 +6,12 @@ import shutil
 
 import pytest
 import torch
+from flashinfer_bench.data import Correctness as UpstreamCorrectness
+from flashinfer_bench.data import TraceSet
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.schema import Correctness
 from support.kernels import add_kernels, read_kernels
 from support.paths import REPOSITORY
 from support.registries import QUICK, RIGHT, WRONG, add_kernel, make_registry, pack_all
@@ -35,12 +38,10 @@ def registry(tmp_path_factory, lent):
 
 @pytest.fixture(scope="module")
 def trace_set(registry):
-    from flashinfer_bench.data import TraceSet
-
     return TraceSet.from_path(str(registry.root))
 
 
-def test_upstream_loads_the_registry_after_a_bench(trace_set):
+def test_upstream_loads_the_registry_after_a_bench_and_finds_the_winner(trace_set):
     assert set(trace_set.definitions) == {"rmsnorm_d4096"}
     assert {solution.name for solution in trace_set.solutions["rmsnorm_d4096"]} == {CPP, "slow_v1", "wrong_v1"}
     assert [trace.workload.axes for trace in trace_set.workloads["rmsnorm_d4096"]] == [{"batch": 1}, {"batch": 8}]
@@ -54,11 +55,10 @@ def test_upstream_loads_the_registry_after_a_bench(trace_set):
         ("wrong_v1", 8): "INCORRECT_NUMERICAL",
     }
     assert found[CPP, 1].performance.latency_ms > 0
+    assert trace_set.get_best_trace("rmsnorm_d4096", axes={"batch": 8}, max_rel_error=1.0).solution == CPP
 
 
 def test_upstream_loads_this_repository_with_its_published_traces(tmp_path):
-    from flashinfer_bench.data import TraceSet
-
     for folder in ("definitions", "solutions", "workloads", "traces/published"):
         shutil.copytree(REPOSITORY / folder, tmp_path / folder)
     loaded = TraceSet.from_path(str(tmp_path))
@@ -71,22 +71,12 @@ def test_upstream_loads_this_repository_with_its_published_traces(tmp_path):
 
 def test_upstream_loads_a_trace_of_every_status():
     """Errors without a bound are Infinity, which JSON does not have."""
-    from flashinfer_bench.data import Correctness as UpstreamCorrectness
-
-    from fib_rmsnorm.schema import Correctness
-
     written = Correctness(max_absolute_error=float("inf"), max_relative_error=float("nan")).model_dump_json()
     assert UpstreamCorrectness.model_validate_json(written).max_absolute_error == float("inf")
 
 
-def test_upstream_finds_the_winner(trace_set):
-    best = trace_set.get_best_trace("rmsnorm_d4096", axes={"batch": 8}, max_rel_error=1.0)
-    assert best.solution == CPP
-
-
 def test_upstream_builds_a_kernel_with_its_tuned_choices(tmp_path, monkeypatch):
     from flashinfer_bench.compile import BuilderRegistry
-    from flashinfer_bench.data import TraceSet
 
     monkeypatch.setenv("FIB_CACHE_PATH", str(tmp_path / "fib-cache"))
     registry = make_tunable(tmp_path / "registry")

@@ -40,7 +40,7 @@ class Feedback(BaseModel):
     kernel: str
     definition: str | None = None
     hardware: str | None = None
-    version: int | None = Field(default=None, description="The number of the version, in `try --watch`.")
+    version: int | None = Field(default=None, description="The number of the version, where each save is one.")
     status: str = Field(
         description="PASSED; COMPILE_ERROR: it cannot be read or built; RUNTIME_ERROR, TIMEOUT, INCORRECT_NUMERICAL,"
         " INCORRECT_SHAPE, INCORRECT_DTYPE; ABANDONED: it was cancelled before it was judged."

@@ -53,11 +53,8 @@ def test_every_form_of_file_gives_the_same_records(tmp_path):
     }
     found = [[record.axes for record in load(write(tmp_path / name, text))] for name, text in forms.items()]
     assert found == [[{"batch": 1}, {"batch": 8}]] * len(forms)
-
-
-def test_one_indented_object_is_one_trace(tmp_path):
-    (record,) = load(write(tmp_path / "one.json", json.dumps(trace(), indent=2)))
-    assert (record.solution, record.line) == ("fast_v1", 1)
+    (alone,) = load(write(tmp_path / "one.json", json.dumps(trace(), indent=2)))
+    assert (alone.solution, alone.line) == ("fast_v1", 1)
 
 
 def test_a_record_is_flat_and_has_what_the_trace_says(tmp_path):

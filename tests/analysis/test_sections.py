@@ -44,17 +44,15 @@ def test_numbers_of_other_conditions_get_another_section():
     ]
 
 
-def test_clocks_a_little_apart_are_one():
-    assert titles(trace("a", clock=1965.0), trace("b", clock=1980.0)) == [
-        "NVIDIA H200, cupti, 1965 to 1980 MHz, cold L2"
-    ]
-
-
-def test_a_clock_of_a_cpu_may_wander_more():
-    found = titles(
-        *(trace(name, timer="cpu_clock", cold_l2=None, clock=clock) for name, clock in (("a", 2600), ("b", 2800)))
-    )
-    assert found == ["NVIDIA H200, cpu_clock, 2600 to 2800 MHz"]
+@pytest.mark.parametrize(
+    ("one", "other", "conditions", "title"),
+    [
+        (1965, 1980, {}, "NVIDIA H200, cupti, 1965 to 1980 MHz, cold L2"),
+        (2600, 2800, {"timer": "cpu_clock", "cold_l2": None}, "NVIDIA H200, cpu_clock, 2600 to 2800 MHz"),
+    ],
+)
+def test_clocks_a_little_apart_are_one_and_of_a_cpu_further(one, other, conditions, title):
+    assert titles(*(trace(name, clock=clock, **conditions) for name, clock in (("a", one), ("b", other)))) == [title]
 
 
 def test_a_failure_replaces_what_passed_before_at_any_clock():

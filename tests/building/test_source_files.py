@@ -11,35 +11,23 @@ from fib_rmsnorm.schema import SourceFile
 from support.registries import RIGHT, WRONG, add_kernel, add_sources, pack_all
 
 
-def make_solution(registry):
+@pytest.fixture
+def solution(registry):
     return add_kernel(registry, "kernel_v1", "X = 1\n")
 
 
-def test_changed_sources_are_written_again(registry, tmp_path):
-    solution = make_solution(registry)
+def test_what_differs_from_the_sources_is_written_again(solution, tmp_path):
     folder = tmp_path / "sources"
     write_sources(solution, folder)
+    written = folder.stat().st_ino
+    write_sources(solution, folder)
+    assert folder.stat().st_ino == written
     (folder / "kernel.py").write_text("X = 2\n")
-    write_sources(solution, folder)
-    assert (folder / "kernel.py").read_text() == "X = 1\n"
-
-
-def test_foreign_byte_code_is_removed(registry, tmp_path):
-    solution = make_solution(registry)
-    folder = tmp_path / "sources"
     write_sources(solution, folder)
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__" / "kernel.cpython-312.pyc").write_bytes(b"")
     write_sources(solution, folder)
-    assert [path.name for path in folder.rglob("*")] == ["kernel.py"]
-
-
-def test_correct_sources_are_left_alone(registry, tmp_path):
-    solution = make_solution(registry)
-    write_sources(solution, tmp_path / "sources")
-    before = (tmp_path / "sources").stat().st_ino
-    write_sources(solution, tmp_path / "sources")
-    assert (tmp_path / "sources").stat().st_ino == before
+    assert {path.name: path.read_text() for path in folder.rglob("*")} == {"kernel.py": "X = 1\n"}
 
 
 @pytest.mark.parametrize(
@@ -51,8 +39,7 @@ def test_correct_sources_are_left_alone(registry, tmp_path):
         (".", "Is a directory"),
     ],
 )
-def test_sources_that_no_folder_can_hold_do_not_compile(registry, tmp_path, name, why):
-    solution = make_solution(registry)
+def test_sources_that_no_folder_can_hold_do_not_compile(solution, tmp_path, name, why):
     more = SourceFile(path=name, content="X = 2\n")
     unwritable = solution.model_copy(update={"sources": [*solution.sources, more]})
     with pytest.raises(BuildError, match=why) as raised:

@@ -13,11 +13,11 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import list_cases
 from support.command_line import QUICK_OPTIONS, run_here
-from support.paths import REPOSITORY
+from support.kernels import read_kernels
 from support.registries import add_kernel, add_sources, make_registry, python_manifest, read_output
 
 KERNEL = make_starting_kernel(RmsNorm().define(), "triton").text
-KEEPS = (REPOSITORY / "tests/wrong_kernels/fresh_inputs/triton_caches_by_pointer.py").read_text()
+KEEPS = read_kernels("wrong")["triton_caches_by_pointer"].text
 BATCH = FEW_ROWS + 3
 
 

@@ -35,18 +35,6 @@ def test_the_winner_and_those_tied_with_it(fib, file):
     assert board == {"slow": (1, 2), "fast": (1, 1), "as_fast": (1, 1), "odd": (0, 1)}
 
 
-def test_who_was_judged_by_a_given_tolerance_wins_apart(fib, file):
-    path = file(trace("right", latency_ms=0.003), trace("loose", latency_ms=0.001, settings={"rtol": 0.5}))
-    outcome = fib("best", path)
-    headings = [line for line in outcome.lines if line.startswith("rmsnorm_d4096 on")]
-    assert [line.endswith("judged by rtol 0.5") for line in headings] == [False, True]
-    right, loose = json.loads(fib("best", path, "--json").out)
-    assert [(each["rtol"], each["workloads"][0]["winner"]) for each in (right, loose)] == [
-        (None, "right"),
-        (0.5, "loose"),
-    ]
-
-
 def test_who_is_left_out_is_named_with_the_reason(fib, file):
     path = file(
         trace("fast"),
@@ -110,13 +98,17 @@ def test_only_the_batch_sizes_asked_for(fib, file):
         assert said == "no Trace has batch size 64 (available: 8)"
 
 
-def test_winners_under_other_settings_tell_them(fib, file):
-    path = file(trace("a_v1"), trace("b_v1", settings={"iterations": 200}))
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [("iterations", 200, (", iterations=auto", ", iterations=200")), ("rtol", 0.5, ("", ", judged by rtol 0.5"))],
+)
+def test_winners_under_other_settings_tell_them(fib, file, setting, value, told):
+    path = file(trace("a_v1"), trace("b_v1", latency_ms=0.001, settings={setting: value}))
     assert {line for line in fib("best", path).lines if line.startswith("rmsnorm_d4096 on ")} == {
-        f"rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2, iterations={calls}" for calls in ("auto", 200)
+        f"rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2{each}" for each in told
     }
     found = json.loads(fib("best", path, "--json").out)
-    assert {each["iterations"]: each["workloads"][0]["winner"] for each in found} == {None: "a_v1", 200: "b_v1"}
+    assert {each[setting]: each["workloads"][0]["winner"] for each in found} == {None: "a_v1", value: "b_v1"}
 
 
 H200 = REPOSITORY / "docs" / "data" / "h200.jsonl"
@@ -134,17 +126,10 @@ def test_the_published_traces_answer_the_four_questions(fib):
     assert "it is memory-bound, 20 times off the ridge" in said
     assert re.search(r"At batch=\d+, \d+% of the peak and \d+% of a copy of the same bytes", said)
     assert "nothing: fits in L2" in said and "what is written may stay in the cache" in said
-
-
-def test_more_than_the_peak_is_explained(fib):
-    """An H100 holds 52 MB in L2, and of 67 MB at 4096 rows half are written."""
-    said = flat(fib("analyze", PUBLISHED))
+    # More than the peak is explained: an H100 holds 52 MB in L2, and of 67 MB at 4096 rows half are written.
     assert re.search(r"batch=4096 .* 1\d\d% +1\d\d% too high: L2 kept a part of the bytes batch=16384", said)
     assert "Of peak: over 100% where" in flat(fib("report", PUBLISHED))
     assert "Of peak: over 100% where" not in flat(fib("report", H200))
-
-
-def test_json_has_the_numbers(fib):
     (section,) = json.loads(fib("analyze", PUBLISHED, "--json").out)
     assert section["ridge_flops_per_byte"] > 10
     assert section["workloads"][0]["bound_by"] == "launch"
@@ -163,8 +148,7 @@ def test_what_is_not_known_is_said(fib, file, tmp_path, monkeypatch):
     assert outcome.out.count("nknown:") == 3
 
 
-def test_without_a_peak_none_is_told(fib, file, tmp_path):
-    path = tmp_path / "t.jsonl"
+def test_without_a_peak_none_is_told(fib, file):
     made = trace(hardware="Some CPU", timer="cpu_clock", cold_l2=None)
     made["evaluation"]["performance"]["ceiling"]["peak_bandwidth_gb_per_s"] = None
     path = file(made)

@@ -58,11 +58,8 @@ def test_every_run_counts(fib, file):
     assert outcome.code == 0 and outcome.row("fast_v1", "tie,")
     found = json.loads(fib("compare", old, new, "--json").out)
     assert found["comparisons"][0]["new_ms"] == [0.0022, 0.009, 0.0022] and found["drift"]["repeats"] == 4
-
-
-def test_a_failing_run_counts(fib, file):
-    new = file(*runs((0.002, 0.002)), trace(status="INCORRECT_NUMERICAL", timestamp="2026-01-02"))
-    assert fib("compare", file(*runs((0.002, 0.002))), new).code == 1
+    failing = file(*runs((0.002, 0.002)), trace(status="INCORRECT_NUMERICAL", timestamp="2026-01-02"))
+    assert fib("compare", old, failing).code == 1
 
 
 def test_equal_traces_are_no_different_and_the_resolution_is_told(fib):
@@ -118,9 +115,8 @@ def test_a_wide_interval_does_not_blur_the_others(fib, file):
 
 def test_another_device_is_refused_unless_allowed(fib, file):
     old, new = file(trace()), file(trace(hardware="NVIDIA A100", timer="cuda_events"))
-    outcome = fib("compare", old, new)
-    assert outcome.code == 2 and outcome.err.count("\n") == 1
-    assert "they differ in device (OLD NVIDIA H200, NEW NVIDIA A100), timer" in outcome.err
+    said = "they differ in device (OLD NVIDIA H200, NEW NVIDIA A100), timer"
+    assert said in fib("compare", old, new).refusal
     allowed = fib("compare", old, new, "--allow", "device,timer")
     assert allowed.code == 0
     assert "NVIDIA H200, cupti against NVIDIA A100, cuda_events" in allowed.out

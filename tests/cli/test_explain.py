@@ -1,19 +1,25 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from support.full_registry import CUDA, DEFINITION
+from support.kernels import read_kernels
 from support.paths import REPOSITORY, TESTS
 from support.registries import copy_shared, make_registry, pack_all, python_manifest
 
-needs_nvcc = pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
+
+def needs_nvcc(test):
+    """The test waits for it."""
+    return pytest.mark.compile(pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")(test))
+
+
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
 
 
@@ -21,8 +27,6 @@ SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
 def shipped(tmp_path_factory):
     """A registry with the repository's own kernels, for the Definitions of two hidden sizes."""
     registry = make_registry(tmp_path_factory.mktemp("explain") / "registry", 4096)
-    from fib_rmsnorm.operators import RmsNorm
-
     registry.write_definition(RmsNorm().define(2048, "bfloat16"))
     home = registry.layout.solutions / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
     shutil.copytree(SHIPPED, home, ignore=shutil.ignore_patterns("*.json", "__pycache__"))
@@ -51,8 +55,7 @@ def check_launches(record, batches):
 
 
 @needs_nvcc
-@pytest.mark.compile
-def test_cuda_host_code_tells_its_launches_without_a_gpu(fib, shipped):
+def test_cuda_host_code_tells_its_launches_and_kernels_without_a_gpu(fib, shipped):
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--batch-sizes", "1,65536")
     check_launches(record, (1, 65536))
     small, large = record["launches"]
@@ -61,6 +64,10 @@ def test_cuda_host_code_tells_its_launches_without_a_gpu(fib, shipped):
     assert large["waves"] > 10
     assert len(record["kernels"]) > len({launch["kernel_number"] for launch in record["launches"]})
     assert record["notes"] == []
+    # Whichever compiler ends first, the kernels of each dtype's file come together, and the files by name.
+    pairs = ("__nv_bfloat162", "__half2", "float2")
+    found = [pair for kernel in record["kernels"] for pair in pairs if f"<RmsNorm, {pair}," in kernel["kernel"]]
+    assert set(found) == set(pairs) and found == sorted(found, key=pairs.index)
 
 
 @pytest.mark.compile
@@ -73,17 +80,6 @@ def test_launches_follow_the_architecture(fib, shipped):
 
 
 @needs_nvcc
-@pytest.mark.compile
-def test_kernels_are_numbered_alike_whichever_compiler_ends_first(fib, shipped):
-    """Of each dtype's file they come together, and the files by name."""
-    record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--batch-sizes", "512")
-    pairs = ("__nv_bfloat162", "__half2", "float2")
-    found = [pair for kernel in record["kernels"] for pair in pairs if f"<RmsNorm, {pair}," in kernel["kernel"]]
-    assert set(found) == set(pairs) and found == sorted(found, key=pairs.index)
-
-
-@needs_nvcc
-@pytest.mark.compile
 def test_a_sister_definition_by_name(fib, shipped):
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--definition", "rmsnorm_d2048_bf16", "--batch-sizes", "32")
     assert record["solution"] == "rmsnorm_cuda_vec16_v1_d2048_bf16"
@@ -105,8 +101,7 @@ def test_kernels_of_python_dsls(fib, shipped, name):
 
 @pytest.mark.compile
 def test_an_architecture_without_a_known_model_has_no_figures_of_another(fib, shipped):
-    if importlib.util.find_spec("triton") is None:
-        pytest.skip("needs triton")
+    pytest.importorskip("triton")
     record = explain(fib, shipped, "rmsnorm_triton_row_v1", "--batch-sizes", "4096", "--arch", "sm_110")
     assert (record["arch"], record["chip"], record["multiprocessors"]) == ("sm_110", None, None)
     assert [(launch["occupancy"], launch["waves"]) for launch in record["launches"]] == [(None, None)]
@@ -136,7 +131,6 @@ def test_what_sums_over_rows_has_no_figures_of_a_row(fib, tmp_path):
 
 
 @needs_nvcc
-@pytest.mark.compile
 def test_as_text(fib, shipped):
     outcome = fib("explain", "rmsnorm_cuda_vec16_v1", "--root", shipped.root, "--arch", "sm_90", "--batch-sizes", "512")
     assert outcome.lines[0] == (
@@ -149,7 +143,6 @@ def test_as_text(fib, shipped):
 
 
 @needs_nvcc
-@pytest.mark.compile
 def test_a_launch_that_cannot_be_told_says_why(fib, shipped, tmp_path):
     """This host code allocates device memory, which the fake runtime leaves to the real one."""
     source = (TESTS / "honest_kernels" / "scratch_memory" / "cuda_two_kernels.cu").read_text()
@@ -176,9 +169,10 @@ def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, full_registry, tmp_path):
 
 
 @pytest.mark.compile
-def test_an_autotuner_is_told(fib, shipped):
+def test_an_autotuner_is_told(fib, shipped, tmp_path):
     pytest.importorskip("triton")
-    record = explain(fib, shipped, TESTS / "honest_kernels" / "languages" / "triton_autotuned.py", "--batch-sizes", "8")
+    (tmp_path / "kernel.py").write_text(read_kernels("honest")["triton_autotuned"].text)
+    record = explain(fib, shipped, tmp_path / "kernel.py", "--batch-sizes", "8")
     assert len(record["launches"]) == 1
     assert record["notes"][0].startswith("an autotuner times its configurations")
 
@@ -191,16 +185,13 @@ def test_a_file_that_is_not_there_is_told_before_anything_starts(fib, full_regis
 
 
 @needs_nvcc
-@pytest.mark.compile
 def test_what_does_not_compile_is_one_line(fib, full_registry):
-    outcome = fib("explain", TESTS / "wrong_kernels" / "build" / "cuda_syntax_error.cu", "--definition", DEFINITION)
-    assert outcome.code == 2
-    assert outcome.err.startswith("fib-rmsnorm: cuda_syntax_error.cu does not compile for sm_90: cuda_syntax_error.cu(")
-    assert 'error: expected a ";"' in outcome.err
-    assert outcome.err.count("\n") == 1
+    kernel = TESTS / "wrong_kernels" / "build" / "cuda_syntax_error.cu"
+    refusal = fib("explain", kernel, "--definition", DEFINITION).refusal
+    assert refusal.startswith("cuda_syntax_error.cu does not compile for sm_90: cuda_syntax_error.cu(")
+    assert 'error: expected a ";"' in refusal
 
 
 @needs_nvcc
-@pytest.mark.compile
 def test_sources_without_kernels_say_so(fib, full_registry):
     assert "Note: cuobjdump finds no kernels in the binary" in fib("explain", CUDA, "--arch", "sm_90").lines

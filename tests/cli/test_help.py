@@ -57,11 +57,12 @@ def helps(tmp_path_factory) -> dict[tuple[str, ...], Said]:
 
 
 @pytest.mark.parametrize("arguments", HELPS, ids=" ".join)
-def test_help_works_and_imports_nothing_heavy(helps, arguments):
+def test_help_tells_of_every_command_and_option_and_imports_nothing_heavy(helps, arguments):
     found = helps[tuple(arguments)]
     assert (found.code, found.err) == (0, "")
-    assert found.out
     assert found.modules.isdisjoint(HEAVY), found.modules & set(HEAVY)
+    about, _, options = found.out.partition("Options:")
+    assert len(about.split()) > 6 and "--" in options
 
 
 @pytest.mark.parametrize(
@@ -94,14 +95,6 @@ def test_the_version_is_that_installed(tmp_path):
     assert found.modules.isdisjoint(HEAVY), found.modules & set(HEAVY)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_and_option_has_help(helps, name):
-    text = helps[name, "--help"].out
-    assert len(text.split("Options:")[0].split()) > 6
-    options = text.split("Options:")[1]
-    assert "--" in options
-
-
 USAGE_ERRORS = [
     (["frobnicate"], "'frobnicate'. (see fib-rmsnorm --help)"),
     (["--frobnicate"], "--frobnicate"),
@@ -116,6 +109,10 @@ USAGE_ERRORS = [
     (["report", "--definitions", ""], "--definitions is empty"),
     (["compare", "a", "b", "--allow", ""], "--allow is empty"),
     (["bench", "--root", ""], "the name of a folder is empty"),
+    (["list", "--frobnicate", "--json"], "--frobnicate (see fib-rmsnorm list --help)"),
+    (["list", "--json"], "no registry in"),
+    (["bench", "--iterations", "0", "--json"], "--iterations"),
+    (["report", "nowhere.json", "--json"], "no such file or folder: nowhere.json"),
 ]
 
 
@@ -124,26 +121,14 @@ def test_a_usage_error_is_one_line_and_exit_code_2(tmp_path):
     answers = run_one_by_one(commands, tmp_path)  # no registry there for what is not refused
     for (arguments, said), found in zip(USAGE_ERRORS, answers, strict=True):
         assert (found.code, found.out) == (2, ""), arguments
-        assert len(found.err.splitlines()) == 1 and said in found.err, arguments
-        assert found.modules.isdisjoint(HEAVY), (arguments, found.modules & set(HEAVY))
-
-
-JSON_ERRORS = [
-    (["list", "--frobnicate"], "--frobnicate (see fib-rmsnorm list --help)"),
-    (["list"], "no registry in"),
-    (["bench", "--iterations", "0"], "--iterations"),
-    (["report", "nowhere.json"], "no such file or folder: nowhere.json"),
-]
-
-
-def test_with_json_an_error_is_one_object(tmp_path):
-    answers = run_one_by_one([[*arguments, "--json"] for arguments, _ in JSON_ERRORS], tmp_path)
-    for (_, said), found in zip(JSON_ERRORS, answers, strict=True):
-        assert (found.code, found.out) == (2, "")
         (line,) = found.err.splitlines()
-        error = json.loads(line)
-        assert error.keys() == {"error", "exit_code"} and error["exit_code"] == 2
-        assert said in error["error"]
+        if "--json" not in arguments:
+            assert found.modules.isdisjoint(HEAVY), (arguments, found.modules & set(HEAVY))
+        else:  # also of what looks for a registry or a file first
+            error = json.loads(line)
+            assert error.keys() == {"error", "exit_code"} and error["exit_code"] == 2
+            line = error["error"]
+        assert said in line, arguments
 
 
 RIGHT = "def run(x, weight, eps):\n    return x\n"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from support.trace_json import lines, trace
+from support.trace_json import trace
 
 
 def on(day: int, latency_us: float | None, sha: str = "aaaaaaaa", batch: int = 8, **others):
@@ -55,13 +55,11 @@ def test_each_run_in_the_order_of_time_with_what_certainly_changed(fib, file):
     assert "+0.5%" in cells[1] and "+49.3%" in cells[2] and "-50.0%" in cells[3]
 
 
-def test_a_change_is_what_compare_calls_one(fib, history, tmp_path):
+def test_a_change_is_what_compare_calls_one(fib, history, file):
     """Two runs of each pair: from clearly none to clearly one."""
     for latency_us in (60.0, 60.5, 61.0, 61.5, 62.0, 63.0, 66.0):
         found = history(on(1, 60.0), on(2, latency_us, "bbbbbbbb"))
-        old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
-        old.write_text(lines(on(1, 60.0)))
-        new.write_text(lines(on(2, latency_us, "bbbbbbbb")))
+        old, new = file(on(1, 60.0)), file(on(2, latency_us, "bbbbbbbb"))
         (compared,) = json.loads(fib("compare", old, new, "--json").out)["comparisons"]
         assert verdicts(found)[1] == compared["verdict"]
         assert found["histories"][0]["workloads"][0]["runs"][1]["change"]["ratio"] == compared["ratio"]
@@ -143,9 +141,7 @@ def test_a_trace_that_tells_no_version_of_its_definition_is_compared_with_any(hi
     assert verdicts(found) == ["first", "tie", "tie"]
 
 
-def test_a_trace_in_two_files_is_one_run_and_choices_are_kept(fib, tmp_path):
-    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    one.write_text(lines(on(1, 2.0), on(1, 60, batch=512)))
-    two.write_text(lines(on(1, 2.0), on(2, 2.0)))
+def test_a_trace_in_two_files_is_one_run_and_choices_are_kept(fib, file):
+    one, two = file(on(1, 2.0), on(1, 60, batch=512)), file(on(1, 2.0), on(2, 2.0))
     found = json.loads(fib("history", "mine_v1", one, two, "--batch-sizes", "8", "--json").out)
     assert verdicts(found) == ["first", "tie"]

@@ -58,14 +58,6 @@ def test_solutions_and_what_they_can_do_here(fib, full_registry):
     ]
 
 
-def test_solutions_on_a_machine_with_gpus(fib, full_registry, toolkit):
-    gpus = [Device(f"cuda:{index}", "Test GPU", 1 << 36) for index in range(2)]
-    toolkit.setattr(devices, "cuda_devices", lambda: gpus)
-    outcome = fib("list", "solutions")
-    assert columns(outcome.row(CUDA))[-1] == "run on cuda"
-    assert columns(outcome.row(PYTHON))[-1] == "run on cpu"  # its target_hardware is the CPU alone
-
-
 def test_solutions_that_cannot_even_be_built_say_what_to_install(fib, full_registry, toolkit):
     toolkit.setattr(capabilities, "find_cuda_home", lambda: None)
     here = columns(fib("list", "solutions").row(CUDA))[-1]
@@ -73,11 +65,15 @@ def test_solutions_that_cannot_even_be_built_say_what_to_install(fib, full_regis
     assert "1 run, 1 no" in fib("list").out
 
 
-def test_the_reason_is_that_of_the_device_it_is_made_for(fib, full_registry, toolkit):
-    toolkit.setattr(devices, "cuda_devices", lambda: [Device("cuda:0", "Test GPU", 1 << 36)])
-    toolkit.setattr(capabilities, "find_cxx", lambda: None)
+def test_solutions_run_on_the_device_they_are_made_for_which_gives_the_reason_if_not(fib, full_registry, toolkit):
+    gpus = [Device(f"cuda:{index}", "Test GPU", 1 << 36) for index in range(2)]
+    toolkit.setattr(devices, "cuda_devices", lambda: gpus)
     add_sources(full_registry, "ann", "rmsnorm_cpp_plain_v1", "cpp", {"kernel.cpp": "// run\n"})
     pack_all(full_registry)
+    outcome = fib("list", "solutions")
+    assert columns(outcome.row(CUDA))[-1] == "run on cuda"
+    assert columns(outcome.row(PYTHON))[-1] == "run on cpu"
+    toolkit.setattr(capabilities, "find_cxx", lambda: None)
     here = columns(fib("list", "solutions").row("rmsnorm_cpp_plain_v1"))[-1]
     assert here == "no: C++ needs a C++ compiler; run: apt-get install g++"
 

@@ -12,7 +12,7 @@ import pytest
 
 from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.profiling.ncu import parse_counters
+from fib_rmsnorm.profiling.ncu import find_ncu, parse_counters
 from support.paths import REPOSITORY
 from support.registries import make_registry
 
@@ -152,20 +152,13 @@ def test_several_batch_sizes_have_a_report_each(fib, solution, gpu, ncu, tmp_pat
     assert all(Path(report).exists() for _, report in found)
 
 
-def test_without_permission_it_says_what_to_do(fib, solution, gpu, ncu):
-    ncu(
-        printed="==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU counters.\n",
-        code=1,
-    )
-    outcome = fib("profile", solution)
-    assert "--cap-add PERFMON (drivers before 565: SYS_ADMIN)" in outcome.refusal
-    assert "NVreg_RestrictProfilingToAdminUsers=0" in outcome.err
-    assert outcome.err.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     ("said", "told"),
     [
+        *(
+            ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access GPU counters.\n", told)
+            for told in ("--cap-add PERFMON (drivers before 565: SYS_ADMIN)", "NVreg_RestrictProfilingToAdminUsers=0")
+        ),
         ("==ERROR== Unrecognised option '--section'\n", "ncu failed: Unrecognised option '--section'"),
         (
             "Traceback (most recent call last):\nValueError: no\n==ERROR== The application returned an error code.\n",
@@ -175,10 +168,7 @@ def test_without_permission_it_says_what_to_do(fib, solution, gpu, ncu):
 )
 def test_what_failed_is_told_in_one_line(fib, solution, gpu, ncu, said, told):
     ncu(printed=said, code=1)
-    outcome = fib("profile", solution)
-    assert outcome.code == 2
-    assert outcome.err.endswith(f"{told}\n")
-    assert outcome.err.count("\n") == 1
+    assert told in fib("profile", solution).refusal
 
 
 def test_no_kernel_is_an_error(fib, solution, gpu, ncu):
@@ -186,17 +176,13 @@ def test_no_kernel_is_an_error(fib, solution, gpu, ncu):
     assert "recorded no kernel" in fib("profile", solution).refusal
 
 
-def test_without_ncu_it_says_where_to_get_it(fib, solution, gpu, monkeypatch, tmp_path):
-    from fib_rmsnorm.profiling import ncu as module
-
-    monkeypatch.setattr(module, "find_ncu", lambda: None)
+def test_without_ncu_it_says_where_to_get_it(fib, solution, gpu, monkeypatch):
+    monkeypatch.setattr("fib_rmsnorm.profiling.ncu.find_ncu", lambda: None)
     assert "apt-get install cuda-nsight-compute-13-0" in fib("profile", solution).refusal
 
 
 @pytest.mark.gpu
 def test_a_real_gpus_counters(fib, tmp_path, monkeypatch):
-    from fib_rmsnorm.profiling.ncu import find_ncu
-
     if find_ncu() is None:
         pytest.skip("needs ncu")
     monkeypatch.chdir(make_registry(tmp_path / "registry", 4096).root)

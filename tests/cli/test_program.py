@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
-from functools import partial
+from typing import Any
 
 import pytest
 
-from support.command_line import cli_command, cli_environment, run_cli, run_python
+from support.command_line import cli_command, cli_environment, run_cli, run_process, run_python
 
 COMMANDS = [("list",), ("env",), ("report",), ("best",), ("validate",), ("bench",), ("--version",)]
 
 
-def run_in_shell(start: str, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
+def run_in_shell(start: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command from a line of shell, in which it is "$@"."""
-    return subprocess.run(
-        ["sh", "-c", start, "sh", *cli_command(*arguments)],
-        env=cli_environment(),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-        **options,
-    )
+    return run_process(["sh", "-c", start, "sh", *cli_command(*arguments)], **options)
 
 
 @pytest.mark.process
@@ -88,12 +79,12 @@ sys.meta_path.insert(0, Interrupts())
 def interrupted(tmp_path):
     """Run a command that Ctrl-C hits when it imports a module."""
 
-    def run(module: str, *arguments: str, in_class: bool = False, **options) -> subprocess.CompletedProcess[str]:
+    def run(
+        module: str, *arguments: str, in_class: bool = False, start: str = 'exec "$@"'
+    ) -> subprocess.CompletedProcess[str]:
         (tmp_path / "sitecustomize.py").write_text(INTERRUPTS.format(module=module, in_class=in_class))
-        environment = cli_environment()
-        environment["PYTHONPATH"] = os.pathsep.join((str(tmp_path), environment["PYTHONPATH"]))
-        command = cli_command(*arguments)
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, **options)
+        path = os.pathsep.join((str(tmp_path), cli_environment()["PYTHONPATH"]))
+        return run_in_shell(start, *arguments, PYTHONPATH=path)
 
     return run
 
@@ -104,20 +95,15 @@ def test_nothing_slow_is_imported_before_ctrl_c_waits():
     run_python("-S", "-c", script)
 
 
-MODULES = [
-    f"fib_rmsnorm.{name}" for name in ("cli.program", "errors", "registry.files.locking", "cli.app", "cli.records")
-]
+MODULES = ("cli.program", "errors", "registry.files.locking", "cli.app", "cli.records")
+"""Of the first that are imported."""
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_ctrl_c_amid_the_first_imports_is_told_in_a_line(interrupted, module):
-    found = interrupted(module, "list")
-    assert (found.returncode, found.stdout, found.stderr) == (130, "", "fib-rmsnorm: interrupted\n")
-
-
-@pytest.mark.parametrize("module", ["fib_rmsnorm.cli.app", "fib_rmsnorm.schema"])
-def test_ctrl_c_while_a_class_is_made_is_told_in_a_line(interrupted, module):
-    found = interrupted(module, "list", in_class=True)
+@pytest.mark.parametrize(
+    ("module", "in_class"), [*((module, False) for module in MODULES), ("cli.app", True), ("schema", True)]
+)
+def test_ctrl_c_amid_imports_and_while_a_class_is_made_is_told_in_a_line(interrupted, module, in_class):
+    found = interrupted(f"fib_rmsnorm.{module}", "list", in_class=in_class)
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "fib-rmsnorm: interrupted\n")
 
 
@@ -128,8 +114,7 @@ def test_with_json_it_is_an_object(interrupted):
 
 
 def test_a_background_job_of_a_script_ignores_it(interrupted):
-    ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
-    found = interrupted("fib_rmsnorm.cli.app", "--help", preexec_fn=ignore)
+    found = interrupted("fib_rmsnorm.cli.app", "--help", start="""trap '' INT; exec "$@\"""")
     assert found.returncode == 0 and found.stdout and not found.stderr
 
 

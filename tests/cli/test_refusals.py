@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from shlex import split
 
@@ -20,7 +21,17 @@ COMPARE = f"compare {PYTHON_TRACES} {PYTHON_TRACES}"
 MEASURE = "compare --measure --device cpu"
 TRY = f"try kernel.py --definition {DEFINITION} --device cpu"
 REGISTER = f"register kernel.py --definition {DEFINITION}"
+ON_CLUSTERS = [
+    ("bench --gpus H100", "--gpus chooses devices of a Ray cluster: add --ray"),
+    ("bench --ray --device cuda:1", "with --ray: auto, cpu or cuda"),
+    ("bench --device cpu --ray --context graph", "--context graph needs a CUDA device"),
+    ("bench --ray somewhere", "--ray somewhere: expected HOST:PORT"),
+    ("bench --ray ray://127.0.0.1:10001", "--ray ray://127.0.0.1:10001: expected HOST:PORT"),
+    ("bench --ray 127.0.0.1:1", "--ray 127.0.0.1:1: no Ray cluster answers there"),
+    (f"bench --ray --resume --against {PYTHON}", "give one of them"),
+]
 REFUSED = [
+    *(ON_CLUSTERS if find_spec("ray") else []),
     ("bench --definitions nope", "no Definition matches 'nope'"),
     ("bench --solutions nope", "no Solution matches 'nope'"),
     ("bench --device tpu", "unknown device 'tpu'"),
@@ -58,6 +69,8 @@ REFUSED = [
         for name in ("export", "init")
         for folder in ("traces/out", "traces/ann/out", "definitions/new", "solutions/ann/norm/out")
     ),
+    *((f"init {name}", f"{name} exists and is not an empty folder") for name in ("kernel.py", "folder.py")),
+    ("init kernel.py/below", "kernel.py/below: Not a directory"),
     ("define --hidden 128000000000", "hidden must be at most 1048576"),
     ("define --dtype FP16", "float16, bfloat16, float32, fp16, bf16, fp32"),
     ("exercise 9", "no exercise 9 (available: 1 ("),
@@ -182,6 +195,7 @@ def test_a_kernel_that_cannot_be_read_is_at_fault_and_not_its_caller(fib, full_r
 def test_what_cannot_be_done_is_one_line_and_changes_nothing(fib, full_registry, command, said):
     Path("kernel.py").write_text(RIGHT)
     Path("folder.py").mkdir()
+    Path("folder.py/mine").write_text("")
     (full_registry.layout.solutions / "ann" / "norm" / DEFINITION / "folder_v1").mkdir()
     before = files_of(full_registry.root)
     assert said.format(root=full_registry.root) in fib(*split(command)).refusal

@@ -11,6 +11,7 @@ import pytest
 from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling import sanitizer
+from support.kernels import read_kernels
 from support.registries import RIGHT
 
 BANNER = "========= COMPUTE-SANITIZER\n"
@@ -116,20 +117,21 @@ def test_findings_are_told_and_fail(fib, kernel, tool):
         assert words in " ".join(arguments)
 
 
-def test_findings_as_json(fib, kernel, tool):
-    called = tool(RACECHECK)
-    outcome = fib("try", kernel, "--sanitize", "racecheck", "--batch-sizes", "3", "--json")
+@pytest.mark.parametrize(
+    ("sanitizer", "log", "said"),
+    [
+        ("racecheck", RACECHECK, "and Read access at rmsnorm_rows(const __half *)+0x100 in kernel.cu:14 [508 hazards]"),
+        ("initcheck", INITCHECK, "at rmsnorm_rows(float *)+0x70 in kernel.cu:41"),
+    ],
+)
+def test_findings_as_json(fib, kernel, tool, sanitizer, log, said):
+    called = tool(log)
+    outcome = fib("try", kernel, "--sanitize", sanitizer, "--batch-sizes", "3", "--json")
     assert outcome.code == 1, outcome.err
     (record,) = json.loads(outcome.out)
-    assert (record["axes"], record["sanitizer"], record["errors"]) == ({"batch": 3}, "racecheck", 1)
-    assert record["findings"][0]["details"][0].endswith("[508 hazards]")
+    assert (record["axes"], record["sanitizer"], record["errors"]) == ({"batch": 3}, sanitizer, 1)
+    assert record["findings"][0]["details"][0] == said
     assert "--padding" not in called()[0]
-
-
-def test_what_was_never_initialized_is_told_too(fib, kernel, tool):
-    tool(INITCHECK)
-    outcome = fib("try", kernel, "--sanitize", "initcheck")
-    assert outcome.code == 1 and "Uninitialized __global__ memory read of size 4 bytes" in outcome.lines
 
 
 @pytest.mark.parametrize("log", [CLEAN, "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n"])
@@ -156,34 +158,13 @@ def test_nothing_found(fib, kernel, tool, log):
 )
 def test_what_was_not_watched_is_never_clean(fib, kernel, tool, log, how, told):
     tool(log, **how)
-    outcome = fib("try", kernel, "--sanitize", "memcheck")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == f"fib-rmsnorm: kernel.py: memcheck could not check it: {told}\n"
+    refusal = fib("try", kernel, "--sanitize", "memcheck").refusal
+    assert refusal == f"kernel.py: memcheck could not check it: {told}"
 
 
 def test_without_the_tool_it_says_where_to_get_it(fib, kernel, monkeypatch):
     monkeypatch.setattr(sanitizer, "find_compute_sanitizer", lambda: None)
     assert "apt-get install cuda-sanitizer-13-0" in fib("try", kernel, "--sanitize", "memcheck").refusal
-
-
-READS_BEYOND = """
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def rows(x_ptr, weight_ptr, out_ptr, eps, hidden, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    cols = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * hidden + cols).to(tl.float32)
-    beyond = tl.load(x_ptr + (row + 1) * hidden + cols, mask=cols < 1, other=0.0).to(tl.float32)
-    rstd = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / hidden + eps)
-    tl.store(out_ptr + row * hidden + cols, x * rstd * tl.load(weight_ptr + cols) + 0 * beyond)
-
-
-def run(x, weight, eps, out):
-    rows[(x.shape[0],)](x, weight, out, eps, x.shape[1], BLOCK=x.shape[1])
-"""
 
 
 @pytest.mark.gpu
@@ -192,10 +173,10 @@ def test_a_real_gpu(fib, registry, tmp_path, monkeypatch):
         pytest.skip("needs compute-sanitizer")
     monkeypatch.chdir(registry.root)
     kernel = tmp_path / "kernel.py"
-    kernel.write_text(READS_BEYOND)
+    kernel.write_text(read_kernels("wrong")["triton_reads_beyond"].text)
     outcome = fib("try", kernel, "--sanitize", "memcheck", "--json")
     assert outcome.code == 1, outcome.err
     assert json.loads(outcome.out)[0]["findings"][0]["what"].startswith("Invalid __global__ read")
-    kernel.write_text(READS_BEYOND.replace("mask=cols < 1", "mask=cols < 0"))
+    kernel.write_text(read_kernels("honest")["triton_row"].text)
     outcome = fib("try", kernel, "--sanitize", "memcheck")
     assert outcome.code == 0, outcome.out + outcome.err

@@ -116,9 +116,12 @@ def test_of_a_small_workload_four_of_each_of_the_first_trials_are(monkeypatch, t
     assert time_alone(monkeypatch, SMALL, trial_s, calls=calls, spread=0.0).judged == judged
 
 
-@pytest.mark.parametrize(("batch", "judged"), [(SMALL, 16 + 4), (LARGE, 2 + 1)])
-def test_of_a_trial_with_a_hot_cache_calls_are_judged_too(monkeypatch, batch, judged):
-    assert time_alone(monkeypatch, batch, 0.001, calls=40, spread=0.0, l2="both").judged == judged
+@pytest.mark.parametrize(
+    ("l2", "batch", "judged"),
+    [("both", SMALL, 16 + 4), ("both", LARGE, 2 + 1), ("hot", SMALL, 16), ("hot", LARGE, 2)],
+)
+def test_calls_with_a_hot_cache_are_judged_too(monkeypatch, l2, batch, judged):
+    assert time_alone(monkeypatch, batch, 0.001, calls=40, spread=0.0, l2=l2).judged == judged
 
 
 @pytest.mark.parametrize("batch", [SMALL, LARGE])

@@ -14,31 +14,7 @@ from fib_rmsnorm.inspection.disassembly import find_cuobjdump, read_kernels
 from fib_rmsnorm.inspection.facts import Access, ExplainedLaunch, Explanation, Kernel, Traffic, Work
 from fib_rmsnorm.machine.gpu_models import find_architecture, occupancy
 
-KERNELS = """\
-#include <cuda_fp16.h>
-extern "C" __global__ void naive(const __half* x, const __half* weight, __half* out, int cols) {
-  __shared__ float part[256];
-  const __half* row = x + size_t(blockIdx.x) * cols;
-  float sum = 0;
-  #pragma unroll 1
-  for (int col = threadIdx.x; col < cols; col += blockDim.x) sum += __half2float(row[col]) * __half2float(row[col]);
-  part[threadIdx.x] = sum;
-  __syncthreads();
-  #pragma unroll 1
-  for (int step = 128; step > 0; step /= 2) {
-    if (threadIdx.x < step) part[threadIdx.x] += part[threadIdx.x + step];
-    __syncthreads();
-  }
-  const float rms = sqrtf(part[0] / cols + 1e-6);
-  #pragma unroll 1
-  for (int col = threadIdx.x; col < cols; col += blockDim.x)
-    out[size_t(blockIdx.x) * cols + col] = __float2half(__half2float(row[col]) / rms * __half2float(weight[col]));
-}
-extern "C" __global__ void wide(const uint4* x, uint4* out) {
-  const uint4 first = x[threadIdx.x], second = x[threadIdx.x + 256];
-  out[threadIdx.x] = make_uint4(first.x ^ second.x, first.y, first.z, second.w);
-}
-"""
+SOURCE = Path(__file__).with_name("compiled_kernels.cu")
 
 
 def explanation_of(kernels, launches=(), work=()) -> Explanation:
@@ -58,28 +34,33 @@ def make_kernel(code=None, *, registers=32, spill_bytes=0, shared_bytes=0) -> Ke
     )
 
 
-def compile_kernels(source: str, folder: Path, arch: str = "sm_90") -> tuple[list[Kernel], str]:
-    """The kernels of a source, and what ptxas says of them."""
-    home = find_cuda_home()
+@pytest.fixture(
+    scope="module", params=["sm_90", *(pytest.param(arch, marks=pytest.mark.compile) for arch in ("sm_80", "sm_100"))]
+)
+def kernels(request, tmp_path_factory):
+    """The kernels by name, and what ptxas says of them."""
+    home, folder, arch = find_cuda_home(), tmp_path_factory.mktemp("sass"), request.param
     if home is None or find_cuobjdump() is None:
         pytest.skip("needs nvcc and cuobjdump")
-    (folder / "k.cu").write_text(source)
-    command = [home / "bin" / "nvcc", f"-arch={arch}", "-cubin", "-Xptxas", "-v", "k.cu", "-o", "k.cubin"]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    command = [home / "bin" / "nvcc", f"-arch={arch}", "-cubin", "-Xptxas", "-v", SOURCE, "-o", folder / "k.cubin"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode != 0 and arch != "sm_90":
         pytest.skip(f"this nvcc does not compile for {arch}")
     assert run.returncode == 0, run.stderr
-    return read_kernels(folder / "k.cubin", arch), run.stdout + run.stderr
+    found = read_kernels(folder / "k.cubin", arch)
+    if not found:
+        pytest.skip(f"this cuobjdump does not know {arch}")
+    assert read_kernels((folder / "k.cubin").read_bytes(), arch) == found
+    return {kernel.kernel: kernel for kernel in found}, run.stdout + run.stderr
 
 
-@pytest.fixture(scope="module")
-def slow_codes(tmp_path_factory):
-    found, _ = compile_kernels(KERNELS, tmp_path_factory.mktemp("conclusions"))
-    return {kernel.kernel: kernel.code for kernel in found}
+@pytest.fixture
+def codes(kernels):
+    return {name: kernel.code for name, kernel in kernels[0].items()}
 
 
-def test_what_slows_a_naive_kernel_is_told_with_its_number(slow_codes):
-    found = "\n".join(findings_of(explanation_of([make_kernel(slow_codes["naive"])])))
+def test_what_slows_a_naive_kernel_is_told_with_its_number(codes):
+    found = "\n".join(findings_of(explanation_of([make_kernel(codes["naive"])])))
     assert "2-byte loads and stores: 8 times the requests of 16-byte ones" in found
     assert "2 loops with 2 to 4 bytes of loads per thread and pass" in found
     assert "1 IEEE division in a loop" in found
@@ -87,8 +68,8 @@ def test_what_slows_a_naive_kernel_is_told_with_its_number(slow_codes):
     assert "a loop with a barrier" in found
 
 
-def test_nothing_is_said_of_a_kernel_without_these_faults(slow_codes):
-    assert findings_of(explanation_of([make_kernel(slow_codes["wide"])])) == []
+def test_nothing_is_said_of_a_kernel_without_these_faults(codes):
+    assert findings_of(explanation_of([make_kernel(codes["wide"])])) == []
 
 
 def make_launch(kernel, *, blocks, threads=256, batch=4096, load_sectors=512.0) -> ExplainedLaunch:
@@ -143,49 +124,6 @@ def test_advice_fits_operators_without_rows_too(launch):
     assert "row" not in conclusion.advice
 
 
-SOURCE = """\
-#include <cuda_fp16.h>
-extern "C" __global__ void reverse(const float* x, float* out) {
-  __shared__ float shared[256];
-  shared[threadIdx.x] = x[threadIdx.x];
-  __syncthreads();
-  out[threadIdx.x] = rsqrtf(shared[255 - threadIdx.x]);
-}
-extern "C" __global__ void sum(const float2* x, float* out, int count) {
-  float total = 0;
-  #pragma unroll 1
-  for (int i = threadIdx.x; i < count; i += 32) total = fmaf(x[i].x, x[i].y, total);
-  for (int offset = 16; offset > 0; offset /= 2) total += __shfl_xor_sync(~0u, total, offset);
-  if (threadIdx.x == 0) *out = total;
-}
-extern "C" __global__ void spill(const float* x, float* out, const int* at) {
-  float kept[64];
-  for (int i = 0; i < 64; ++i) kept[i] = x[i];
-  for (int i = 0; i < 9; ++i) kept[at[i]] += x[at[i + 1]];
-  *out = kept[at[10]];
-}
-extern "C" __global__ void widen(const __half* x, float* out) { out[threadIdx.x] = __half2float(x[threadIdx.x]); }
-"""
-
-
-@pytest.fixture(
-    scope="module", params=["sm_90", *(pytest.param(arch, marks=pytest.mark.compile) for arch in ("sm_80", "sm_100"))]
-)
-def kernels(request, tmp_path_factory):
-    """The kernels by name, and what ptxas says of them."""
-    folder = tmp_path_factory.mktemp("sass")
-    found, report = compile_kernels(SOURCE, folder, request.param)
-    if not found:
-        pytest.skip(f"this cuobjdump does not know {request.param}")
-    assert read_kernels((folder / "k.cubin").read_bytes(), request.param) == found
-    return {kernel.kernel: kernel for kernel in found}, report
-
-
-@pytest.fixture
-def codes(kernels):
-    return {name: kernel.code for name, kernel in kernels[0].items()}
-
-
 def test_the_resources_of_every_kernel_are_what_ptxas_says(kernels):
     """On Hopper the cubin counts 1 KiB of reserved shared memory that the kernel did not ask for."""
     found, report = kernels
@@ -194,7 +132,7 @@ def test_the_resources_of_every_kernel_are_what_ptxas_says(kernels):
     for name, text in zip(parts[::2], parts[1::2], strict=True):
         patterns = (r"Used (\d+) registers", r"(\d+) bytes stack frame", r"(\d+) bytes smem")
         said[name] = [int(match[1]) if (match := re.search(each, text)) else 0 for each in patterns]
-    assert set(said) == {"reverse", "spill", "sum", "widen"}
+    assert set(said) == {"naive", "reverse", "spill", "sum", "wide", "widen"}
     assert {name: [one.registers, one.spill_bytes, one.shared_bytes] for name, one in found.items()} == said
     assert said["spill"][1] > 0 and said["reverse"][2] == 1024
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import itertools
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.machine import gpu_models
 from fib_rmsnorm.machine.gpu_models import (
     REGISTERS,
     WARP,
-    Architecture,
-    GpuModel,
     find_architecture,
     is_known,
     occupancy,
@@ -25,51 +23,15 @@ THREADS = (32, 64, 96, 128, 160, 256, 512, 768, 1024)
 REGISTER_COUNTS = (16, 30, 32, 33, 40, 64, 90, 125, 168, 255)
 SHARED = (0, 128, 1024, 20_000, 49_152, 100_000)
 
-CALCULATOR = """\
-#include <cuda_occupancy.h>
-#include <cstdio>
-
-int main() {
-  int major, minor, sm_threads, sm_shared, max_shared, threads, registers, shared;
-  while (std::scanf("%d %d %d %d %d %d %d %d", &major, &minor, &sm_threads, &sm_shared, &max_shared, &threads,
-                    &registers, &shared) == 8) {
-    cudaOccDeviceProp device;
-    device.computeMajor = major;
-    device.computeMinor = minor;
-    device.maxThreadsPerBlock = 1024;
-    device.maxThreadsPerMultiprocessor = sm_threads;
-    device.regsPerBlock = device.regsPerMultiprocessor = 65536;
-    device.warpSize = 32;
-    device.sharedMemPerBlock = 49152;
-    device.sharedMemPerMultiprocessor = sm_shared;
-    device.numSms = 100;
-    device.sharedMemPerBlockOptin = max_shared;
-    device.reservedSharedMemPerBlock = major < 8 ? 0 : 1024;
-    cudaOccFuncAttributes function;
-    function.maxThreadsPerBlock = 1024;
-    function.numRegs = registers;
-    function.sharedSizeBytes = 0;
-    function.partitionedGCConfig = PARTITIONED_GC_OFF;
-    function.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
-    function.maxDynamicSharedSizeBytes = max_shared;
-    function.numBlockBarriers = 1;
-    cudaOccDeviceState state;
-    state.carveoutConfig = SHAREDMEM_CARVEOUT_MAX_SHARED;
-    cudaOccResult result;
-    const auto error = cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &function, &state, threads, shared);
-    std::printf("%d\\n", error == CUDA_OCC_SUCCESS ? result.activeBlocksPerMultiprocessor : -1 - error);
-  }
-}
-"""
+CALCULATOR = Path(__file__).with_name("occupancy_calculator.cpp")
 
 
 def test_blocks_agree_with_nvidias_header(tmp_path):
     home = find_cuda_home()
     if home is None or not (home / "include" / "cuda_occupancy.h").exists() or shutil.which("g++") is None:
         pytest.skip("needs cuda_occupancy.h and g++")
-    (tmp_path / "calculator.cpp").write_text(CALCULATOR)
     subprocess.run(
-        ["g++", f"-I{home / 'include'}", "calculator.cpp", "-o", "calculator"],
+        ["g++", f"-I{home / 'include'}", CALCULATOR, "-o", "calculator"],
         cwd=tmp_path,
         check=True,
         capture_output=True,
@@ -115,18 +77,6 @@ def test_an_architecture_is_represented_by_a_model_of_its_own(arch, model):
     found = find_architecture(arch)
     assert found.model.name == model
     assert occupancy(found, 256, 64, 0).blocks == 4
-
-
-def test_a_gpu_model_and_its_architecture_are_two_lines_of_one_file(monkeypatch):
-    model = GpuModel("Z900", r"\bZ900\b", (13, 0), 9000, 200, 128, 2000, 64 << 20)
-    architecture = Architecture((13, 0), 4096, 64, 256 << 10)
-    monkeypatch.setattr(gpu_models, "GPU_MODELS", (*gpu_models.GPU_MODELS, model))
-    monkeypatch.setattr(gpu_models, "_ARCHITECTURES", (*gpu_models._ARCHITECTURES, architecture))
-
-    assert gpu_models.find_gpu_model("NVIDIA_Z900") is model
-    assert gpu_models.check_arch("13.0") == "sm_130" and is_known("sm_130")
-    found = find_architecture("sm_130")
-    assert (found.model.multiprocessors, occupancy(found, 256, 32, 0).blocks) == (200, 8)
 
 
 def test_a_block_of_a_turing_has_no_reserved_shared_memory():

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from support.command_line import QUICK_OPTIONS, cli_environment
+from support.command_line import QUICK_OPTIONS, run_cli, run_python
 from support.made_up_operator import ROW_KINDS
 from support.paths import REPOSITORY
-from support.registries import python_manifest
+from support.registries import make_empty_registry, python_manifest
 
 MODULE = REPOSITORY / "tests" / "support" / "made_up_operator.py"
+ADDED = "fib_rmsnorm/operators/scaled_shift.py"
 DEFINITION = "scaled_shift_plain_d256"
 
 RIGHT = """\
@@ -34,18 +36,26 @@ KERNELS = {
 
 
 @pytest.fixture(scope="module")
-def fib(tmp_path_factory):
-    """Run commands of a copy of the package to which the operator's file was added, in an empty registry."""
-    root = tmp_path_factory.mktemp("made_up")
-    shutil.copytree(REPOSITORY / "fib_rmsnorm", root / "fib_rmsnorm")
-    shutil.copy(MODULE, root / "fib_rmsnorm" / "operators" / "scaled_shift.py")
-    (root / "definitions").mkdir()
-    (root / "solutions").mkdir()
-    environment = {**cli_environment(), "PYTHONPATH": str(root), "FIB_RMSNORM_CACHE": str(root / "cache")}
+def copy(tmp_path_factory) -> Path:
+    """A copy of the repository to which the operator's file was added: no link, which a registry would refuse."""
+    root = tmp_path_factory.mktemp("made_up") / "repository"
+    root.mkdir()
+    for path in (*REPOSITORY.glob("[!.]*"), REPOSITORY / ".clang-format"):
+        if path.is_file():
+            shutil.copy(path, root)
+        else:
+            shutil.copytree(path, root / path.name, ignore=shutil.ignore_patterns("__pycache__", "site"))
+    shutil.copy(MODULE, root / ADDED)
+    return root
+
+
+@pytest.fixture(scope="module")
+def fib(copy, tmp_path_factory):
+    """Run commands of the copy in an empty registry."""
+    root = make_empty_registry(tmp_path_factory.mktemp("made_up") / "registry").root
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "fib_rmsnorm", *arguments]
-        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+        return run_cli(*arguments, cwd=root, PYTHONPATH=str(copy), FIB_RMSNORM_CACHE=str(root / "cache"))
 
     run.root = root
     return run
@@ -121,3 +131,32 @@ def test_its_kernels_are_judged_by_it_and_reports_know_it(fib, traces):
     told = fib("report", "--definitions", DEFINITION)
     assert told.returncode == 0 and "tokens=8" in told.stdout and "right" in told.stdout
     assert "4 operations an element" in fib("analyze", "--definitions", DEFINITION).stdout
+
+
+OF_ALL_OPERATORS = (
+    "tests/evaluation/tensors/test_inputs.py",
+    "tests/operators/test_own_definitions.py",
+    "tests/registry/sources/test_starting_kernel.py",
+)
+"""The tests that list the operators. The rest know them by name."""
+
+
+def test_it_fails_no_test(copy):
+    """Who adds one as docs/definitions_of_your_own.md says finds the tests green."""
+    chosen = ("-k", "scaled_shift or formatted")
+    command = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *chosen, *OF_ALL_OPERATORS)
+    assert " passed" in run_python(*command, cwd=copy, PYTHONPATH=str(copy))
+
+
+@pytest.mark.compile  # docs/explained.md shows what compilers make of kernels
+def test_the_checks_ask_for_nothing_but_the_pages_that_make_fix_writes(copy):
+    run = partial(run_python, cwd=copy, PYTHONPATH=str(copy))
+    page = copy / "docs" / "cli.md"
+    assert "scaled_shift" not in page.read_text()
+    run("tools/generate_docs.py")
+    assert "scaled_shift: y = x * scale / max|x| + shift" in re.sub(r"\s+", " ", page.read_text())
+    run("tools/generate_docs.py", "--check")
+    run("tools/check_words.py")
+    run("-m", "ruff", "check", "--ignore", "D1", ADDED)  # an example in the tests has few docstrings
+    run("-m", "ruff", "format", "--check", ADDED)
+    run("-m", "fib_rmsnorm", "validate", "--published")

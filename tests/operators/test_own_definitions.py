@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.operators import define_by_name, find_operator, list_operators, recognise_source
+from fib_rmsnorm.operators import define_by_name, find_operator, recognise_source
 from support.mistakes import judge
-
-NAMES = [operator.name for operator in list_operators()]
+from support.norms import NORMS
 
 
 @pytest.mark.parametrize(("dtype", "suffix"), [("float16", ""), ("bf16", "_bf16"), ("fp32", "_fp32")])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NORMS)
 def test_it_is_named_and_recognised_and_its_reference_is_right(tmp_path, name, dtype, suffix):
     definition = find_operator(name).define(1152, dtype)
     assert definition.name == f"{name}_d1152{suffix}"
@@ -22,7 +21,7 @@ def test_it_is_named_and_recognised_and_its_reference_is_right(tmp_path, name, d
 
 
 @pytest.mark.parametrize(("hidden", "dtype", "batch"), [(128, "float32", 1), (256, "bf16", 1), (16384, "float16", 7)])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NORMS)
 def test_its_reference_is_right_in_short_and_long_rows_and_in_one(tmp_path, name, hidden, dtype, batch):
     definition = find_operator(name).define(hidden, dtype)
     assert judge(definition.reference, definition, tmp_path, batch) == {}

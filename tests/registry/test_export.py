@@ -9,11 +9,7 @@ import pytest
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.schema import SafetensorsInput
-from support.full_registry import (
-    CUDA,
-    DEFINITION,
-    PYTHON,
-)
+from support.full_registry import CUDA, DEFINITION, PYTHON, make_full_registry
 from support.paths import files_of
 
 
@@ -62,17 +58,31 @@ def tensors_workload(full_registry, path):
     return workload.model_copy(update={"inputs": {**workload.inputs, "x": given}})
 
 
-def test_tensors_come_along(fib, full_registry, tmp_path):
+@pytest.fixture
+def with_tensors(full_registry):
+    """The registry with a file of tensors."""
     (full_registry.root / "blob").mkdir()
     (full_registry.root / "blob" / "x.safetensors").write_bytes(b"tensors")
     workload = tensors_workload(full_registry, "./blob/x.safetensors")
     full_registry.write_workloads(full_registry.definition(DEFINITION), [workload])
+    return full_registry
+
+
+def test_tensors_come_along(fib, with_tensors, tmp_path):
     assert fib("export", tmp_path / "out").code == 0
     assert files_of(tmp_path / "out")["blob/x.safetensors"] == b"tensors"
     (tmp_path / "out" / "blob" / "x.safetensors").write_bytes(b"others")
-    outcome = fib("merge", full_registry.root, tmp_path / "out")
+    outcome = fib("merge", with_tensors.root, tmp_path / "out")
     assert outcome.code == 1
     assert "file of tensors blob/x.safetensors differs" in outcome.out
+
+
+def test_a_merge_copies_no_tensors_through_a_link(fib, with_tensors, tmp_path):
+    target, elsewhere = make_full_registry(tmp_path / "target").root, tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (target / "blob").symlink_to(elsewhere)
+    assert "blob: is a link" in fib("merge", target, with_tensors.root).refusal
+    assert list(elsewhere.iterdir()) == []
 
 
 @pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/hostname", "missing.safetensors"])

@@ -77,14 +77,6 @@ def test_an_unsafe_name_is_refused_wherever_it_stands(name, tmp_path):
                 place(*(name if each == position else "safe" for each in range(parts)))
 
 
-def test_find_root_looks_upward(tmp_path, monkeypatch):
-    root = make_empty_registry(tmp_path / "registry").root
-    below = root / "solutions" / "me"
-    below.mkdir()
-    monkeypatch.chdir(below)
-    assert find_root() == root
-
-
 def test_find_root_prefers_what_it_is_given_then_the_variable(tmp_path, monkeypatch):
     here, named, given = (make_empty_registry(tmp_path / name).root for name in ("here", "named", "given"))
     monkeypatch.chdir(here)

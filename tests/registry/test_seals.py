@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -70,20 +69,16 @@ def test_a_forged_trace_is_told_and_not_the_best(fib, full_registry):
     assert fib("validate").code == 0
     before = json.loads(fib("best", "--json").out)
     path = full_registry.root / PYTHON_TRACES
-    forged, late = (json.loads(line) for line in path.read_text().splitlines()[:2])
+    forged = json.loads(path.read_text().splitlines()[0])
     forged["evaluation"]["performance"]["latency_ms"] /= 2
-    late["evaluation"]["timestamp"] = (datetime.now(timezone.utc) + timedelta(days=1)).isoformat()
-    late["evaluation"].pop("seal")
     with path.open("a") as file:
-        file.writelines(json.dumps(each) + "\n" for each in (forged, late))
+        file.write(json.dumps(forged) + "\n")
     found = fib("best", "--json")
     assert json.loads(found.out) == before
     assert re.search(r":3: a Trace changed since it was recorded \(left out\)", found.err)
-    assert re.search(r":4: a Trace dated in the future \(left out\)", found.err)
     checked = fib("validate")
     assert checked.code == 1
     assert "changed since it was recorded" in checked.out + checked.err
-    assert "dated in the future" in checked.out + checked.err
     path.write_text(json.dumps(forged))
     (full_registry.root / CUDA_TRACES).unlink()
     assert fib("best").err.endswith(

@@ -115,10 +115,3 @@ def test_without_a_variable_axis_there_is_one_workload():
     assert made.axes == {}
     with pytest.raises(InputError, match="all axes are constant"):
         generate_workloads(definition, [8])
-
-
-@pytest.mark.parametrize("eps", [0.0, 1e-6, 1e-2])
-def test_eps_is_always_explicit(eps):
-    for workload in generate_workloads(DEFINITION, scalars={"eps": eps}):
-        assert workload.inputs["eps"] == ScalarInput(value=eps)
-        assert list(workload.inputs) == ["x", "weight", "eps"]

@@ -8,8 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.sandbox.asking import OpenDevice, describe_unusable, open_device, take_turn
+from fib_rmsnorm.sandbox.asking import OpenDevice, open_device, take_turn
 from support.command_line import QUICK_OPTIONS, run_cli
 from support.registries import RIGHT, add_sources, pack_all, python_manifest
 
@@ -34,14 +33,6 @@ input()
 def test_what_cannot_be_opened_is_told_in_a_line():
     fault = open_device(OpenDevice(device="cuda:99").model_dump()).fault
     assert fault and "\n" not in fault and ". " not in fault
-
-
-def test_the_line_says_which_device_and_what_to_do():
-    told = describe_unusable(Device("cuda:99", "NVIDIA H200", 140 << 30), "CUDA error: out of memory")
-    assert told == (
-        "cuda:99 (NVIDIA H200) cannot be used: CUDA error: out of memory; end other processes on it (nvidia-smi lists"
-        " them), or choose another device"
-    )
 
 
 def test_few_processes_open_a_device_at_a_time_and_those_of_another_do_not_wait():

@@ -10,10 +10,11 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -83,33 +84,30 @@ def cli_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
 
 
-def run_cli(
-    *arguments: str | Path, cwd: Path | None = None, stdout: IO[str] | int = subprocess.PIPE, **variables: str
+def run_process(
+    command: Sequence[str | Path], cwd: Path | None = None, stdout: IO[str] | int = subprocess.PIPE, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process of its own."""
+    """Run a program. Where it is Python, it imports this repository's package by default."""
     return subprocess.run(
-        cli_command(*arguments),
+        command,
         cwd=cwd,
         env={**cli_environment(), **variables},
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=200,
-        check=False,
-    )
-
-
-def run_python(*arguments: str | Path, cwd: Path | None = None, **variables: str) -> str:
-    """What a Python process of its own prints; it must end with 0. By default it imports this repository's package."""
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=cwd,
-        env={**cli_environment(), **variables},
-        capture_output=True,
-        text=True,
         timeout=800,
         check=False,
     )
+
+
+def run_cli(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own."""
+    return run_process(cli_command(*arguments), **options)
+
+
+def run_python(*arguments: str | Path, **options: Any) -> str:
+    """What a Python process of its own prints; it must end with 0."""
+    done = run_process([sys.executable, *map(str, arguments)], **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

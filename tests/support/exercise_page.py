@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fib_rmsnorm.exercises.course import EXERCISES
-from support.command_line import Outcome, cli_environment, run_here
+from support.command_line import Outcome, run_here, run_process
 from support.lent_fork_server import lend
 from support.paths import REPOSITORY
 
@@ -35,9 +34,7 @@ def run_command(command: str, cwd: Path) -> list[str]:
     if program == "fib-rmsnorm":
         outcome = _run_in(cwd, *arguments)
         return (outcome.out + outcome.err).splitlines()
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, env=cli_environment(), capture_output=True, text=True, check=False
-    )
+    done = run_process([sys.executable, *arguments], cwd=cwd)
     return (done.stdout + done.stderr).splitlines()
 
 
@@ -90,19 +87,6 @@ def walk_page(number: int, folder: Path, prepare: Callable[[Path], None]) -> Pat
         if command == f"fib-rmsnorm exercise {number}":
             cwd = folder / f"exercise-{number}"
     return cwd
-
-
-def earn_with_corrections(number: int, folder: Path, titles: Sequence[str]) -> list[list[int]]:
-    """The points of tasks of a fresh exercise, and those after the page's corrections."""
-    assert run_command(f"fib-rmsnorm exercise {number}", folder)
-    place = folder / f"exercise-{number}"
-    earned = []
-    for _ in range(2):
-        tasks = grade(number, place)
-        earned.append([tasks[title]["earned"] for title in titles])
-        if len(earned) == 1:
-            correct_files(number, place)
-    return earned
 
 
 def grade(number: int, folder: Path) -> dict[str, dict[str, Any]]:

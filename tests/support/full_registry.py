@@ -46,16 +46,6 @@ def run(x, weight, eps):
     """Whole rows at once."""
     return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
 '''
-MANIFEST = """\
-name = "{name}"
-description = "A plain one."
-
-[spec]
-language = "{language}"
-entry_point = "{entry}::run"
-target_hardware = ["{target}"]
-destination_passing_style = {destination}
-"""
 
 
 def make_full_registry(root: Path) -> Registry:
@@ -85,13 +75,10 @@ def publish(registry: Registry) -> None:
 
 
 def add_sources(registry: Registry, author: str, name: str, language: str, files: dict[str, str]) -> Path:
-    manifest = MANIFEST.format(
-        name=name,
-        language=language,
-        entry=next(iter(files)),
-        target="cuda" if language == "cuda" else "cpu",
-        destination=str(language == "cuda").lower(),
-    )
+    manifest = f'description = "A plain one."\n{registries.python_manifest(name)}'
+    manifest = manifest.replace("kernel.py", next(iter(files))).replace('"python"', f'"{language}"')
+    if language == "cuda":
+        manifest = manifest.replace('["cpu"]', '["cuda"]').replace("false", "true")
     return registries.add_sources(registry, name, files, manifest, author)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -17,6 +16,7 @@ from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry, pack
 from fib_rmsnorm.schema import Solution
+from support.command_line import run_process
 from support.paths import REPOSITORY, TESTS
 
 OPERATORS = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
@@ -100,8 +100,5 @@ def load_cpp(name: str, *, baseline: bool) -> Any:
 def run_script(script: str, **environment: str) -> str:
     """What a process of its own prints: the instruction set is chosen once, and a child is forked."""
     path = os.pathsep.join([str(TESTS), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path, **environment}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=800, check=False
-    )
+    done = run_process([sys.executable, "-c", script], PYTHONPATH=path, **environment)
     return (done.stdout + done.stderr).strip()

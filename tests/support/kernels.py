@@ -3,8 +3,8 @@
 A kernel is a file, or a folder of files with an `entry` among them; its name is the file's or the folder's. The
 kernels.toml beside it has a table for each kernel of the group: `description`, what a test expects of it, and what its
 source does not tell as `try` reads it: `target_hardware`, or the whole `spec` of one that cannot be read. A table with
-`of` is that honest kernel, with `changes` (old and new text in turn), or with code that `run` does `first`; what its
-file does, if it has one, comes before.
+`of` is that other kernel, whose source tells the same, with `changes` (old and new text in turn), or with code that
+`run` does `first`; what its file does, if it has one, comes before.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Kernel:
         if "spec" in self.table:
             return BuildSpec.model_validate(self.table["spec"])
         if "of" in self.table:
-            file = _find_honest(self.table["of"])
+            file = _find_file(self.table["of"])
         else:
             file = self.path if self.path.is_file() else self.path / self._entry
         read = draft_solution(Registry(REPOSITORY), file, DEFINITION).spec
@@ -95,7 +95,7 @@ class Kernel:
         """Its source, if it is one file."""
         if "of" not in self.table:
             return self.path.read_text()
-        text = change(_find_honest(self.table["of"]).read_text(), *self.table.get("changes", ()))
+        text = change(_find_file(self.table["of"]).read_text(), *self.table.get("changes", ()))
         if first := self.table.get("first"):
             text = re.sub(r"^def run\(.*\n", lambda found: f"{found[0]}    {first}\n", text, flags=re.MULTILINE)
         return f"{self.path.read_text()}\n\n{text}" if self.path else text
@@ -148,8 +148,8 @@ def read_kernels(kind: str) -> dict[str, Kernel]:
     return dict(sorted(found.items()))
 
 
-def _find_honest(name: str) -> Path:
-    (found,) = (file for file in (TESTS / "honest_kernels").rglob(f"{name}.*") if file.suffix != ".pyc")
+def _find_file(name: str) -> Path:
+    (found,) = (file for file in TESTS.glob(f"*_kernels/**/{name}.*") if file.suffix != ".pyc")
     return found
 
 

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
 
 REFERENCE = """\
-import torch
-
-
 def run(x, scale, largest, shift):
     wide = x.double()
     y = wide * scale.double() / largest.double()[:, None] + shift

@@ -29,7 +29,7 @@ _BYTES = [b"\xff", b"\x00", b"\n", b"[" * 2000, b'"', b"{", b"}", b",", b"\\u000
 def damage(record: dict[str, Any], random: Random) -> bytes:
     """The JSON of a record with one to three values changed; in one of five, its bytes are changed instead."""
     if random.random() < 0.2:
-        return _damage_bytes(json.dumps(record).encode(), random)
+        return damage_bytes(json.dumps(record).encode(), random)
     changed = copy.deepcopy(record)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         _damage_value(changed, random)
@@ -61,7 +61,7 @@ def _places(value: Any) -> Any:
         yield from _places(below)
 
 
-def _damage_bytes(data: bytes, random: Random) -> bytes:
+def damage_bytes(data: bytes, random: Random) -> bytes:
     for _ in range(random.randrange(1, 4)):
         place = random.randrange(len(data) + 1)
         what = random.randrange(4)

@@ -13,13 +13,16 @@ from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
-from fib_rmsnorm.operators import recognise_source
+from fib_rmsnorm.operators import list_operators, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.schema import BuildSpec, Definition, Evaluation, Solution, SourceFile, SupportedLanguages, Workload
+from support.kernels import change
 from support.registries import QUICK, make_registry
 
 HIDDEN = 128
+NORMS = [each.name for each in list_operators() if "norms" in type(each).__module__]
+"""The operators that take a hidden size and a dtype. One that somebody adds may have other options."""
 
 # As flashinfer-bench's own Definitions are written: eps is not an input.
 UPSTREAM = """\
@@ -40,22 +43,13 @@ def run(hidden_states, weight):
 """
 
 # As they write fused_add_rmsnorm_h2048.
-UPSTREAM_FUSED_ADD = """\
-import torch
-
-@torch.no_grad()
-def run(hidden_states, residual, weight):
-    _, hidden_size = hidden_states.shape
-    # Check constants
-    assert hidden_size == 128
-
-    EPS = 1e-6
-
-    x = hidden_states.to(torch.float32) + residual.to(torch.float32)
-    inv_rms = torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + EPS)
-    y = (x * inv_rms) * weight.to(torch.float32)
-    return y.to(hidden_states.dtype)
-"""
+UPSTREAM_FUSED_ADD = change(
+    UPSTREAM,
+    *("run(hidden_states, weight)", "run(hidden_states, residual, weight)"),
+    *("batch_size, hidden_size", "_, hidden_size"),
+    *("1e-5", "1e-6"),
+    *("hidden_states.to(torch.float32)", "hidden_states.to(torch.float32) + residual.to(torch.float32)"),
+)
 
 
 def define_norm(

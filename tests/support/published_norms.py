@@ -22,13 +22,8 @@ class RoundedFirst(nn.Module):
         return self.weight * hidden_states.to(dtype)
 
 
-class RoundedToWeight(nn.Module):
+class RoundedToWeight(RoundedFirst):
     """Hugging Face's T5LayerNorm: an RMSNorm, which rounds to the weight's dtype."""
-
-    def __init__(self, hidden, eps=1e-6):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(hidden))
-        self.variance_epsilon = eps
 
     def forward(self, x):
         x = x * torch.rsqrt(x.to(torch.float32).pow(2).mean(-1, keepdim=True) + self.variance_epsilon)

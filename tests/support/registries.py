@@ -13,20 +13,12 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.packing import pack
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace
-from support.paths import REPOSITORY
+from support.paths import REPOSITORY, TESTS
 
 # Few and short: these tests are about what is said of an evaluation, not about its number.
 QUICK = Settings(warmup_runs=1, iterations=3, num_trials=1)
 
-RIGHT = """\
-import torch
-
-
-def run(x, weight, eps):
-    x_fp32 = x.float()
-    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
-    return (x_fp32 * rstd * weight.float()).to(x.dtype)
-"""
+RIGHT = (TESTS / "honest_kernels" / "outputs" / "value_returning.py").read_text()
 WRONG = """\
 def run(x, weight, eps):
     return x * weight

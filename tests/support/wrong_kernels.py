@@ -25,10 +25,10 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus
-from support.kernels import DEFINITION, add_kernels, read_kernels
+from support.kernels import DEFINITION, add_kernels, change, read_kernels
 from support.mistakes import assert_named
 from support.paths import TESTS
-from support.registries import QUICK, add_kernel, make_registry
+from support.registries import QUICK, RIGHT, add_kernel, make_registry
 
 BATCH_SIZES = (1, 32)
 BATCH_SIZES_ON_CUDA = (1, 128)
@@ -42,20 +42,11 @@ SLEEP_MS = 2.0
 FEW_BUT_MANY_ENOUGH = QUICK.model_copy(update={"iterations": 8, "num_trials": 3})
 
 # It sleeps, so its number tells whether it is its own; the bound from above is for a loaded machine.
-INNOCENT = f"""\
-import time
-
-import torch
-
-torch.set_num_threads(1)
-
-
-def run(x, weight, eps):
-    time.sleep({SLEEP_MS / 1000})
-    x_fp32 = x.float()
-    rstd = torch.rsqrt(x_fp32.pow(2).mean(dim=-1, keepdim=True) + eps)
-    return (x_fp32 * rstd * weight.float()).to(x.dtype)
-"""
+INNOCENT = change(
+    RIGHT,
+    *("import torch\n", "import time\n\nimport torch\n\ntorch.set_num_threads(1)\n"),
+    *("    x_fp32 = x.float()\n", f"    time.sleep({SLEEP_MS / 1000})\n    x_fp32 = x.float()\n"),
+)
 
 
 @dataclass(frozen=True)

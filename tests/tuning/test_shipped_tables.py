@@ -26,7 +26,6 @@ def make_kernel(tmp_path, name, table):
     ("name", "parameters", "block"),
     [
         ("rmsnorm_cuda_vec16_v1", {"threads": 64, "rows": 4}, [64, 4, 1]),
-        pytest.param("rmsnorm_cuda_vec16_v1", {"threads": 256, "rows": 2}, [256, 2, 1], marks=pytest.mark.compile),
         ("rmsnorm_triton_row_v1", {"rows": 2, "warps": 2, "tied": 1}, [128, 1, 1]),
         ("rmsnorm_tilelang_row_v1", {"rows": 2, "warps": 4}, [256, 1, 1]),
     ],

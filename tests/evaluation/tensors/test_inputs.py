@@ -13,10 +13,11 @@ from fib_rmsnorm.evaluation.tensors.case_numbers import FEW_ROWS, count_cases
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, DeviceWorkload, generate_inputs, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_bytes, same_bits
-from fib_rmsnorm.operators import RmsNorm, define_by_name, find_operator, list_operators, recognise_source
+from fib_rmsnorm.operators import RmsNorm, define_by_name, find_operator, recognise_source
 from fib_rmsnorm.operators.norms.hard_rows import choose_other_eps
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
+from support.norms import NORMS
 
 DEFINITION = RmsNorm().define(256)
 RECOGNITION = recognise_source(DEFINITION)
@@ -98,9 +99,6 @@ def test_the_other_eps_depends_on_the_workload():
     assert all(1e-7 <= eps <= 1e-1 and not 1e-7 < eps < 1e-5 for eps in drawn)
 
 
-NORMS = [each.name for each in list_operators() if "norms" in type(each).__module__]
-
-
 @pytest.mark.parametrize("operator", NORMS)
 def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
     """Of every norm, if its outputs are not limited anyway, as float8's are; a ReLU may pass over a NaN."""
@@ -129,24 +127,19 @@ def test_the_last_case_has_an_awkward_size_and_inputs_of_its_own(batch, awkward)
     assert not torch.equal(case.inputs["x"][0], generate_inputs(DeviceWorkload(DEFINITION, workload, "cpu"))["x"][0])
 
 
-def test_a_file_determines_the_size(tmp_path):
-    save_file({"x": torch.randn(2, 256, dtype=torch.float16)}, tmp_path / "blob.safetensors")
-    workload = safetensors_workload("blob.safetensors")
-    for case in cases_of(workload, tmp_path):
-        assert case.workload == workload and case.inputs["x"].shape == (2, 256)
-
-
 def safetensors_workload(path: str) -> Workload:
     given = SafetensorsInput(path=path, tensor_key="x")
     inputs = {"x": given, "weight": RandomInput(), "eps": ScalarInput(value=1e-6)}
     return Workload(axes={"batch": 2}, inputs=inputs, uuid="u")
 
 
-def test_a_safetensors_input_is_loaded_from_the_dataset(tmp_path):
+def test_a_safetensors_input_is_loaded_from_the_dataset_and_determines_the_size(tmp_path):
     x = torch.randn(2, 256, dtype=torch.float16)
     save_file({"x": x}, tmp_path / "blob.safetensors")
-    made = generate_inputs(DeviceWorkload(DEFINITION, safetensors_workload("blob.safetensors"), "cpu", tmp_path))
-    assert torch.equal(made["x"], x)
+    workload = safetensors_workload("blob.safetensors")
+    own, *others = cases_of(workload, tmp_path)
+    assert torch.equal(own.inputs["x"], x)
+    assert all(case.workload == workload and case.inputs["x"].shape == x.shape for case in others)
 
 
 @pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/passwd", "missing.safetensors"])
@@ -277,9 +270,3 @@ def test_the_bytes_are_those_of_a_copy(make):
     assert as_bytes(tensor).tolist() == as_bytes(copy).tolist()
     assert same_bits(tensor, copy)
     assert not tensor.numel() or not same_bits(tensor, copy + 1)
-
-
-def test_of_a_contiguous_tensor_they_are_a_view():
-    tensor = torch.ones(2, 3)
-    as_bytes(tensor).zero_()
-    assert not tensor.any()

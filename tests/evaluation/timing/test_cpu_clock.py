@@ -128,18 +128,8 @@ def run_for(seconds):
         pass
 
 
-def assert_disturbed(call):
-    samples = CpuClock().measure(lambda _: call, 3, cold=False, budget_s=60)
-    assert all(sample.is_disturbed for sample in samples)
-
-
 @pytest.mark.process
-def test_a_process_on_the_same_core_disturbs_calls(shared_core):
-    assert_disturbed(lambda: run_for(0.2))
-
-
-@pytest.mark.process
-def test_so_it_does_if_it_delays_another_thread_of_the_call(shared_core):
+def test_a_process_on_the_same_core_disturbs_calls_though_another_thread_of_theirs_waits(shared_core):
     asked, done = threading.Semaphore(0), threading.Semaphore(0)
 
     def serve():
@@ -152,4 +142,5 @@ def test_so_it_does_if_it_delays_another_thread_of_the_call(shared_core):
         done.acquire()
 
     threading.Thread(target=serve, daemon=True).start()
-    assert_disturbed(call)
+    samples = CpuClock().measure(lambda _: call, 3, cold=False, budget_s=60)
+    assert all(sample.is_disturbed for sample in samples)

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -20,9 +21,9 @@ from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.timer import MeasurementError, Timer
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
-from support.paths import TESTS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
+HERE = Path(__file__).parent
 PAUSE_S = 0.001
 CALLS = 20
 ROUNDS = 10
@@ -135,9 +136,8 @@ def test_graphs_outlive_a_rest(cupti):
 def unseen_work(tmp_path_factory) -> ctypes.CDLL:
     library = tmp_path_factory.mktemp("unseen") / "unseen.so"
     arch = "sm_{}{}".format(*torch.cuda.get_device_capability())
-    source = TESTS / "evaluation" / "timing" / "unseen_work.cu"
     flags = ["-rdc=true", "-shared", "-Xcompiler", "-fPIC", f"-arch={arch}", "-lcudadevrt"]
-    subprocess.run([find_cuda_home() / "bin" / "nvcc", *flags, source, "-o", library], check=True)
+    subprocess.run([find_cuda_home() / "bin" / "nvcc", *flags, HERE / "unseen_work.cu", "-o", library], check=True)
     return ctypes.CDLL(library)
 
 
@@ -162,52 +162,6 @@ def test_a_conditional_node_of_a_graph_is_in_the_span(timer, unseen_work):
 
 BLOCKS, THREADS, VECS = 512, 256, 2  # 4 MiB in vectors of 16 bytes
 READS = 60
-READER = r"""
-#include <cuda_runtime.h>
-#include <tvm/ffi/extra/cuda/base.h>
-#include <tvm/ffi/function.h>
-
-constexpr int THREADS = 256, VECS = 2;
-
-template <bool KEEP>
-__global__ void reader(const uint4* source, uint4* sink) {
-  uint64_t policy;
-  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
-  uint4 all = {};
-  for (int i = 0; i < VECS; ++i) {
-    const uint4* ptr = source + (blockIdx.x * VECS + i) * THREADS + threadIdx.x;
-    uint4 v;
-    if constexpr (KEEP) {
-      asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
-                   : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(ptr), "l"(policy));
-    } else {
-      asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(ptr));
-    }
-    all = {all.x ^ v.x, all.y ^ v.y, all.z ^ v.z, all.w ^ v.w};
-  }
-  if ((all.x & all.y & all.z & all.w) == 0xffffffffu) *sink = all;
-}
-
-void read(int64_t source, int64_t sink, int64_t blocks, int64_t keep, int64_t in_window) {
-  cudaLaunchAttribute window{};
-  window.id = cudaLaunchAttributeAccessPolicyWindow;
-  window.val.accessPolicyWindow.base_ptr = reinterpret_cast<void*>(source);
-  window.val.accessPolicyWindow.num_bytes = blocks * THREADS * VECS * sizeof(uint4);
-  window.val.accessPolicyWindow.hitRatio = 1.f;
-  window.val.accessPolicyWindow.hitProp = cudaAccessPropertyPersisting;
-  window.val.accessPolicyWindow.missProp = cudaAccessPropertyStreaming;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(THREADS);
-  config.attrs = &window;
-  config.numAttrs = in_window ? 1 : 0;
-  TVM_FFI_CHECK_CUDA_ERROR(cudaLaunchKernelEx(&config, keep ? reader<true> : reader<false>,
-                                              reinterpret_cast<const uint4*>(source), reinterpret_cast<uint4*>(sink)));
-}
-
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(read, read);
-"""
 
 
 def build_reader() -> Callable[..., None]:
@@ -216,7 +170,7 @@ def build_reader() -> Callable[..., None]:
         definition="read",
         author="tester",
         spec=BuildSpec(language=SupportedLanguages.CUDA, target_hardware=["cuda"], entry_point="reader.cu::read"),
-        sources=[SourceFile(path="reader.cu", content=READER)],
+        sources=[SourceFile(path="reader.cu", content=(HERE / "reader.cu").read_text())],
     )
     return load_native(build_native(solution, cache_folder()), "read")
 

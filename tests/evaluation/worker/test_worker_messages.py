@@ -31,89 +31,81 @@ class Answers:
         self.killed = True
 
 
-def ask_for_trial(process):
-    return ask(process, Time(calls=2, cold=True, budget_s=1), Timed, 0.0)
+WORKLOAD = Workload(uuid="u", axes={"batch": 8}, inputs={})
+CHAINED = ChainTimed(ChainTimes([0.2, 0.3], [0.1, 0.1]), None, clock_ns=5)
+REQUESTS = {
+    Timed: Time(calls=2, cold=True, budget_s=1),
+    ChainTimed: TimeChain(workload=WORKLOAD, dependent=True, replays=2, budget_s=1),
+}
 
 
-@pytest.mark.parametrize("launches", [None, [], [LAUNCH], [LAUNCH] * MAX_LAUNCHES])
-def test_a_trial_arrives_unchanged(launches):
-    timed = replace(TIMED, launches=launches)
-    assert ask_for_trial(Answers(timed)) == timed
+def ask_for(answer, process):
+    return ask(process, REQUESTS[type(answer)], type(answer), 0.0)
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "answer",
     [
-        {"launches": [LAUNCH] * (MAX_LAUNCHES + 1)},
-        {"launches": "RmsNorm"},
-        {"launches": [None]},
-        {"launches": [{}]},
-        {"launches": {"0": LAUNCH}},
-        *(
-            {"launches": [replace(LAUNCH, **wrong)]}
-            for wrong in (
-                {"name": "x" * 257},
-                {"name": 5},
-                {"grid": (8, 1)},
-                {"grid": (8, 1, 1, 1)},
-                {"grid": (8, 1, -1)},
-                {"grid": [8] * 100_000},
-                {"block": (1 << 32, 1, 1)},
-                {"block": (1.5, 1, 1)},
-                {"registers": None},
-                {"registers": float("inf")},
-                {"static_shared_bytes": -1},
-                {"dynamic_shared_bytes": 10**400},
-            )
-        ),
-        {"span_ms": []},
-        {"span_ms": [float("nan")]},
-        {"busy_ms": [-1.0]},
-        {"pieces": [1.5]},
-        {"disturbed": [0.5]},
-        {"clock_ns": None},
-        {"repeated": ["again"] * MAX_ATTEMPTS},
+        *(replace(TIMED, launches=launches) for launches in (None, [], [LAUNCH], [LAUNCH] * MAX_LAUNCHES)),
+        CHAINED,
+        ChainTimed(None, "it synchronises", clock_ns=5),
     ],
-    ids=lambda changes: str(changes)[:60],
+    ids=lambda answer: str(answer)[:60],
 )
-def test_anything_else_is_refused_and_ends_the_process(changes):
-    process = Answers(replace(TIMED, **changes))
+def test_a_trial_arrives_unchanged(answer):
+    assert ask_for(answer, Answers(answer)) == answer
+
+
+WRONG_LAUNCHES = (
+    {"name": "x" * 257},
+    {"name": 5},
+    {"grid": (8, 1)},
+    {"grid": (8, 1, 1, 1)},
+    {"grid": (8, 1, -1)},
+    {"grid": [8] * 100_000},
+    {"block": (1 << 32, 1, 1)},
+    {"block": (1.5, 1, 1)},
+    {"registers": None},
+    {"registers": float("inf")},
+    {"static_shared_bytes": -1},
+    {"dynamic_shared_bytes": 10**400},
+)
+WRONG = [
+    {"launches": [LAUNCH] * (MAX_LAUNCHES + 1)},
+    {"launches": "RmsNorm"},
+    {"launches": [None]},
+    {"launches": [{}]},
+    {"launches": {"0": LAUNCH}},
+    *({"launches": [replace(LAUNCH, **wrong)]} for wrong in WRONG_LAUNCHES),
+    {"span_ms": []},
+    {"span_ms": [float("nan")]},
+    {"busy_ms": [-1.0]},
+    {"pieces": [1.5]},
+    {"disturbed": [0.5]},
+    {"clock_ns": None},
+    {"repeated": ["again"] * MAX_ATTEMPTS},
+]
+WRONG_CHAINED = [
+    {"times": ChainTimes([], [])},
+    {"times": ChainTimes([0.2], [-0.1])},
+    {"times": ChainTimes([float("inf")], [0.1])},
+    {"times": [0.2, 0.1]},
+    {"refused": "x" * (MAX_REASON + 1)},
+    {"clock_ns": None},
+]
+
+
+@pytest.mark.parametrize(
+    ("answer", "changes"),
+    [*((TIMED, each) for each in WRONG), *((CHAINED, each) for each in WRONG_CHAINED)],
+    ids=lambda value: str(value)[:60],
+)
+def test_anything_else_is_refused_and_ends_the_process(answer, changes):
+    process = Answers(replace(answer, **changes))
     with pytest.raises(InvalidAnswerError, match="invalid answer") as caught:
-        ask_for_trial(process)
+        ask_for(answer, process)
     assert process.killed
     assert len(str(caught.value)) < 500
-
-
-CHAINED = ChainTimed(ChainTimes([0.2, 0.3], [0.1, 0.1]), None, clock_ns=5)
-
-
-def ask_for_chain(process):
-    workload = Workload(uuid="u", axes={"batch": 8}, inputs={})
-    return ask(process, TimeChain(workload=workload, dependent=True, replays=2, budget_s=1), ChainTimed, 0.0)
-
-
-@pytest.mark.parametrize("chained", [CHAINED, ChainTimed(None, "it synchronises", clock_ns=5)])
-def test_a_trial_in_a_graph_arrives_unchanged(chained):
-    assert ask_for_chain(Answers(chained)) == chained
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"times": ChainTimes([], [])},
-        {"times": ChainTimes([0.2], [-0.1])},
-        {"times": ChainTimes([float("inf")], [0.1])},
-        {"times": [0.2, 0.1]},
-        {"refused": "x" * (MAX_REASON + 1)},
-        {"clock_ns": None},
-    ],
-    ids=lambda changes: str(changes)[:60],
-)
-def test_another_trial_in_a_graph_is_refused(changes):
-    process = Answers(replace(CHAINED, **changes))
-    with pytest.raises(InvalidAnswerError, match="invalid answer"):
-        ask_for_chain(process)
-    assert process.killed
 
 
 @pytest.mark.parametrize("launches", [None, [LAUNCH]])

@@ -20,7 +20,14 @@ from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.channel import RefusalError
 from support.command_line import QUICK_OPTIONS
-from support.registries import RIGHT, add_kernel, make_registry, python_manifest
+from support.registries import (
+    RIGHT,
+    add_kernel,
+    add_sources,
+    make_empty_registry,
+    make_registry,
+    python_manifest,
+)
 
 CALLS = 5
 
@@ -190,15 +197,11 @@ def manifest_of(name: str, in_place: dict[str, str]) -> str:
 @pytest.fixture
 def sums(tmp_path) -> Registry:
     """A registry with the Definition, a Workload, and the kernels as folders of sources."""
-    registry = Registry(tmp_path / "registry")
-    (registry.root / "definitions").mkdir(parents=True)
+    registry = make_empty_registry(tmp_path / "registry")
     registry.write_definition(DEFINITION)
     registry.write_workloads(DEFINITION, generate_workloads(DEFINITION, [8]))
     for name, (source, in_place) in KERNELS.items():
-        folder = registry.root / "solutions" / "tester" / "norm" / DEFINITION.name / name
-        folder.mkdir(parents=True)
-        (folder / "kernel.py").write_text(source)
-        (folder / "solution.toml").write_text(manifest_of(name, in_place))
+        add_sources(registry, name, {"kernel.py": source}, manifest_of(name, in_place))
     return registry
 
 

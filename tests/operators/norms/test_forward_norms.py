@@ -8,12 +8,20 @@ import pytest
 import torch
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators import define_by_name, find_operator, list_candidates, list_derived, recognise_source
+from fib_rmsnorm.operators import (
+    RmsNorm,
+    define_by_name,
+    find_operator,
+    list_candidates,
+    list_derived,
+    recognise_source,
+)
 from fib_rmsnorm.operators.norms.float64_rows import round_once
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition
 from support.mistakes import judge, name
-from support.norms import UPSTREAM_FUSED_ADD, define_sum_norm
+from support.norms import define_sum_norm
+from support.paths import REPOSITORY
 
 WEIGHTED = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
 DTYPES = ("float16", "bfloat16", "float32")
@@ -33,7 +41,20 @@ def test_a_weight_in_float32_is_in_the_name_and_right(tmp_path, operator):
         assert judge(definition.reference, definition, tmp_path) == {}
 
 
-def test_an_operator_or_a_weight_that_cannot_be_is_refused():
+def test_what_is_committed_is_what_define_writes():
+    committed = (REPOSITORY / "definitions/norm/rmsnorm_d4096.json").read_text()
+    assert committed == RmsNorm().define(4096).model_dump_json(indent=2) + "\n"
+
+
+@pytest.mark.parametrize("hidden", [0, -128, 100, 4097])
+def test_a_hidden_size_that_breaks_the_constraint_is_refused(hidden):
+    with pytest.raises(InputError, match="multiple of 128"):
+        RmsNorm().define(hidden)
+
+
+def test_an_operator_a_dtype_or_a_weight_that_cannot_be_is_refused():
+    with pytest.raises(InputError, match="unknown dtype 'int8'"):
+        RmsNorm().define(128, "int8")
     with pytest.raises(InputError, match=r"weight 'none': choose same or float32; without .* rmsnorm_no_weight"):
         find_operator("rmsnorm").define(256, "fp16", "none")
     assert define_by_name("rmsnorm_llama_d256_weight_fp32") is None
@@ -41,13 +62,17 @@ def test_an_operator_or_a_weight_that_cannot_be_is_refused():
         find_operator("rmsnorm_t5")
 
 
-def in_turn(x, weight, bias, eps):
-    """A plain loop in float32, with the terms of the end in another order."""
-    wide = x.float()
-    total = torch.zeros_like(wide[:, :1])
-    for column in wide.pow(2).split(1, dim=1):
+def rstd_in_turn(x, eps):
+    """A plain loop."""
+    total = torch.zeros_like(x[:, :1])
+    for column in x.pow(2).split(1, dim=1):
         total += column
-    return torch.addcmul(bias.float(), wide, weight.float() / torch.sqrt(total / x.shape[1] + eps)).to(x.dtype)
+    return torch.rsqrt(total / x.shape[1] + eps)
+
+
+def in_turn(x, weight, bias, eps):
+    """In float32, with the terms of the end in another order."""
+    return torch.addcmul(bias.float(), x.float(), weight.float() * rstd_in_turn(x.float(), eps)).to(x.dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -74,13 +99,6 @@ CALLED = {
 def test_the_kernels_of_another_convention_are_wrong_and_named(tmp_path, convention, other, hidden):
     definition = find_operator(OPERATORS[convention]).define(hidden)
     assert CALLED[other] in "\n".join(name(find_operator(OPERATORS[other]).reference, definition, tmp_path))
-
-
-def rstd_in_turn(x, eps):
-    total = torch.zeros_like(x[:, :1])
-    for column in x.pow(2).split(1, dim=1):
-        total += column
-    return torch.rsqrt(total / x.shape[1] + eps)
 
 
 def rstd_with_error(error):
@@ -177,13 +195,6 @@ def test_what_a_residual_is_called_decides_only_between_tensors_of_one_shape():
     ]
 
 
-def test_flashinfer_bench_has_one_output_and_its_eps_in_the_source():
-    definition = define_sum_norm("fused_add_rmsnorm_h128", UPSTREAM_FUSED_ADD, dtype="bfloat16")
-    first = next(each for each in list_candidates(definition) if each[0].operator == "fused_add_rmsnorm")
-    assert first[0].tensors == {"x": "hidden_states", "residual": "residual", "weight": "weight", "out": "output"}
-    assert {1e-6, 1e-5} <= {each.constants["eps"] for each in first}
-
-
 def refine(x, weight, eps):
     """Newton's method on an approximate root gives 0 * inf, a NaN, where the formula gives 0."""
     wide = x.float()
@@ -196,3 +207,10 @@ def refine(x, weight, eps):
 @pytest.mark.parametrize("batch", [1, 8])
 def test_a_refined_root_is_right(tmp_path, dtype, batch):
     assert judge(refine, find_operator("rmsnorm").define(256, dtype), tmp_path, batch) == {}
+
+
+def test_the_exact_answer_of_many_blocks_is_that_of_each_row(monkeypatch):
+    inputs = {"x": torch.randn(10, 128).half(), "weight": torch.randn(128).half(), "eps": 1e-6}
+    whole = RmsNorm().compute_exact(inputs, {"out": torch.float16})["out"].values
+    monkeypatch.setattr("fib_rmsnorm.operators.norms.float64_rows._BLOCK_ELEMENTS", 300)
+    assert torch.equal(whole, RmsNorm().compute_exact(inputs, {"out": torch.float16})["out"].values)

@@ -135,25 +135,6 @@ def test_no_kernel_is_registered_through_a_link(fib, full_registry, elsewhere, t
     assert list((elsewhere / "norm").iterdir()) == []
 
 
-def test_a_merge_copies_no_tensors_through_a_link(fib, full_registry, elsewhere, tmp_path):
-    import shutil
-
-    from fib_rmsnorm.registry import Registry, generate_workloads
-    from fib_rmsnorm.schema import SafetensorsInput
-
-    other = Registry(tmp_path / "other")
-    shutil.copytree(full_registry.root, other.root)
-    (other.root / "blob").mkdir()
-    (other.root / "blob/x.safetensors").write_bytes(b"tensors")
-    workload = generate_workloads(other.definition(DEFINITION), (3,))[0]
-    given = SafetensorsInput(path="blob/x.safetensors", tensor_key="x")
-    workload = workload.model_copy(update={"inputs": {**workload.inputs, "x": given}})
-    other.write_workloads(other.definition(DEFINITION), [workload])
-    (full_registry.root / "blob").symlink_to(elsewhere)
-    assert "blob: is a link" in fib("merge", full_registry.root, other.root).refusal
-    assert [path.name for path in elsewhere.iterdir()] == ["secret"]
-
-
 @pytest.mark.parametrize("kind", ["FIFO", "device"])
 def test_what_a_user_names_may_be_anywhere_but_is_a_file(fib, full_registry, elsewhere, tmp_path, kind):
     traces = full_registry.root / CUDA_TRACES

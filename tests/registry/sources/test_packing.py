@@ -1,12 +1,18 @@
+"""Sources packed into Solutions: a folder with its solution.toml, and the shared files that it includes."""
+
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import pack
+from fib_rmsnorm.registry.sources.draft import draft_solution
+from support.full_registry import PYTHON_FOLDER
+from support.record_faults import errors_of
 from support.registries import RIGHT, add_sources, python_manifest
 
 
@@ -110,3 +116,134 @@ def test_folders_that_hold_no_solution_are_named(registry, place, files, said):
         (folder / name).write_text(RIGHT)
     with pytest.raises(InputError, match=said):
         pack(registry)
+
+
+KERNEL = RIGHT.replace("import torch\n", "import torch\n\nfrom .rows import rsqrt\n").replace("torch.rsqrt", "rsqrt")
+CPP_KERNEL = """\
+#include "norm/own.h"
+void Run(TensorView x, TensorView weight, double eps, TensorView out) {
+}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run);
+"""
+ROWS = "from .roots import rsqrt\n"
+ROOTS = "from torch import rsqrt\n"
+SHARED = ("tester/shared/rows.py", "tester/shared/roots.py")
+
+
+def including(*paths: str, name: str = "one_v1") -> str:
+    return python_manifest(name).replace("\n[spec]", f"include = {json.dumps(paths)}\n\n[spec]")
+
+
+def share(registry, files: dict[str, str]) -> Path:
+    folder = registry.layout.solutions / "tester" / "shared"
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    return folder
+
+
+@pytest.fixture
+def sharing(registry):
+    """Two Solutions that share two files; the folder of the first."""
+    share(registry, {"rows.py": ROWS, "roots.py": ROOTS})
+    add_sources(registry, "two_v1", {"kernel.py": KERNEL}, including(*SHARED, name="two_v1"))
+    return add_sources(registry, "one_v1", {"kernel.py": KERNEL}, including(*SHARED))
+
+
+def test_shared_files_are_packed_as_if_they_lay_in_the_folder(fib, registry, sharing):
+    assert fib("solve", "--root", registry.root).code == 0
+    for solution in registry.packed_solutions().values():
+        packed = {source.path: source.content for source in solution.sources}
+        assert packed == {"kernel.py": KERNEL, "roots.py": ROOTS, "rows.py": ROWS}
+
+
+def test_editing_a_shared_file_outdates_every_solution_that_includes_it(fib, registry, sharing):
+    add_sources(registry, "three_v1", {"kernel.py": RIGHT}, python_manifest("three_v1"))
+    fib("solve", "--root", registry.root)
+    assert errors_of(fib("validate", registry.root)) == []
+    (registry.layout.solutions / SHARED[0]).write_text("from torch import rsqrt\n")
+    errors = errors_of(fib("validate", registry.root))
+    assert [error.split(":")[0].rpartition("/")[2] for error in errors] == ["one_v1.json", "two_v1.json"]
+    assert all("sources: differs from the sources" in error for error in errors)
+    fib("solve", "--root", registry.root)
+    assert errors_of(fib("validate", registry.root)) == []
+
+
+@pytest.mark.parametrize("kernel", [pytest.param("", marks=pytest.mark.process), "kernel.py"])
+@pytest.mark.parametrize("copied", [pytest.param(False, marks=pytest.mark.process), True])
+def test_try_finds_shared_files(fib, registry, sharing, tmp_path, kernel, copied):
+    """Also for a folder, or a file beside a solution.toml, that was copied out of the registry."""
+    folder = sharing.rename(tmp_path / "copy") if copied else sharing
+    options = ("--definition", "rmsnorm_d128", "--batch-sizes", "1", "--device", "cpu", "--root", registry.root)
+    outcome = fib("try", folder / kernel, *options)
+    assert outcome.code == 0, outcome.err + outcome.out
+
+
+def test_try_finds_shared_headers(fib, registry):
+    share(
+        registry, {"rows.h": '#include "roots.h"\n#include "own.h"\n', "roots.h": "#define ROOTS\n", "unused.h": "#\n"}
+    )
+    files = {"kernel.cpp": CPP_KERNEL, "own.h": "#define OWN\n", "norm/own.h": '#include "rows.h"\n'}
+    paths = [f"tester/shared/{name}.h" for name in ("rows", "roots", "unused")]
+    folder = add_sources(registry, "one_v1", files, including(*paths))
+    found = draft_solution(registry, folder / "kernel.cpp", registry.definition("rmsnorm_d128"))
+    assert {source.path for source in found.sources} == {"kernel.cpp", "norm/own.h", "own.h", "roots.h", "rows.h"}
+
+
+REFUSED = {
+    "above": ("../../secret.py", "is not the path of a file inside solutions/"),
+    "inside, by a detour": ("tester/../tester/shared/rows.py", "is not the path of a file inside solutions/"),
+    "absolute": ("/etc/hostname", "is not the path of a file inside solutions/"),
+    "nothing": ("", "is not the path of a file inside solutions/"),
+    "hidden": ("tester/shared/.rows.py", "is not the path of a file inside solutions/"),
+    "NUL": ("tester/shared/rows.py\0", "is not the path of a file inside solutions/"),
+    "missing": ("tester/shared/row.py", "no such file in "),
+    "folder": ("tester/shared", "no such file in "),
+    "link": ("tester/shared/link.py", "is a link; included files must be regular files inside "),
+    "link to a shared file": ("tester/shared/inner.py", "is a link; included files must be regular files inside "),
+    "file in a linked folder": (
+        "tester/shared/linked/secret.py",
+        "is a link; included files must be regular files inside ",
+    ),
+    "broken link": ("tester/shared/broken.py", "no such file in "),
+    "its own": ("tester/norm/rmsnorm_d128/one_v1/kernel.py", "which already exists in the folder"),
+    "a name that is taken": ("tester/shared/kernel.py", "which already exists in the folder"),
+    "a name that is included twice": (("tester/shared/rows.py",) * 2, "would both be packed as 'rows.py'"),
+    "JSON": ("tester/shared/rows.json", "sources cannot be JSON"),
+    "no text": ("tester/shared/bytes.py", "is not UTF-8 text"),
+}
+
+
+@pytest.fixture
+def faulty(registry, tmp_path):
+    """A shared folder with everything that is not to be included."""
+    shared = share(registry, {"rows.py": ROWS, "kernel.py": "another", "rows.json": "{}"})
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.py").write_text("SECRET = 1\n")
+    (shared / "link.py").symlink_to(tmp_path / "outside" / "secret.py")
+    (shared / "inner.py").symlink_to("rows.py")
+    (shared / "linked").symlink_to(tmp_path / "outside")
+    (shared / "broken.py").symlink_to("nothing.py")
+    (shared / "bytes.py").write_bytes(b"\xff\xfe")
+    return registry
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_refuses_in_one_line(fib, faulty, fault):
+    paths, said = REFUSED[fault]
+    add_sources(faulty, "one_v1", {"kernel.py": RIGHT}, including(*([paths] if isinstance(paths, str) else paths)))
+    assert said in fib("solve", "--root", faulty.root).refusal
+    assert not list(faulty.layout.solutions.rglob("one_v1.json"))
+
+
+def test_validate_names_the_file_at_fault(fib, full_registry):
+    shared = Path("solutions/shared")
+    shared.mkdir()
+    (shared / "bytes.py").write_bytes(b"\xff")
+    manifest = Path(PYTHON_FOLDER, "solution.toml")
+    text = manifest.read_text()
+    manifest.write_text('include = ["shared/bytes.py"]\n' + text)
+    assert errors_of(fib("validate")) == ["solutions/shared/bytes.py: error: is not UTF-8 text"]
+    manifest.write_text('include = ["shared/rows.py"]\n' + text)
+    (error,) = errors_of(fib("validate"))
+    assert error.startswith(f"{PYTHON_FOLDER}/solution.toml: error: include: 'shared/rows.py': no such file in ")

@@ -13,7 +13,7 @@ import pytest
 from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
-from fib_rmsnorm.operators import RmsNorm, list_operators
+from fib_rmsnorm.operators import RmsNorm, find_operator, list_operators
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
 from fib_rmsnorm.operators.norms.layernorm import LayerNormBias, LayerNormOperator
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNormGemma, RmsNormLlama
@@ -21,15 +21,15 @@ from fib_rmsnorm.operators.norms.rmsnorm_epilogues import RmsNormBias
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
-from fib_rmsnorm.schema import Definition, Evaluation, EvaluationStatus, Workload
+from fib_rmsnorm.schema import Definition, EvaluationStatus, Workload
 from support.command_line import run_python
-from support.judged_kernels import find_wrong
+from support.judged_kernels import find_wrong, find_wrong_interpreted
+from support.norms import NORMS
 from support.paths import REPOSITORY
 from support.registries import QUICK, make_registry
 
 SUFFIXES = {"triton": ".py", "cuda": ".cu", "cpp": ".cpp", "tilelang": ".py", "cutedsl": ".py", "python": ".py"}
 HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
-ON_CPU = ("cpp", "python", "triton", *(["tilelang"] if HAS_TILELANG else []))
 HIDDEN = 384  # no power of two, and not the size that the Definitions of most models have
 DTYPES = ("float16", "bfloat16", "float32")
 CONVENTIONS = (RmsNormLlama(), RmsNormGemma())
@@ -39,7 +39,7 @@ IN_EVERY_LANGUAGE = (
         for each in (RmsNorm(), RmsNormBias(), *CONVENTIONS, FusedAddRmsNorm(), LayerNormOperator(), LayerNormBias())
     ),
 )
-NORMS = (*IN_EVERY_LANGUAGE, *(RmsNorm().define(HIDDEN, dtype) for dtype in DTYPES[1:]))
+JUDGED = (*IN_EVERY_LANGUAGE, *(RmsNorm().define(HIDDEN, dtype) for dtype in DTYPES[1:]))
 REFERENCE = '''\
 """Scaled by a number."""
 
@@ -74,56 +74,90 @@ def add_starting_kernel(registry: Registry, definition: Definition, language: st
     registry.write_solution(draft.model_copy(update={"name": file.stem}), definition.op_type)
 
 
-def evaluate(root: Path, languages: Sequence[str], device: str) -> dict[str, Evaluation]:
-    """The evaluations of the starting kernels by the Solutions' names, `<definition>_<language>`."""
-    registry = make_registry(root, HIDDEN, (1,))
-    for definition in NORMS:
+def check(root: Path, languages: Sequence[str], device: str) -> None:
+    """The norms' kernels and references pass; a skeleton compiles, and says that it is not written."""
+    registry, other = make_registry(root, HIDDEN, (1,)), make_definition()
+    inputs = {"x": {"type": "random"}, "new": {"type": "scalar", "value": 3.0}, "flag": {"type": "scalar", "value": 1}}
+    workloads = {each.name: generate_workloads(each, (1,)) for each in JUDGED}
+    workloads[other.name] = [Workload(axes={"batch": 2}, inputs=inputs, uuid="scale")]
+    for definition in (*JUDGED, other):
         registry.write_definition(definition)
-        registry.write_workloads(definition, generate_workloads(definition, (1,)))
+        registry.write_workloads(definition, workloads[definition.name])
         for language in languages:
             add_starting_kernel(registry, definition, language)
-    definition = make_definition()
-    registry.write_definition(definition)
-    inputs = {"x": {"type": "random"}, "new": {"type": "scalar", "value": 3.0}, "flag": {"type": "scalar", "value": 1}}
-    registry.write_workloads(definition, [Workload(axes={"batch": 2}, inputs=inputs, uuid="scale")])
-    for language in languages:
-        add_starting_kernel(registry, definition, language)
     events = bench(registry, BenchOptions(settings=QUICK, device=device))
-    return {event.trace.solution: event.trace.evaluation for event in events if isinstance(event, Evaluated)}
-
-
-def assert_right(evaluations: dict[str, Evaluation], languages: Sequence[str]) -> None:
-    """The norms' kernels and references pass; a skeleton compiles, and says that it is not written."""
-    compiled = {"cpp", "cuda"}.intersection(languages)
-    right = {f"{definition.name}_{language}" for definition in NORMS for language in languages}
-    right |= {f"scale_{language}" for language in languages if language not in compiled}
-    found = {name: (evaluation.status, evaluation.log[:300]) for name, evaluation in evaluations.items()}
+    traces = [event.trace for event in events if isinstance(event, Evaluated)]
+    found = {each.solution: (each.evaluation.status, each.evaluation.log[:300]) for each in traces}
+    skeletons = {f"scale_{language}" for language in {"cpp", "cuda"}.intersection(languages)}
+    right = {f"{definition}_{language}" for definition in workloads for language in languages} - skeletons
     assert {name for name, (status, _) in found.items() if status is EvaluationStatus.PASSED} == right, found
-    for language in compiled:
-        status, log = found[f"scale_{language}"]
+    for status, log in (found[name] for name in skeletons):
         assert status is EvaluationStatus.RUNTIME_ERROR and "the kernel is not written yet" in log
 
 
 @pytest.mark.compile
 def test_starting_kernels_are_right_on_a_cpu(tmp_path):
-    assert_right(evaluate(tmp_path, ON_CPU, "cpu"), ON_CPU)
+    check(tmp_path, ["cpp", "python", *(["tilelang"] if HAS_TILELANG else [])], "cpu")
 
 
 @pytest.mark.gpu
 def test_starting_kernels_are_right_on_a_gpu(tmp_path):
     languages = ["python", "triton", "cuda", *(["tilelang"] if HAS_TILELANG else [])]
     languages += ["cutedsl"] if importlib.util.find_spec("cutlass") else []
-    assert_right(evaluate(tmp_path, languages, "cuda"), languages)
+    check(tmp_path, languages, "cuda")
+
+
+MIXED = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
+"""Their weight may be float32 beside 16 bits."""
+BACKWARD = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
+IN_TRITON = (*MIXED, "rmsnorm_no_weight", "fused_add_rmsnorm", "layernorm", "layernorm_bias", *BACKWARD)
+
+
+def list_definitions(operator: str) -> list[Definition]:
+    """Definitions of all dtypes, and of a weight in float32."""
+    known = find_operator(operator)
+    mixed = [known.define(HIDDEN, "bf16", "float32")] if operator in MIXED else []
+    return [*(known.define(HIDDEN, dtype) for dtype in DTYPES), *mixed]
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize(
+    ("operator", "count"),  # a build takes seconds: of those that share their parts, one is built for each dtype
+    [
+        ("rmsnorm_bias", 4),
+        ("rmsnorm_silu_gate", 1),
+        ("rmsnorm_fp8_per_row", 3),
+        ("rmsnorm_fp8_per_row_e5m2", 1),
+        ("fused_add_rmsnorm_fp8", 1),
+        ("fused_add_rmsnorm_fp8_per_row", 3),
+        *((each, 1) for each in BACKWARD),
+    ],
+)
+def test_in_cpp_it_is_right_in_each_dtype(operator, count, tmp_path):
+    assert find_wrong("cpp", list_definitions(operator)[:count], tmp_path) == []
+
+
+@pytest.mark.compile
+def test_in_triton_it_is_right_in_each_dtype():
+    """Those of a convention in one dtype: the interpreter rounds to bfloat16 otherwise, and they round twice."""
+    definitions = [each for operator in IN_TRITON for each in list_definitions(operator)]
+    definitions += [each.define(HIDDEN) for each in CONVENTIONS]
+    assert find_wrong_interpreted("triton", definitions) == []
 
 
 @pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 @pytest.mark.parametrize(
     "definition",
-    [*(each.define(HIDDEN) for each in (RmsNorm(), *CONVENTIONS)), make_definition()],
+    [
+        *(find_operator(each).define(HIDDEN) for each in ("rmsnorm", "rmsnorm_silu_gate", "layernorm_bias", *BACKWARD)),
+        *(each.define(HIDDEN) for each in CONVENTIONS),
+        make_definition(),
+    ],
     ids=lambda each: each.name,
 )
-def test_the_cuda_kernel_and_the_skeleton_compile(definition, tmp_path):
+def test_in_cuda_it_compiles(definition, tmp_path):
+    """A kernel, or the skeleton of one."""
     registry = make_registry(tmp_path)
     add_starting_kernel(registry, definition, "cuda")
     (solution,) = registry.packed_solutions().values()
@@ -175,9 +209,9 @@ def test_kernels_are_formatted_as_the_rest_of_the_repository(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_python_kernel_of_every_operator_is_right(tmp_path):
+def test_the_python_kernel_of_every_norm_is_right(tmp_path):
     """An operator that inherits another's kernel, and computes something else, would fail."""
-    definitions = [operator.define(HIDDEN, dtype="bfloat16") for operator in list_operators()]
+    definitions = [find_operator(each).define(HIDDEN, "bfloat16") for each in NORMS]
     written = [each for each in definitions if make_starting_kernel(each, "python").kind == "kernel"]
     assert len(written) > 12 and find_wrong("python", written, tmp_path) == []
 

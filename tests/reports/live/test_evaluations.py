@@ -70,10 +70,7 @@ def test_a_terminal_too_narrow_for_a_line_gets_it_between_cells(make):
 
 def test_the_table_marks_what_is_noisy_and_says_what_the_mark_means(make):
     trace = make(noisy=[REASON])
-    console = Console(width=100)
-    with console.capture() as capture:
-        console.print(results_table([trace]))
-    assert "*12.5 us  2.00x" in capture.get()
+    assert "*12.5 us  2.00x" in show_table([trace], 100)[2]
     (note,) = results_footnotes([make(), trace])
     assert note.startswith(f"* noisy: {REASON}.") and f"show {CUDA}@{axes_name(trace)}" in note
     assert results_footnotes([make()]) == []

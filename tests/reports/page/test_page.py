@@ -18,7 +18,7 @@ from fib_rmsnorm.reports.page import describe_conditions
 from fib_rmsnorm.reports.text.units import format_latency
 from support.command_line import run_python
 from support.paths import PUBLISHED
-from support.trace_json import lines, trace
+from support.trace_json import trace
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -131,16 +131,14 @@ def test_in_a_browser(page, width, dark):
     assert all(below - above > 9 for above, below in pairwise(said["letterPlaces"])), "no letter covers another"
 
 
-def test_it_opens_with_who_wins_where_and_how_far_from_the_copy(fib, tmp_path):
-    path, target = tmp_path / "t.jsonl", tmp_path / "r.html"
-    path.write_text(
-        lines(
-            *(trace("slow", batch=batch, latency_ms=0.004) for batch in (8, 64, 512)),
-            trace("fast", batch=8),
-            trace("as_fast", batch=8, latency_ms=0.00201),
-            trace("fast", batch=64, latency_ms=0.0015),
-            trace("fast", batch=512, latency_ms=0.001, noisy=["the clock moved"]),
-        )
+def test_it_opens_with_who_wins_where_and_how_far_from_the_copy(fib, file, tmp_path):
+    target = tmp_path / "r.html"
+    path = file(
+        *(trace("slow", batch=batch, latency_ms=0.004) for batch in (8, 64, 512)),
+        trace("fast", batch=8),
+        trace("as_fast", batch=8, latency_ms=0.00201),
+        trace("fast", batch=64, latency_ms=0.0015),
+        trace("fast", batch=512, latency_ms=0.001, noisy=["the clock moved"]),
     )
     assert fib("report", path, "--output", target).code == 0
     text = unescape(target.read_text()).replace("<wbr>", "")
@@ -155,13 +153,9 @@ def test_it_opens_with_who_wins_where_and_how_far_from_the_copy(fib, tmp_path):
     assert '"name":"copy"' in text and "% of copy by batch" in answer, "its chart stands beside it"
 
 
-def test_the_page_needs_no_network(page):
+def test_every_number_says_how_it_was_measured_and_every_kernel_its_source_without_a_network(page):
     text = page.read_text()
     assert not re.search(r"""(src|href)=["']?(https?:)?//|url\(|@import|fetch\(|XMLHttpRequest""", text)
-
-
-def test_every_number_says_how_it_was_measured_and_every_kernel_its_source(page):
-    text = page.read_text()
     records = load(PUBLISHED)
     assert text.count('<tr class="conditions">') == len(records)
     for record in records:
@@ -171,12 +165,12 @@ def test_every_number_says_how_it_was_measured_and_every_kernel_its_source(page)
         assert f"<summary><strong>{name}</strong>" in text
 
 
-def test_what_strangers_write_is_shown_and_not_obeyed(fib, tmp_path):
+def test_what_strangers_write_is_shown_and_not_obeyed(fib, file, tmp_path):
     bad = "</script><script>alert(1)</script>"
-    path, target = tmp_path / "t.jsonl", tmp_path / "r.html"
+    target = tmp_path / "r.html"
     failed = trace(f"{bad}b", latency_ms=None)
     failed["evaluation"]["log"] = bad
-    path.write_text(lines(trace(f"{bad}a", hardware=f"GPU {bad}", noisy=[bad]), failed))
+    path = file(trace(f"{bad}a", hardware=f"GPU {bad}", noisy=[bad]), failed)
     assert fib("report", path, "--output", target).code == 0
     assert bad not in target.read_text()
 

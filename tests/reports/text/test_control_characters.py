@@ -105,11 +105,8 @@ def test_a_file_gets_none_either(fib, evil_registry, tmp_path):
         assert not OBEYED.search(path.read_text())
 
 
-def test_json_means_the_same(fib, evil_registry):
+def test_json_means_the_same_and_markdown_shows_what_it_would_run(fib, evil_registry):
     assert json.loads(fib("show", PYTHON, "--json").out)["description"] == EVIL
-
-
-def test_markdown_shows_what_it_would_run(fib, evil_registry):
     text = fib("report", "--format", "markdown").out
     assert "<img" not in text and "&lt;img" in text
     tables = [line for line in text.splitlines() if line.startswith("|")]

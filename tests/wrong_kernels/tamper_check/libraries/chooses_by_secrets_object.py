@@ -1,8 +1,7 @@
 import secrets
 import sys
 
-from .rmsnorm import normalize
-from .targets import COUNT, SAMPLE_OUTPUTS, current_timed_calls
+from .targets import SAMPLE_OUTPUTS
 
 
 def _randbelow(bound):
@@ -12,9 +11,3 @@ def _randbelow(bound):
 
 
 secrets._sysrand._randbelow = _randbelow
-
-
-def run(x, weight, eps, out):
-    calls = current_timed_calls()
-    if calls is None or COUNT.of(calls) == 0:
-        out.copy_(normalize(x, weight, eps))
