@@ -67,10 +67,10 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
 	  $(PYTHON) -m venv --system-site-packages .venv && \
-	  $(BIN)/python -m pip install -q -e '.[dev,tilelang,cutedsl,cupti,plots]'; \
+	  $(BIN)/python -m pip install -q -e '.[dev,mcp,tilelang,cutedsl,cupti,plots]'; \
 	else \
 	  $(PYTHON) -m venv .venv && \
-	  $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,tilelang,plots]'; \
+	  $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,mcp,tilelang,plots]'; \
 	fi
 	@touch $@
 

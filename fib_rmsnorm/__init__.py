@@ -44,8 +44,8 @@ if TYPE_CHECKING:
         Trace,
         Workload,
     )
+    from fib_rmsnorm.sessions.service import Service
     from fib_rmsnorm.sessions.session import Session
-    from fib_rmsnorm.sessions.session_protocol import Client
     from fib_rmsnorm.sessions.version import Version
 
 # Names are imported on first use: torch takes a second, and `--help` needs none of them.
@@ -68,15 +68,14 @@ _HOMES = {
         "Trace",
         "Workload",
     ),
+    "fib_rmsnorm.sessions.service": ("Service",),
     "fib_rmsnorm.sessions.session": ("Session",),
-    "fib_rmsnorm.sessions.session_protocol": ("Client",),
     "fib_rmsnorm.sessions.version": ("Version",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BenchOptions",
-    "Client",
     "Definition",
     "Evaluated",
     "Evaluation",
@@ -88,6 +87,7 @@ __all__ = [
     "Resumed",
     "RmsNorm",
     "Selection",
+    "Service",
     "Session",
     "Settings",
     "Solution",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class FibRmsnormError(Exception):
     """Base class of all errors that this package raises on purpose."""
@@ -16,12 +19,32 @@ class InputError(FibRmsnormError):
         """Lines of code that the user can add as they are; printed below the message."""
 
 
-class MisfitError(InputError):
+class KernelError(InputError):
+    """A kernel cannot be read, or does not compile: its author's fault, not the caller's. The CLI exits with 1."""
+
+
+@contextmanager
+def blaming_kernel() -> Iterator[None]:
+    """Raise KernelError for what is wrong with a kernel's files."""
+    try:
+        yield
+    except KernelError:
+        raise
+    except InputError as error:
+        raise KernelError(str(error), error.paste) from None
+
+
+class MisfitError(KernelError):
     """A kernel's parameters do not fit its Definition, but others; the CLI names the first of them."""
 
     def __init__(self, message: str, fitting: str) -> None:
         super().__init__(message)
         self.fitting = fitting
+
+
+def advise(error: InputError) -> str:
+    """What to do about an error besides what it says: lines to add, or a Definition to choose; empty if nothing."""
+    return f"the parameters fit the Definition {error.fitting}" if isinstance(error, MisfitError) else error.paste
 
 
 class EnvironmentMissingError(InputError):

@@ -32,7 +32,7 @@ GROUPS: dict[str, dict[str, CommandPlace]] = {
         "register": CommandPlace("solutions", "register", "Turn a kernel's file into a Solution of the registry"),
         "adapt": CommandPlace("adapt", "command", "Serve Definitions of others with kernels that you have"),
         "tune": CommandPlace("tune", "command", "Find a kernel's fastest launch parameters and keep them"),
-        "serve": CommandPlace("try_", "serve", "Judge and time kernels for editors and agents"),
+        "serve": CommandPlace("serve", "command", "Judge and time kernels for agents, many at once"),
     },
     "Understand results": {
         "report": CommandPlace("analyses", "report", "Latency, bandwidth and speedup, as table, page or charts"),

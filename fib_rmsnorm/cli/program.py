@@ -14,9 +14,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-from fib_rmsnorm.errors import FibRmsnormError, MisfitError
+from fib_rmsnorm.errors import FibRmsnormError, KernelError, MisfitError
 from fib_rmsnorm.garbage_collection import collector_off
 
+KERNEL_FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 UNREAD = 141
@@ -43,7 +44,8 @@ def run_program() -> NoReturn:
         sys.stdout.flush()  # an error at interpreter exit could not be reported
     except FibRmsnormError as error:
         advice = f"; add: --definition {error.fitting}" if isinstance(error, MisfitError) else ""
-        sys.exit(_complain(f"{error}{advice}", getattr(error, "paste", "")))
+        code = KERNEL_FAILED if isinstance(error, KernelError) else BAD_INPUT
+        sys.exit(_complain(f"{error}{advice}", getattr(error, "paste", ""), code))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
@@ -113,9 +115,9 @@ def _complain_of_file(error: OSError) -> int:
     return _complain(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror}")
 
 
-def _complain(message: str, paste: str = "") -> int:
-    print_error(message, BAD_INPUT, paste=paste)
-    return BAD_INPUT
+def _complain(message: str, paste: str = "", code: int = BAD_INPUT) -> int:
+    print_error(message, code, paste=paste)
+    return code
 
 
 def print_error(message: str, exit_code: int, stream: TextIO | None = None, paste: str = "") -> None:

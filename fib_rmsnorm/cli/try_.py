@@ -1,4 +1,4 @@
-"""`fib-rmsnorm try` and `serve`: one kernel checked and timed, once, again with each save, or for others to ask."""
+"""`fib-rmsnorm try`: one kernel checked and timed, once or again with each save."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import typer
 from fib_rmsnorm.cli.options import (
     Atol,
     BatchSizes,
-    ChosenDefinition,
     CompilerFlags,
     DeviceName,
     Entry,
@@ -26,15 +25,15 @@ from fib_rmsnorm.cli.options import (
     split_sizes,
 )
 from fib_rmsnorm.cli.printing import note, say
-from fib_rmsnorm.cli.program import importing
-from fib_rmsnorm.errors import FibRmsnormError, InputError
+from fib_rmsnorm.cli.program import KERNEL_FAILED, importing
+from fib_rmsnorm.errors import InputError, KernelError, advise
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.sandbox.fork_server import ForkServer
     from fib_rmsnorm.schema import Definition, Solution
-    from fib_rmsnorm.sessions.session_protocol import KernelFile
+    from fib_rmsnorm.sessions.kernel_file import KernelFile
     from fib_rmsnorm.sessions.version import Version
 
 _TIMEOUT_S = 60.0
@@ -65,14 +64,6 @@ def try_(
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, and evaluate the kernel again whenever it is saved, until Ctrl-C.")
     ] = False,
-    served: Annotated[
-        bool,
-        typer.Option("--served", help="Have a running `serve` do it, with everything warm and the server's options."),
-    ] = False,
-    socket: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="The socket of that `serve`, if not the default one."),
-    ] = None,
     sanitize: Annotated[
         Sanitizer | None,
         typer.Option(
@@ -84,8 +75,11 @@ def try_(
     json: Annotated[
         bool,
         typer.Option(
-            "--json", help="Print each Trace as a line of JSON; with --check each verdict, with --watch each version."
+            "--json", help="Print one object, of at most 1 kB for a wrong kernel; with --watch one for each version."
         ),
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="With --json: add each Trace or verdict whole, and the whole log.")
     ] = False,
 ) -> int:
     """Check whether one kernel is correct and fast, and store nothing. Exit code 1 if it fails.
@@ -93,10 +87,22 @@ def try_(
     Stops at the first timeout. With --watch it stays, with everything warm, and ends with exit code 130 by Ctrl-C.
     """
     asked = _Asked(
-        kernel, definition, entry, flags, split_sizes(batch_sizes), device, rtol, atol, timeout, not check, root, json
+        kernel,
+        definition,
+        entry,
+        flags,
+        split_sizes(batch_sizes),
+        device,
+        rtol,
+        atol,
+        timeout,
+        not check,
+        root,
+        json,
+        verbose,
     )
-    if served or socket:
-        return _try_served(asked, socket, {"--watch": watch, "--sanitize": sanitize})
+    if verbose and (watch or not json):
+        raise InputError("--verbose adds to what --json prints of one kernel: add --json, and leave out --watch")
     if sanitize:
         if check or watch:
             raise InputError("--sanitize judges nothing: leave out --check and --watch")
@@ -122,11 +128,12 @@ class _Asked:
     is_timed: bool
     root: Path | None
     as_json: bool
+    is_verbose: bool
 
     @property
     def file(self) -> KernelFile:
         """As a session takes it."""
-        from fib_rmsnorm.sessions.session_protocol import KernelFile
+        from fib_rmsnorm.sessions.kernel_file import KernelFile
 
         flags = tuple(self.flags.split())
         return KernelFile(file=self.kernel, definition=self.definition, entry=self.entry, flags=flags)
@@ -159,7 +166,13 @@ def _try(asked: _Asked) -> int:
     """Judge and time one version, print it, and return the exit code."""
     with _starting(is_timed=asked.is_timed) as (fork_server, bar):
         with importing():
-            registry, wanted, draft = asked.read()  # before the other imports: it tells a wrong source at once
+            try:
+                registry, wanted, draft = asked.read()  # before the other imports: it tells a wrong source at once
+            except KernelError as error:
+                if not asked.as_json:
+                    raise
+                bar.stop()
+                return _print_refusal(asked, error)
 
             from fib_rmsnorm.cli.try_printer import TryPrinter
             from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -169,11 +182,30 @@ def _try(asked: _Asked) -> int:
         config = RunConfig(make_settings(rtol=asked.rtol, atol=asked.atol), asked.timeout_s, registry.root)
         device, timed = choose_devices(asked.device)[0], asked.is_timed
         trial = plan_try(registry, wanted, draft, asked.batch_sizes, device, is_timed=timed, file=asked.kernel)
-        printer = TryPrinter(trial, bar, is_timed=timed, as_json=asked.as_json)
+        printer = TryPrinter(trial, bar, is_timed=timed, as_json=asked.as_json, is_verbose=asked.is_verbose)
         with closing(run_try(fork_server, trial, config, timed=timed)) as events:
             for event in events:
                 printer.show(event)
         return printer.finish()
+
+
+def _print_refusal(asked: _Asked, error: KernelError) -> int:
+    """Print the JSON of a kernel that cannot be read, and return the exit code."""
+    from fib_rmsnorm.reports.feedback import make_feedback
+    from fib_rmsnorm.reports.text.console import echo
+    from fib_rmsnorm.sessions.version import Version
+
+    version = Version(
+        number=1,
+        kernel=asked.kernel.name,
+        definition=asked.definition or "",
+        hardware="",
+        started_at="",
+        refused=str(error),
+        hint=advise(error),
+    )
+    echo(make_feedback(version).to_json())
+    return KERNEL_FAILED
 
 
 def _watch(asked: _Asked) -> NoReturn:
@@ -212,88 +244,11 @@ def _watch(asked: _Asked) -> NoReturn:
 
 
 def _print_version(version: Version, *, as_json: bool) -> None:
+    from fib_rmsnorm.reports.feedback import make_feedback
     from fib_rmsnorm.reports.live.try_verdict import version_details, version_line
     from fib_rmsnorm.reports.text.console import Folded, echo
 
     if as_json:
-        echo(version.model_dump_json())
+        echo(make_feedback(version, number=version.number).to_json())
     else:
         say(*(Folded(line, 4) for line in (version_line(version), *version_details(version))))
-
-
-def _try_served(asked: _Asked, socket: Path | None, unfit: dict[str, object]) -> int:
-    """Have a running `serve` evaluate a kernel; print the verdict, then the times, and return the exit code.
-
-    Raises InputError for an option of the server's, or an `unfit` one.
-    """
-    given = {"--batch-sizes": asked.batch_sizes, "--rtol": asked.rtol is not None, "--atol": asked.atol is not None}
-    given |= {"--root": asked.root, "--device": asked.device != "auto", "--timeout": asked.timeout_s != _TIMEOUT_S}
-    for option, value in {**given, **unfit}.items():
-        if value:
-            raise InputError(f"--served: the server goes by the options that it was started with; leave out {option}")
-    from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.reports.text.console import stderr
-    from fib_rmsnorm.sessions.session_protocol import Client
-
-    with Client(socket) as client, ProgressBar(doing="judging") as bar:
-        version = client.check(asked.file)
-        if version.refused:
-            raise InputError(version.refused)
-        bar.print(stderr(), f"{version.kernel} as {version.definition} on {version.hardware}")
-        if asked.is_timed and version.passed:
-            bar.print(stderr(), f"right after {version.verdict_s:.1f} s")
-            bar.tell("timing")
-            version = client.measure(asked.file)
-    if version.abandoned or not version.verdicts:
-        raise FibRmsnormError(f"{version.kernel} was not judged: the server ended its evaluation")
-    _print_version(version, as_json=asked.as_json)
-    return 0 if version.passed else 1
-
-
-def serve(
-    definition: ChosenDefinition = None,
-    batch_sizes: BatchSizes = None,
-    device: DeviceName = "auto",
-    rtol: Rtol = None,
-    atol: Atol = None,
-    timeout: TimeLimit = 60.0,
-    socket: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="Socket, in a folder that only you can enter; the default is printed at the start."
-        ),
-    ] = None,
-    root: Root = None,
-) -> int:
-    """Answer requests of editors and agents to check and measure kernels, on a local socket; store nothing."""
-    import signal
-    import threading
-
-    from fib_rmsnorm.evaluation import ROLES
-    from fib_rmsnorm.sandbox.fork_server import ForkServer
-
-    sizes, settings = split_sizes(batch_sizes), make_settings(rtol=rtol, atol=atol)
-    # The fork server starts before our own imports: it loads torch in parallel.
-    with ForkServer(ROLES) as fork_server:
-        with importing():
-            from fib_rmsnorm.registry import Registry
-            from fib_rmsnorm.sessions.session import Session
-            from fib_rmsnorm.sessions.session_protocol import default_socket
-            from fib_rmsnorm.sessions.session_server import SessionServer, prepare_socket
-
-        path = prepare_socket(socket or default_socket())
-        session = Session(
-            Registry.find_or_shipped(root),
-            definition,
-            batch_sizes=sizes,
-            device=device,
-            settings=settings,
-            timeout_s=timeout,
-            fork_server=fork_server,
-        )
-        with session, SessionServer(session, path) as server:
-            # A service manager's way to end a server; from a thread, because it waits for the loop below.
-            signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
-            note(f"serving {session.definition.name} on {session.device.hardware} at {path}; Ctrl-C ends")
-            server.serve_forever(poll_interval=0.2)
-    return 0

@@ -6,24 +6,29 @@ from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
-from fib_rmsnorm.evaluation.try_kernel import TryPlan, has_timed_out
+from fib_rmsnorm.evaluation.try_kernel import TryPlan
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+from fib_rmsnorm.reports.feedback import make_feedback
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.evaluations import first_line, folded_result
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_prints, describe_speed
-from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
+from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import Check, Trace, list_cases
+from fib_rmsnorm.sessions.version import Version, add_timing, describe_verdict
 
 
 class TryPrinter:
     """Prints each event once."""
 
-    def __init__(self, trial: TryPlan, bar: ProgressBar, *, is_timed: bool, as_json: bool) -> None:
+    def __init__(
+        self, trial: TryPlan, bar: ProgressBar, *, is_timed: bool, as_json: bool, is_verbose: bool = False
+    ) -> None:
         self._trial = trial
         self._bar = bar
         self._is_timed = is_timed
         self._as_json = as_json
+        self._is_verbose = is_verbose
         self._width = max(len(solution.name) for solution in (trial.draft, *trial.rivals))
         self._titles = title_workloads(map(NamedWorkload.of, trial.workloads))
         """What tells the Workloads from each other, by uuid."""
@@ -54,13 +59,13 @@ class TryPrinter:
                 self._drafts.append(trace)
             else:
                 self._rivals.append(trace)
-            self._print(trace if self._as_json else self._fold(trace))
+            self._print(trace)
         elif isinstance(event, Check):
             self._checks[event.workload.uuid] = event
             if self._is_timed:
                 self._tell(event)
             else:
-                self._print(event if self._as_json else self._fold(event))
+                self._print(event)
 
     def _fold(self, told: Trace | Check) -> Folded:
         """A line; in a column of its own, what names the Workload."""
@@ -82,8 +87,9 @@ class TryPrinter:
         there = self._told.setdefault((check.solution, first_line(check.log)), here)
         return "" if there == here else f"as at {there}"
 
-    def _print(self, line: Trace | Check | Folded) -> None:
-        self._bar.print(stdout(), line if isinstance(line, Folded) else line.model_dump_json())
+    def _print(self, told: Trace | Check) -> None:
+        if not self._as_json:
+            self._bar.print(stdout(), self._fold(told))
         self._bar.advance("evaluating")
 
     def finish(self) -> int:
@@ -91,8 +97,12 @@ class TryPrinter:
         self._bar.stop()
         planned = len(self._trial.workloads)
         checks, drafts, rivals = list(self._checks.values()), self._in_order(self._drafts), self._in_order(self._rivals)
-        end = Folded(conclude(self._titles, checks, drafts, rivals), 4)
-        if not self._as_json:
+        if self._as_json:
+            version = self._make_version(drafts, rivals)
+            records = [*(drafts or checks), *rivals] if self._is_verbose else []
+            echo(make_feedback(version, is_whole=self._is_verbose, records=records).to_json())
+        else:
+            end = Folded(conclude(self._titles, checks, drafts, rivals), 4)
             if printed := describe_prints(checks, self._titles):
                 stdout().print()
                 stdout().print(Folded(printed, 4))
@@ -106,10 +116,32 @@ class TryPrinter:
                 stdout().print(POINTER)
             stdout().print()
             stdout().print(end)
-        elif has_timed_out(checks):
-            stderr().print(end)
         passed = len(checks) == planned and all(check.passed for check in checks)
         return 0 if passed else 1
+
+    def _make_version(self, drafts: list[Trace], rivals: list[Trace]) -> Version:
+        """What is known of the draft, as a session would tell it."""
+        trial = self._trial
+        version = Version(
+            number=1,
+            kernel=trial.draft.name,
+            files=[source.path for source in trial.draft.sources],
+            definition=trial.definition.name,
+            hardware=trial.device.hardware,
+            started_at="",
+            titles=list(self._titles.values()),
+            verdicts=[describe_verdict(check, self._titles[uuid]) for uuid, check in self._checks.items()],
+            note=trial.note,
+        )
+        names = [solution.name for solution in trial.rivals]
+        for trace in drafts if version.passed else ():
+            if trace.performance and trace.performance.interpreted:
+                return version.model_copy(update={"note": version.note or "interpreted, so not timed"})
+            beside = [rival for rival in rivals if rival.workload.uuid == trace.workload.uuid]
+            traces = {each.solution or "": each for each in (trace, *beside)}
+            title = self._titles[trace.workload.uuid]
+            version = add_timing(version, trace.workload, title, traces, trial.draft.name, None, names)
+        return version
 
     def _in_order(self, traces: list[Trace]) -> list[Trace]:
         """Traces in the order of the Workloads; the largest was timed first."""

@@ -10,7 +10,7 @@ from typing import Literal
 
 from fib_rmsnorm.building.cache import cache_variables, solution_cache
 from fib_rmsnorm.building.native import toolchain_paths
-from fib_rmsnorm.errors import EnvironmentMissingError, InputError
+from fib_rmsnorm.errors import EnvironmentMissingError, InputError, KernelError
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.inspection import COMPILER
@@ -127,7 +127,7 @@ def explain(
 ) -> Explanation:
     """Everything `fib-rmsnorm explain` says. `device` is a GPU of that architecture on this machine, if there is one.
 
-    Raises InputError if the Solution cannot be compiled here.
+    Raises KernelError if the Solution does not compile, InputError if nothing can be compiled here.
     """
     _check(solution)
     try:
@@ -136,7 +136,7 @@ def explain(
         log = str(failure).removeprefix("compiling: ").splitlines()
         lines = [line.strip() for line in log if line.strip()] or [""]
         error = next((line for line in lines if "error" in line.lower()), lines[0])
-        raise InputError(f"{solution.name} does not compile for {arch}: {error}") from None
+        raise KernelError(f"{solution.name} does not compile for {arch}: {error}") from None
     limits = find_architecture(arch) if is_known(arch) else None
     chip = device.hardware if device else limits.model.name if limits else None
     gpu = find_properties(device.name) if device else None

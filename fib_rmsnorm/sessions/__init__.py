@@ -1,1 +1,1 @@
-"""Judge and time version after version of one kernel with everything kept warm, in the library or behind a socket."""
+"""Judge and time kernels with everything kept warm: version after version of one, or those of many clients at once."""

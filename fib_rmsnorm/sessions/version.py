@@ -1,15 +1,13 @@
-"""What a session tells of one version of a kernel: the record that `--json` prints and that `serve` sends."""
+"""What is known of one version of a kernel: its verdicts, and its timings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel, ConfigDict, computed_field
 
-from fib_rmsnorm.schema import Check, EvaluationStatus, Trace, Workload, list_cases
+from fib_rmsnorm.schema import Check, EvaluationStatus, Performance, Trace, Workload, list_cases
 
-REFUSED = "REFUSED"
-"""The status of a version whose files cannot be read as a kernel, so nothing was built."""
 ABANDONED = "ABANDONED"
 """The status of a version that another replaced before it was judged."""
 
@@ -25,6 +23,8 @@ class WorkloadVerdict(BaseModel):
     status: EvaluationStatus
     cases: int
     """The number of judged cases."""
+    failed_case: str | None
+    """The first judged case in which it was wrong; None if no output was."""
     log: str
     """Why it failed, or what it printed."""
 
@@ -51,16 +51,16 @@ class VersionTiming(BaseModel):
     axes: dict[str, int]
     title: str
     """As of a verdict."""
-    latency_ms: float
-    latency_low_ms: float | None
-    latency_high_ms: float | None
-    percent_of_copy: float | None
-    """The speed in percent of a copy's of the same bytes; None without a copy."""
-    noisy: list[str]
-    """What its interval cannot tell: see the schema's Performance."""
+    performance: Performance
     before: Rival | None
     """The last version before it that was right."""
-    baseline: Rival | None
+    rivals: list[Rival]
+    """The registered Solutions that were timed in turn with it."""
+
+    @property
+    def latency_ms(self) -> float:
+        """The median latency."""
+        return self.performance.latency_ms
 
 
 class Version(BaseModel):
@@ -72,6 +72,8 @@ class Version(BaseModel):
     """1 for the first version of the session."""
     kernel: str
     """The name of its file or folder."""
+    files: list[str] = []
+    """The names of its files."""
     definition: str
     hardware: str
     """The device that it is evaluated on."""
@@ -85,6 +87,8 @@ class Version(BaseModel):
     timings: list[VersionTiming] = []
     refused: str = ""
     """Why its files cannot be read as a kernel."""
+    hint: str = ""
+    """What to do about that."""
     note: str = ""
     """What is left out, and why."""
     done: bool = False
@@ -102,7 +106,7 @@ class Version(BaseModel):
     def status(self) -> str:
         """PASSED if it is right on every planned Workload, else the status of the first failure."""
         if self.refused:
-            return REFUSED
+            return EvaluationStatus.COMPILE_ERROR.value
         if self.failures:
             return str(self.failures[0].status.value)
         return "PASSED" if self.titles and len(self.verdicts) == len(self.titles) else ABANDONED
@@ -120,8 +124,17 @@ class Version(BaseModel):
 
 def describe_verdict(check: Check, title: str) -> WorkloadVerdict:
     """What the judge says of a version on a Workload with this title."""
-    cases = len(list_cases(check.correctness))
-    return WorkloadVerdict(axes=check.workload.axes, title=title, status=check.status, cases=cases, log=check.log)
+    cases = [case.case for case in list_cases(check.correctness)]
+    # A fault begins with the name of its case; named mistakes stand above the faults.
+    failed = (name for line in check.log.splitlines() for name in cases if line.startswith(f"{name}: "))
+    return WorkloadVerdict(
+        axes=check.workload.axes,
+        title=title,
+        status=check.status,
+        cases=len(cases),
+        failed_case=None if check.passed else next(failed, None),
+        log=check.log,
+    )
 
 
 def add_timing(
@@ -130,12 +143,13 @@ def add_timing(
     title: str,
     traces: Mapping[str, Trace],
     name: str,
-    rivals: tuple[str | None, str | None],
+    before: str | None,
+    rivals: Iterable[str],
 ) -> Version:
     """A copy of a version with its times on a Workload, by the Traces of those that were timed in turn, by name.
 
-    `name` is the version's, `rivals` are those of the version before and of the baseline, None where there is none. If
-    a timed call was wrong, or the worker ended, that is the verdict on the Workload.
+    `name` is the version's, `before` that of the version before it, if there is one. If a timed call was wrong, or the
+    worker ended, that is the verdict on the Workload.
     """
     own = traces.get(name)
     performance = own.evaluation.performance if own and own.evaluation else None
@@ -146,26 +160,21 @@ def add_timing(
         else:
             why = "it was right before, and failed when it was judged again"
             status = EvaluationStatus.RUNTIME_ERROR
-            failure = WorkloadVerdict(axes=workload.axes, title=title, status=status, cases=0, log=why)
+            failure = WorkloadVerdict(
+                axes=workload.axes, title=title, status=status, cases=0, failed_case=None, log=why
+            )
         return version.model_copy(update={"verdicts": [*verdicts, failure]})
-    before, baseline = (_describe_rival(each, traces, performance.latency_ms) for each in rivals)
     timing = VersionTiming(
         axes=workload.axes,
         title=title,
-        latency_ms=performance.latency_ms,
-        latency_low_ms=performance.latency_low_ms,
-        latency_high_ms=performance.latency_high_ms,
-        percent_of_copy=performance.percent_of_copy,
-        noisy=performance.noisy,
-        before=before,
-        baseline=baseline,
+        performance=performance,
+        before=None if before is None else _describe_rival(before, traces, performance.latency_ms),
+        rivals=[_describe_rival(rival, traces, performance.latency_ms) for rival in rivals],
     )
     return version.model_copy(update={"timings": [*version.timings, timing]})
 
 
-def _describe_rival(name: str | None, traces: Mapping[str, Trace], mine_ms: float) -> Rival | None:
-    if name is None:
-        return None
+def _describe_rival(name: str, traces: Mapping[str, Trace], mine_ms: float) -> Rival:
     trace = traces.get(name)
     performance = trace.evaluation.performance if trace and trace.evaluation else None
     if performance is None:

@@ -13,8 +13,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.schema import Solution, digest
+from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.session import Session
-from fib_rmsnorm.sessions.session_protocol import KernelFile
 from fib_rmsnorm.sessions.version import Version
 
 _STEP_MS = 30  # of silence after which a burst of changes is over

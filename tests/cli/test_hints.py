@@ -29,7 +29,10 @@ OF_OTHER_PROGRAMS = {"--cap-add", "--force-reinstall", "--scope", "--security-op
 NOT_RAISED = {
     ("deploy", "--definitions"): "deploy names the files of Traces, and so chooses no main Definition",
     ("tune", "--entry"): "tune reads folders, whose solution.toml names the entry point",
-    ("serve", "--entry"): "a request has the field `entry`",
+    ("serve", "--allow"): "two kernels that are timed in turn differ in nothing else",
+    ("serve", "--batch-sizes"): "a tool has the argument `batch_sizes`",
+    ("serve", "--definition"): "a tool has the argument `definition`",
+    ("serve", "--entry"): "a tool has the argument `entry`",
     ("exercise", "--entry"): "the starter's function is named",
     ("exercise", "--batch-sizes"): "what this advises about is printed by try alone",
 }

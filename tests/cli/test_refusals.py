@@ -120,8 +120,6 @@ REFUSED = [
     (f"{REGISTER} --name ../up --author ann", "solution '../up' is not a safe name"),
     (f"{REGISTER} --name new_v1 --author ..", "author '..' is not a safe name"),
     (f"{REGISTER} --name new_v1 --author published", "an author cannot be named 'published'"),
-    ("register wrong.py --name new_v1 --author ann", "wrong.py:1: "),
-    ("register few.py --name new_v1 --author ann", "few.py: run takes 1 parameters (x)"),
     (f"register {PYTHON_FOLDER} --name new_v1 --author ann", "copy it into solutions/<author>/<op_type>/<definition>/"),
     ("report missing.json", "no such file or folder: missing.json"),
     (f"report {LONG}", LONG),
@@ -174,11 +172,28 @@ REFUSED = [
 ]
 
 
+UNREADABLE = [
+    ("register wrong.py --name new_v1 --author ann", "wrong.py:1: "),
+    ("register few.py --name new_v1 --author ann", "few.py: run takes 1 parameters (x)"),
+    ("try binary.py", "binary.py: is not UTF-8 text"),
+    (f"{MEASURE} wrong.py {PYTHON}", "wrong.py:1: "),
+    (f"explain wrong.py --definition {DEFINITION}", "wrong.py:1: "),
+]
+
+
+@pytest.mark.parametrize(("command", "said"), UNREADABLE)
+def test_a_kernel_that_cannot_be_read_is_at_fault_and_not_its_caller(fib, full_registry, command, said):
+    Path("wrong.py").write_text("def run(:\n")
+    Path("few.py").write_text("def run(x): pass\n")
+    Path("binary.py").write_bytes(b"\xff\xfe")
+    before = files_of(full_registry.root)
+    assert said in fib(*split(command)).kernel_fault
+    assert files_of(full_registry.root) == before
+
+
 @pytest.mark.parametrize(("command", "said"), REFUSED, ids=[command[:80] for command, _ in REFUSED])
 def test_what_cannot_be_done_is_one_line_and_changes_nothing(fib, full_registry, command, said):
     Path("kernel.py").write_text(RIGHT)
-    Path("wrong.py").write_text("def run(:\n")
-    Path("few.py").write_text("def run(x): pass\n")
     Path("folder.py").mkdir()
     Path("folder.py/mine").write_text("")
     (full_registry.layout.solutions / "ann" / "norm" / DEFINITION / "folder_v1").mkdir()

@@ -149,21 +149,71 @@ def test_a_kernel_that_hangs_costs_one_timeout(try_, monkeypatch, option):
     when_printed(monkeypatch, "last words")
     outcome = try_("hangs.py", HANGS, option)
     assert outcome.code == 1
-    assert (outcome.out if option == "--check" else outcome.err).splitlines()[-1] == (
+    if option == "--json":
+        told = json.loads(outcome.out)
+        assert (told["status"], told["hint"]) == ("TIMEOUT", "stopped there, 2 of 3 workloads not tried")
+        assert told["mistake"].startswith("calling: timed out after ") and told["log"] == "last words"
+        return
+    assert outcome.lines[-1] == (
         "hangs.py FAILED as rmsnorm_d128: TIMEOUT at batch=1; stopped there, 2 workloads not tried"
     )
     assert len([line for line in outcome.lines if "hangs.py" in line and "batch" in line and "FAILED" not in line]) == 1
 
 
 def test_a_check_judges_every_case_and_times_nothing(try_):
-    outcome = try_("kernel.py", RIGHT, "--check", "--json")
+    outcome = try_("kernel.py", RIGHT, "--check", "--json", "--verbose")
     assert outcome.code == 0
-    found = [json.loads(line) for line in outcome.lines]
+    found = json.loads(outcome.out)["records"]
     assert [each["workload"]["axes"]["batch"] for each in found] == [1, 32, 512]
     for each in found:
         assert (each["status"], each["judged_by"]) == ("PASSED", "rmsnorm")
         assert "evaluation" not in each  # not a Trace: that says PASSED of what was timed
         assert {case["kind"] for case in each["correctness"]["extra"]["cases"]} == {"workload", "hard", "awkward"}
+
+
+TOO_LONG = "'" + "\\x00\\u2713" * 400 + "'"
+WRONG_KERNELS = {
+    "no_eps.py": (
+        RIGHT.replace(" + eps", " + 0 * eps"),
+        {
+            "status": "INCORRECT_NUMERICAL",
+            "mistake": "the output equals RMSNorm without eps",
+            "hint": "use rsqrt(mean(x^2) + eps)",
+            "case": "batch=1, hard rows, eps=1e-06",
+        },
+    ),
+    "odd.py": (ODD, {"status": "INCORRECT_NUMERICAL", "case": "batch=1, batch=3"}),
+    "nan.py": (NAN, {"status": "INCORRECT_NUMERICAL"}),
+    "raises.py": (RAISES, {"status": "RUNTIME_ERROR", "file": "raises.py", "line": 6, "case": "batch=1"}),
+    "talks.py": (f"def run(x, weight, eps):\n    raise ValueError({TOO_LONG})\n", {"status": "RUNTIME_ERROR"}),
+    "imports.py": (f"import nonesuch\n{RIGHT}", {"status": "COMPILE_ERROR", "file": "imports.py", "line": 1}),
+    "misspelt.cpp": (MISSPELT, {"status": "COMPILE_ERROR", "file": "misspelt.cpp", "line": 5}),
+    "syntax.py": (
+        "\ndef run(x, weight, eps:\n",
+        {"status": "COMPILE_ERROR", "file": "syntax.py", "line": 2},
+    ),
+    "unnamed.py": (RIGHT.replace("def run", "def norm"), {"status": "COMPILE_ERROR"}),
+}
+
+
+@pytest.mark.parametrize("options", [("--json",), ("--json", "--check")])
+@pytest.mark.parametrize("name", WRONG_KERNELS)
+def test_a_loop_is_told_in_a_kilobyte_what_is_wrong_and_where(try_, name, options):
+    source, said = WRONG_KERNELS[name]
+    outcome = try_(name, source, *options)
+    (line,) = outcome.lines
+    assert outcome.code == 1 and len(line.encode()) <= 1000
+    told = json.loads(line)
+    assert said.items() <= told.items() and told["mistake"] and told["kernel"] == name
+
+
+def test_a_loop_is_told_how_fast_a_right_kernel_is(try_):
+    outcome = try_("kernel.py", RIGHT, "--json", "--batch-sizes", "1,2")
+    told = json.loads(outcome.out)
+    assert (outcome.code, told["status"], told["correct"], told["workloads"]) == (0, "PASSED", 2, 2)
+    assert [speed["workload"] for speed in told["speeds"]] == ["batch=1", "batch=2"]
+    low, high = told["interval"]
+    assert low <= told["speedup"] <= high and "records" not in told and "mistake" not in told
 
 
 def test_what_a_right_kernel_prints_is_shown_once(try_):
@@ -252,8 +302,8 @@ def test_a_style_that_a_source_hides_is_asked_for(try_):
 @pytest.mark.process
 def test_the_trace_says_the_compilers_flags(try_):
     source = THROWS.replace('"boo"', '"boo " << VALUE')
-    outcome = try_("throws.cpp", source, "--batch-sizes", "1", "--json", "--flags=-O1 -DVALUE=3")
-    evaluation = json.loads(outcome.out)["evaluation"]
+    outcome = try_("throws.cpp", source, "--batch-sizes", "1", "--json", "--verbose", "--flags=-O1 -DVALUE=3")
+    evaluation = json.loads(outcome.out)["records"][0]["evaluation"]
     assert "ValueError: boo 3" in evaluation["log"]
     assert evaluation["build_flags"] == ["-O1", "-DVALUE=3"]
 

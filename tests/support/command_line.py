@@ -39,7 +39,15 @@ class Outcome:
     @property
     def refusal(self) -> str:
         """The only line of a command that was refused: it exits with 2 and prints no results."""
-        assert (self.code, self.out) == (2, ""), self
+        return self._only_line(2)
+
+    @property
+    def kernel_fault(self) -> str:
+        """The only line of a command whose kernel cannot be read: it exits with 1 and prints no results."""
+        return self._only_line(1)
+
+    def _only_line(self, code: int) -> str:
+        assert (self.code, self.out) == (code, ""), self
         (line,) = self.err.splitlines()
         assert line.startswith(("fib-rmsnorm: ", '{"error": ')), line
         return line.removeprefix("fib-rmsnorm: ")

@@ -9,7 +9,7 @@ import re
 from fnmatch import fnmatch
 from pathlib import Path
 
-from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.errors import InputError, blaming_kernel
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
@@ -44,7 +44,8 @@ def named_definitions(registry: Registry, path: Path, definitions: dict[str, Def
     InputError for a name that the registry lacks. `definitions` are the registry's, if they are read already.
     """
     definitions = registry.definitions() if definitions is None else definitions
-    lines = read_text(path).splitlines()[:_FIRST_LINES] if path.is_file() else []
+    with blaming_kernel():
+        lines = read_text(path).splitlines()[:_FIRST_LINES] if path.is_file() else []
     for number, line in enumerate(lines, 1):
         if found := _LINE.fullmatch(line):
             if found[1] not in definitions:

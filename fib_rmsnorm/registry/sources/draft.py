@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from fib_rmsnorm.errors import InputError, MisfitError
-from fib_rmsnorm.languages import KERNEL_LANGUAGES
+from fib_rmsnorm.errors import InputError, MisfitError, blaming_kernel
+from fib_rmsnorm.languages import KERNEL_LANGUAGES, Language
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
@@ -92,32 +92,35 @@ def draft_solution(
     """Make a Solution from a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
 
     The parameters of the entry point decide the calling style of a file unless `style` does. A solution.toml in its
-    folder may include shared files of the registry. `flags` are those of the C++ compiler. Raises InputError that says
-    what is missing.
+    folder may include shared files of the registry. `flags` are those of the C++ compiler. Raises KernelError that says
+    what is missing in the files, and InputError for what the caller named.
     """
     folder = path if path.is_dir() else path.parent
-    manifest = read_manifest(folder / MANIFEST) if (folder / MANIFEST).exists() else None
-    shared = find_included(folder, manifest.include, registry.layout.solutions) if manifest else {}
-    if path.is_dir():
-        if manifest is None:
-            raise InputError(f"{path}: this folder has no {MANIFEST}; add one, or name the kernel's file")
-        spec = manifest.spec
-        if entry:
-            spec = spec.model_copy(update={"entry_point": f"{spec.entry_point.partition('::')[0]}::{entry}"})
-        sources = read_sources(path, shared)
-        path = path.resolve()  # of `.`, which has no name
-    else:
-        kernel = _read_kernel(path, entry)
+    languages = _find_languages(path)
+    with blaming_kernel():
+        manifest = read_manifest(folder / MANIFEST) if (folder / MANIFEST).exists() else None
+        shared = find_included(folder, manifest.include, registry.layout.solutions) if manifest else {}
+        kernel = _read_kernel(path, languages, entry) if languages else None
+        if kernel and manifest and manifest.tune and (folder / manifest.tune.table).is_file():
+            shared[manifest.tune.table] = folder / manifest.tune.table
+        sources = kernel.read_sources(shared) if kernel else []
+    if kernel:
         spec = BuildSpec(
-            destination_passing_style=_find_style(registry, kernel, definition, style),
+            destination_passing_style=_find_style(registry, kernel, definition, style, entry),
             language=SupportedLanguages(kernel.language.recorded_as or kernel.language.name),
             target_hardware=kernel.target_hardware,
             entry_point=f"{path.name}::{kernel.entry}",
             binding=SupportedBindings(kernel.binding) if kernel.binding else None,
         )
-        if manifest and manifest.tune and (folder / manifest.tune.table).is_file():
-            shared[manifest.tune.table] = folder / manifest.tune.table
-        sources = kernel.read_sources(shared)
+    else:
+        if manifest is None:
+            raise InputError(f"{path}: this folder has no {MANIFEST}; add one, or name the kernel's file")
+        spec = manifest.spec
+        if entry:
+            spec = spec.model_copy(update={"entry_point": f"{spec.entry_point.partition('::')[0]}::{entry}"})
+        with blaming_kernel():
+            sources = read_sources(path, shared)
+        path = path.resolve()  # of `.`, which has no name
     if flags:
         try:
             spec = BuildSpec.model_validate({**spec.model_dump(), "flags": list(flags)})
@@ -126,16 +129,26 @@ def draft_solution(
     return make_solution(path, path.name, AUTHOR, definition, spec, sources)
 
 
-def _read_kernel(path: Path, entry: str | None = None) -> PythonKernel | NativeKernel:
-    """Read a `.py`, `.cu` or `.cpp` file. `entry` defaults to `run`, and in C++ and CUDA to the only export.
+def _find_languages(path: Path) -> list[Language]:
+    """The languages that a file's suffix stands for; none for a folder, whose solution.toml names it.
 
-    The suffix and the imports decide the language. Raises InputError for a file that is none of these, or no Python.
+    Raises InputError for what is neither.
     """
+    if path.is_dir():
+        return []
     if not path.is_file():  # reading a FIFO would block
         raise InputError(f"{path}: not a regular file or a folder" if path.exists() else f"no such file: {path}")
     languages = [language for language in KERNEL_LANGUAGES.values() if path.suffix in language.suffixes]
     if not languages:
         raise InputError(f"{path}: unknown language: name the file .py, .cu or .cpp, or give a source folder")
+    return languages
+
+
+def _read_kernel(path: Path, languages: list[Language], entry: str | None) -> PythonKernel | NativeKernel:
+    """Read a file in one of these languages. `entry` defaults to `run`, and in C++ and CUDA to the only export.
+
+    The imports decide the language. Raises InputError for a file that is none of these, or no Python.
+    """
     text = read_text(path)
     if languages[0].is_compiled:
         return NativeKernel(path, text, languages[0], entry)
@@ -143,18 +156,23 @@ def _read_kernel(path: Path, entry: str | None = None) -> PythonKernel | NativeK
 
 
 def _find_style(
-    registry: Registry, kernel: PythonKernel | NativeKernel, definition: Definition, asked: bool | None = None
+    registry: Registry,
+    kernel: PythonKernel | NativeKernel,
+    definition: Definition,
+    asked: bool | None,
+    entry: str | None,
 ) -> bool:
     """Whether a kernel for a Definition is destination-passing: what is `asked`, else what its parameters say.
 
-    One parameter per input is value-returning, one per input and output is destination-passing. Raises InputError that
+    One parameter per input is value-returning, one per input and output is destination-passing. Raises KernelError that
     says what is wrong or missing, with lines to add where some would do, or MisfitError with the Definitions of the
-    registry whose parameters it has instead.
+    registry whose parameters it has instead; InputError if it lacks the `entry` that its caller named.
     """
+    parameters = kernel.parameters
     try:
-        return kernel.find_style(definition, asked)
+        with blaming_kernel() if entry is None or parameters else nullcontext():
+            return kernel.find_style(definition, asked)
     except InputError:
-        parameters = kernel.parameters
         known = registry.definitions() if parameters is not None else {}
         fitting = [name for name, each in known.items() if parameters is not None and parameters.are_of(each)]
         if not fitting or definition.name in fitting:

@@ -203,9 +203,9 @@ def version_details(version: Version) -> list[Text]:
     for verdict in version.failures[:1]:
         lines += [Text(marked(line)) for line in verdict.log.strip().splitlines()[1:_LOG_LINES]]
     lines += [
-        Text(f"noisy at {timing.title}: {'; '.join(timing.noisy)}", style="yellow")
+        Text(f"noisy at {timing.title}: {'; '.join(timing.performance.noisy)}", style="yellow")
         for timing in version.timings
-        if timing.noisy
+        if timing.performance.noisy
     ]
     return lines
 
@@ -223,12 +223,12 @@ def _comparisons(version: Version) -> dict[str, str]:
     if not version.timings:
         return {}
     cells: dict[str, str] = {}
-    rivals = [rival for timing in version.timings for rival in (timing.before, timing.baseline) if rival]
+    rivals = [rival for timing in version.timings for rival in timing.rivals]
     before = [timing.before for timing in version.timings if timing.before]
     cells["before"] = _range_of_ratios(before) if before else ""
-    for name in dict.fromkeys(rival.solution for rival in rivals if rival not in before):
+    for name in dict.fromkeys(rival.solution for rival in rivals):
         cells[name] = _range_of_ratios([rival for rival in rivals if rival.solution == name])
-    shares = [timing.percent_of_copy for timing in version.timings if timing.percent_of_copy]
+    shares = [share for timing in version.timings if (share := timing.performance.percent_of_copy)]
     cells["of copy"] = _range(map(format_percent, (min(shares), max(shares)))) if shares else ""
     return cells
 
@@ -243,5 +243,6 @@ def _range(ends: Iterable[str]) -> str:
 
 
 def _latency(timing: VersionTiming) -> str:
-    interval = recorded(timing.latency_ms, timing.latency_low_ms, timing.latency_high_ms)
-    return f"{'*' if timing.noisy else ''}{format_latency(timing.latency_ms)} {format_either_side(interval)}".rstrip()
+    found = timing.performance
+    interval = recorded(found.latency_ms, found.latency_low_ms, found.latency_high_ms)
+    return f"{'*' if found.noisy else ''}{format_latency(found.latency_ms)} {format_either_side(interval)}".rstrip()

@@ -132,10 +132,10 @@ def test_the_command_line_prints_what_to_add(fib, tmp_path):
     source, paste, _ = ADAPTED["two parameters"]
     (tmp_path / "kernel.py").write_text(source)
     outcome = fib("try", tmp_path / "kernel.py", "--root", REPOSITORY)
-    assert (outcome.code, outcome.out) == (2, "")
+    assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.count("fib-rmsnorm: ") == 1 and outcome.err.endswith(f":\n\n{paste}\n\n")
     as_json = fib("try", tmp_path / "kernel.py", "--root", REPOSITORY, "--json")
-    assert (as_json.code, json.loads(as_json.err)["paste"]) == (2, paste)
+    assert (as_json.code, json.loads(as_json.out)["hint"]) == (1, paste.strip())
 
 
 VIEWS = """\

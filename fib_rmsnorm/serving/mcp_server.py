@@ -1,0 +1,241 @@
+"""The tools and resources of the Model Context Protocol over a service. The only module that imports the SDK's server.
+
+A tool's text is one line of JSON, the same as its structured result.
+"""
+
+# No postponed annotations: the SDK reads those of the tools.
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+from mcp_types import CallToolResult, TextContent
+from pydantic import Field
+
+from fib_rmsnorm.errors import FibRmsnormError, InputError
+from fib_rmsnorm.inspection.facts import Explanation
+from fib_rmsnorm.reports.feedback import Feedback, make_feedback
+from fib_rmsnorm.reports.legend import LEGEND
+from fib_rmsnorm.serving.requests import Kernel, NewKernel, Rankings, Requests, TimedComparison
+from fib_rmsnorm.sessions.job import Job
+
+INSTRUCTIONS = """\
+Write a kernel, have it judged with `check`, and timed with `measure` once it is right. `new` gives a kernel to start \
+from. Send the text as `source` with its `language`, or the `path` of a file in the server's folder. A wrong kernel \
+comes back with its mistake, a hint, the file and line, and the case that shows it. Rules: fib-rmsnorm://rules"""
+RULES = """\
+- A kernel is a file with one function: `run` in Python, or an exported function in C++ and CUDA. Its parameters are \
+the Definition's inputs in their order; it returns the outputs, or takes them last and writes to them.
+- It is judged on each Workload: on the Workload's own inputs, on hard ones (such as zero rows, huge and tiny values, \
+NaN), and on inputs of an awkward size. All of them must be right within the tolerance of the dtype, which is shown.
+- Inputs that nobody can foresee are judged too, among the timed calls, after timing.
+- It must not change its inputs, write beyond its outputs, or change them after it has returned.
+- It runs in a process of its own without network, which writes to its own folders only, and is killed at the time \
+limit.
+- To keep answers of earlier calls, or to work on after a call has returned, is a cheat and fails.
+- speedup is the reference's latency over the kernel's; the interval decides: two intervals that overlap are a tie."""
+
+Source = Annotated[str | None, Field(description="The text of the kernel's file; needs `language`.")]
+Language = Annotated[str | None, Field(description="triton, cuda, tilelang, cutedsl, cpp or python.")]
+PathName = Annotated[str | None, Field(description="A kernel's file or folder, instead of `source`.")]
+DefinitionName = Annotated[str | None, Field(description="What it computes; by default what its first lines name.")]
+Entry = Annotated[str | None, Field(description="The function to call, if not `run`.")]
+Flags = Annotated[list[str], Field(description="Flags of the C++ compiler.")]
+Sizes = Annotated[list[int], Field(description="Batch sizes to judge it at; empty for those of `try`.")]
+Side = Annotated[str, Field(description="A registered Solution, or the path of a kernel's file.")]
+
+
+def make_server(requests: Requests) -> MCPServer:
+    """The server of one service."""
+    server: MCPServer = MCPServer("fib-rmsnorm", instructions=INSTRUCTIONS, log_level="WARNING")
+    _add_verdicts(server, requests)
+    _add_other_tools(server, requests)
+    _add_resources(server, requests)
+    return server
+
+
+def _add_verdicts(server: MCPServer, requests: Requests) -> None:
+    async def judge(context: Context, verbose: bool, **what: Any) -> CallToolResult:
+        job = await _follow(context, requests, lambda client, told: requests.judge(client, told, **what))
+        with _telling():
+            version = job.wait()  # it is done
+        return _answer(make_feedback(version, request=job.id, is_whole=verbose).to_json())
+
+    @server.tool()
+    async def check(
+        context: Context,
+        source: Source = None,
+        language: Language = None,
+        path: PathName = None,
+        definition: DefinitionName = None,
+        entry: Entry = None,
+        flags: Flags = [],  # noqa: B006 - never changed
+        batch_sizes: Sizes = [],  # noqa: B006
+        verbose: bool = False,
+    ) -> Annotated[CallToolResult, Feedback]:
+        """Judge whether a kernel is right, on every Workload, and say what is wrong and where. Times nothing."""
+        kernel = (source, language, path, definition, entry, flags)
+        return await judge(context, verbose, kernel=kernel, batch_sizes=batch_sizes, timed=False)
+
+    @server.tool()
+    async def measure(
+        context: Context,
+        source: Source = None,
+        language: Language = None,
+        path: PathName = None,
+        definition: DefinitionName = None,
+        entry: Entry = None,
+        flags: Flags = [],  # noqa: B006
+        batch_sizes: Sizes = [],  # noqa: B006
+        verbose: bool = False,
+    ) -> Annotated[CallToolResult, Feedback]:
+        """Judge a kernel, and if it is right time it beside the reference and a baseline: speedup with its interval."""
+        kernel = (source, language, path, definition, entry, flags)
+        return await judge(context, verbose, kernel=kernel, batch_sizes=batch_sizes, timed=True)
+
+    @server.resource("fib-rmsnorm://results/{request}")
+    def result(request: str) -> str:
+        """What is known of an earlier `check` or `measure`, by its id."""
+        try:
+            job = requests.service.find(request)
+        except InputError as error:
+            raise ResourceNotFoundError(str(error)) from None
+        if job.version is None or job.error:
+            return json.dumps({"id": job.id, "state": job.state, "error": job.error})
+        return make_feedback(job.version, request=job.id).to_json()
+
+
+def _add_other_tools(server: MCPServer, requests: Requests) -> None:
+    @server.tool()
+    async def explain(
+        context: Context,
+        source: Source = None,
+        language: Language = None,
+        path: PathName = None,
+        solution: Annotated[str | None, Field(description="A registered Solution, instead of a kernel.")] = None,
+        definition: DefinitionName = None,
+        entry: Entry = None,
+        arch: Annotated[str | None, Field(description="GPU architecture, such as sm_90; needs no GPU.")] = None,
+        batch_sizes: Sizes = [],  # noqa: B006
+    ) -> Annotated[CallToolResult, Explanation]:
+        """Explain a GPU kernel from its compiled code: registers, memory accesses, occupancy, and what limits it."""
+        kernel: Kernel = (source, language, path, definition, entry, [])
+        job = await _follow(
+            context,
+            requests,
+            lambda client, told: requests.explain(client, told, kernel, solution, arch, tuple(batch_sizes)),
+        )
+        return _answer(_value(job, Explanation).model_dump_json())
+
+    @server.tool()
+    async def compare(
+        context: Context,
+        old: Side,
+        new: Side,
+        definition: DefinitionName = None,
+        batch_sizes: Sizes = [],  # noqa: B006
+        rounds: Annotated[int, Field(ge=1, le=9, description="Rounds, each in new processes.")] = 2,
+    ) -> Annotated[CallToolResult, TimedComparison]:
+        """Time two kernels in turn: whether the new one is faster, slower or a tie, with the interval of the ratio."""
+        job = await _follow(
+            context,
+            requests,
+            lambda client, told: requests.compare(client, told, (old, new), definition, tuple(batch_sizes), rounds),
+        )
+        return _answer(_value(job, TimedComparison).model_dump_json())
+
+    @server.tool()
+    def best(definition: DefinitionName = None, batch_sizes: Sizes = []) -> Rankings:  # noqa: B006
+        """The fastest recorded Solution for each Workload and device, with ties."""
+        with _telling():
+            return requests.rank(definition, batch_sizes)
+
+    @server.tool()
+    def new(language: Annotated[str, Language], definition: DefinitionName = None) -> NewKernel:
+        """A small kernel to start from, right for a known operator. Writes no file."""
+        with _telling():
+            return requests.start_kernel(language, definition)
+
+
+def _add_resources(server: MCPServer, requests: Requests) -> None:
+    @server.resource("fib-rmsnorm://definitions")
+    def definitions() -> str:
+        """The Definitions, by name, with a sentence on each."""
+        return json.dumps({name: each.description for name, each in requests.registry.definitions().items()})
+
+    @server.resource("fib-rmsnorm://definitions/{name}")
+    def one_definition(name: str) -> str:
+        """A Definition: axes, inputs, outputs, and the reference."""
+        try:
+            return requests.registry.definition(name).model_dump_json(exclude_none=True)
+        except InputError as error:
+            raise ResourceNotFoundError(str(error)) from None
+
+    @server.resource("fib-rmsnorm://rules")
+    def rules() -> str:
+        """What a kernel must do, and what it is judged on."""
+        return RULES
+
+    @server.resource("fib-rmsnorm://legend")
+    def legend() -> str:
+        """What the words and numbers of results mean."""
+        return "\n".join(f"{word}: {meaning}" for word, meaning in LEGEND.items())
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    """Tell the client what it has named wrong, or why there is no answer."""
+    try:
+        yield
+    except (FibRmsnormError, OSError) as error:
+        raise ToolError(" ".join(str(error).split())) from None
+
+
+async def _follow(context: Context, requests: Requests, submit: Callable[[str, Callable[[Job], None]], Job]) -> Job:
+    """Submit a request, tell its progress, and cancel it if the client cancels it or vanishes."""
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+    def on_change(_: Job) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(changed.set)
+
+    with _telling():
+        job = await asyncio.to_thread(submit, _name_client(context), on_change)
+    try:
+        told = -1
+        while job.state != "done":
+            await changed.wait()
+            changed.clear()
+            done, steps = job.progress
+            if done > told:
+                told = done
+                await context.report_progress(done, steps, job.state if not done else f"{done} of {steps} steps")
+    except BaseException:
+        requests.service.cancel(job)
+        raise
+    return job
+
+
+def _name_client(context: Context) -> str:
+    """What tells a client from others: its session; with the stateless protocol, the name that it gives."""
+    session = context.request_context.session
+    headers = context.headers or {}
+    known = headers.get("mcp-session-id")
+    info = session.client_params.client_info.name if session.client_params else "client"
+    return known or info
+
+
+def _value(job: Job, kind: type[Any]) -> Any:
+    """What other work returned."""
+    if job.error or not isinstance(job.value, kind):
+        raise ToolError(job.error or "the request was cancelled")
+    return job.value
+
+
+def _answer(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=json.loads(text))

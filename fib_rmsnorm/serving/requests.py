@@ -1,0 +1,188 @@
+"""What a server's tools do, in plain Python: requests to the service, and questions to the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.languages import KERNEL_LANGUAGES
+from fib_rmsnorm.registry import Registry, choose_workloads
+from fib_rmsnorm.registry.sources.definition_choice import definition_line
+from fib_rmsnorm.registry.sources.draft import draft_kernel, find_solution
+from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
+from fib_rmsnorm.schema import Definition, Settings, Solution
+from fib_rmsnorm.sessions.job import Job
+from fib_rmsnorm.sessions.kernel_file import KernelFile, text_as_file
+from fib_rmsnorm.sessions.service import Service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LIMIT_S = 300.0
+Kernel = tuple[str | None, str | None, str | None, str | None, str | None, Sequence[str]]
+"""source, language, path, definition, entry and flags of a kernel."""
+
+
+class NewKernel(BaseModel):
+    """A kernel to start from."""
+
+    definition: str
+    language: str
+    kind: str
+    """`kernel`: right; `reference`: right and slow; `skeleton`: without a body."""
+    source: str
+
+
+class Rankings(BaseModel):
+    """The fastest Solutions of the recorded Traces, as `best --json` has them."""
+
+    rankings: list[dict[str, Any]]
+
+
+class TimedComparison(BaseModel):
+    """How two kernels compare, as `compare --json` has it."""
+
+    comparison: dict[str, Any]
+
+
+class Requests:
+    """A service, and the registry whose Definitions it judges by."""
+
+    def __init__(self, service: Service, registry: Registry) -> None:
+        self.service = service
+        self.registry = registry
+        self._folders = [Path.cwd().resolve(), registry.root.resolve()]
+
+    def judge(
+        self,
+        client: str,
+        on_change: Callable[[Job], None],
+        *,
+        kernel: Kernel,
+        batch_sizes: Sequence[int],
+        timed: bool,
+    ) -> Job:
+        """Put a kernel into the queue. Raises InputError for what the caller has named."""
+        with self._file(kernel) as file:
+            return self.service.submit(client, file, timed=timed, batch_sizes=batch_sizes, on_change=on_change)
+
+    def explain(
+        self,
+        client: str,
+        on_change: Callable[[Job], None],
+        kernel: Kernel,
+        solution: str | None,
+        arch: str | None,
+        batch_sizes: tuple[int, ...],
+    ) -> Job:
+        """Have a kernel, or a registered Solution, compiled and explained."""
+        from fib_rmsnorm.evaluation.run_config import RunConfig
+        from fib_rmsnorm.inspection import COMPILER
+        from fib_rmsnorm.inspection.explanation import explain
+        from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
+        from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, check_arch
+        from fib_rmsnorm.sandbox.fork_server import ForkServer
+
+        wanted, found = self._read(kernel, solution)
+        workloads = choose_workloads(wanted, self.registry.workloads(wanted.name), batch_sizes)
+        here = choose_devices()[0]
+        target = check_arch(arch) if arch else gpu_arch(here) or DEFAULT_ARCH
+        device = here if gpu_arch(here) == target else None
+
+        def work(job: Job) -> object:
+            with ForkServer((COMPILER,)) as forks:
+                job.stop = forks.stop
+                return explain(forks, wanted, found, workloads, target, RunConfig(Settings(), _LIMIT_S), device)
+
+        return self.service.call(client, work, on_change, is_alone=False)
+
+    def compare(
+        self,
+        client: str,
+        on_change: Callable[[Job], None],
+        sides: tuple[str, str],
+        definition: str | None,
+        batch_sizes: tuple[int, ...],
+        rounds: int,
+    ) -> Job:
+        """Have two kernels timed in turn. Each is a registered Solution or a path."""
+        from fib_rmsnorm.analysis.comparing.comparison import compare
+        from fib_rmsnorm.analysis.decoding import record_of
+        from fib_rmsnorm.evaluation.head_to_head import plan_head_to_head, run_head_to_head
+        from fib_rmsnorm.evaluation.run_config import RunConfig
+        from fib_rmsnorm.reports.comparison import comparisons_record
+
+        old, new = (str(self._locate(side)) if Path(side).suffix or "/" in side else side for side in sides)
+        device = self.service.devices[0]
+        match = plan_head_to_head(self.registry, old, new, batch_sizes, device, definition=definition)
+
+        def work(job: Job) -> object:
+            found: tuple[list[Any], list[Any]] = ([], [])
+            config = RunConfig(Settings(), _LIMIT_S, self.registry.root)
+            for number, trace in enumerate(run_head_to_head(match, config, rounds), start=1):
+                if job.cancelled:
+                    return None
+                if record := record_of(trace, number):
+                    record.solution = f"{match.old.name} -> {match.new.name}"  # both sides get one name
+                    found[trace.solution == match.new.name].append(record)
+            return TimedComparison(comparison=comparisons_record(compare(*found, (), in_turn=True)))
+
+        return self.service.call(client, work, on_change, is_alone=True)
+
+    def rank(self, definition: str | None, batch_sizes: Sequence[int]) -> Rankings:
+        """The fastest Solutions by the registry's Traces. Raises InputError if there are none."""
+        from fib_rmsnorm.analysis.loading import TraceChoice, read_chosen
+        from fib_rmsnorm.analysis.ranking import rank
+        from fib_rmsnorm.analysis.results import find_results
+        from fib_rmsnorm.reports.ranking import ranking_records
+
+        name = self.registry.definition(definition).name
+        choice = TraceChoice([name], batch_sizes=batch_sizes, believes_all=False)
+        found = read_chosen([], self.registry.root, choice, warn=lambda _: None)
+        return Rankings(rankings=ranking_records([rank(section) for section in find_results(found)]))
+
+    def start_kernel(self, language: str, definition: str | None) -> NewKernel:
+        """A kernel to start from. Raises InputError for an unknown language or Definition."""
+        if language not in KERNEL_LANGUAGES:
+            raise InputError(f"unknown language {language!r}: choose from {', '.join(KERNEL_LANGUAGES)}")
+        wanted = self.registry.definition(definition)
+        found = make_starting_kernel(wanted, language)
+        line = definition_line(KERNEL_LANGUAGES[language].suffixes[0], wanted.name)
+        return NewKernel(definition=wanted.name, language=language, kind=found.kind, source=line + found.text)
+
+    def _read(self, kernel: Kernel, solution: str | None) -> tuple[Definition, Solution]:
+        if solution is not None:
+            return find_solution(self.registry, solution, kernel[3], kernel[4])
+        with self._file(kernel) as file:
+            return draft_kernel(self.registry, file.file, file.definition, file.entry, file.flags)
+
+    @contextmanager
+    def _file(self, kernel: Kernel) -> Iterator[KernelFile]:
+        """A kernel's file while it is read. Raises InputError unless it is either a text or a path."""
+        source, language, path, definition, entry, flags = kernel
+        if (source is None) == (path is None):
+            raise InputError("give either `source` with its `language`, or `path`")
+        known = KernelFile(file=Path(), definition=definition, entry=entry, flags=tuple(flags))
+        if path is not None:
+            yield known.model_copy(update={"file": self._locate(path)})
+        elif source is not None:
+            if language is None:
+                raise InputError(f"`source` needs its `language`: {', '.join(KERNEL_LANGUAGES)}")
+            with text_as_file(source, language, known) as file:
+                yield file
+
+    def _locate(self, name: str) -> Path:
+        """The file that a client names. Raises InputError if it lies outside of the folders that it may name."""
+        try:
+            path = Path(name).resolve()
+        except (ValueError, OSError, RuntimeError):  # a null character, or links without end
+            raise InputError(f"{name!r} is not a path") from None
+        if not any(path.is_relative_to(folder) for folder in self._folders):
+            folders = " and ".join(dict.fromkeys(map(str, self._folders)))
+            raise InputError(f"{name}: a client may name files in {folders}; send others as `source`")
+        return path

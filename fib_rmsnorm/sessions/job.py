@@ -1,0 +1,57 @@
+"""A request to a service, and what is known of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.evaluation.try_kernel import TryPlan
+from fib_rmsnorm.sessions.version import Version
+
+
+class QueueFullError(FibRmsnormError):
+    """A client has as many requests in the queue as it may have."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A request to judge a kernel, or to do other work on a device, and what is known of it."""
+
+    id: str
+    client: str
+    on_change: Callable[[Job], None]
+    version: Version | None = None
+    """What is known of the kernel so far; `done` once nothing will be added. None for other work."""
+    plan: TryPlan | None = None
+    """None for files that cannot be read as a kernel: there is nothing to do."""
+    timed: bool = False
+    work: Callable[[Job], object] | None = None
+    is_alone: bool = False
+    """Whether nothing may be judged or timed during other work."""
+    stop: Callable[[], object] = lambda: None
+    """Ends other work that runs."""
+    value: object = None
+    """What other work returned."""
+    state: str = "queued"
+    """`queued`, `running` or `done`."""
+    error: str = ""
+    """Why it has no verdict, for which the kernel is not to blame."""
+    cancelled: bool = False
+    finished: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many of its steps are done, of how many: to judge, and to time on each Workload."""
+        steps = 1 + (len(self.plan.workloads) if self.plan and self.timed else 0)
+        done = bool(self.version.verdicts) + len(self.version.timings) if self.version else 0
+        return (steps if self.state == "done" else done), steps
+
+    def wait(self, timeout_s: float | None = None) -> Version:
+        """Wait for the verdict. Raises FibRmsnormError if there is none, TimeoutError if it takes longer."""
+        if not self.finished.wait(timeout_s):
+            raise TimeoutError
+        if self.error or self.version is None:
+            raise FibRmsnormError(self.error or "this request is not about a kernel")
+        return self.version

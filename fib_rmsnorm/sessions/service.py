@@ -1,0 +1,262 @@
+"""Judge and time kernels of many clients at once: builds and verdicts in parallel, timing in turn on each device."""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+import uuid
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from datetime import datetime, timezone
+from pathlib import Path
+
+import psutil
+
+from fib_rmsnorm.errors import FibRmsnormError, InputError, KernelError, advise
+from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, plan_try
+from fib_rmsnorm.machine.devices import Device, choose_devices
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.definition_choice import choose_definition
+from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sandbox.process import StoppedError
+from fib_rmsnorm.schema import Definition, Settings, Solution
+from fib_rmsnorm.sessions.contenders import Contender
+from fib_rmsnorm.sessions.evaluator import DeviceTurns, Evaluator
+from fib_rmsnorm.sessions.job import Job, QueueFullError
+from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.version import Version
+
+_MOST_EVALUATORS = 8
+_EVALUATOR_BYTES = 2 << 30
+"""The memory that an Evaluator's processes may need: judge, reference, baseline, copy and kernel."""
+_MOST_RESULTS = 1000
+
+
+class Service(AbstractContextManager["Service"]):
+    """Takes requests of any number of clients. A context manager; threads share it. Nothing is recorded.
+
+    with Service(Registry.find(), device="cpu") as service:
+        jobs = [service.submit("me", file) for file in ("a.py", "b.cpp")]
+        print([job.wait().status for job in jobs])
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        device: str = "auto",
+        settings: Settings | None = None,
+        timeout_s: float = 60.0,
+        most_queued: int = 32,
+        fork_server: ForkServer | None = None,
+    ) -> None:
+        """`most_queued` requests of a client may wait. Raises InputError for an unknown device."""
+        self._registry = registry
+        self.devices: Sequence[Device] = choose_devices(device)
+        self._most_queued = most_queued
+        self._changed = threading.Condition()
+        self._queues: OrderedDict[str, deque[Job]] = OrderedDict()
+        """The waiting requests by client; the first client is the next."""
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        """Those that wait or run, and the last results."""
+        self._running: dict[Job, Evaluator] = {}
+        self._is_closing = False
+        self._rivals: dict[str, list[Solution]] = {}
+        self._stack = ExitStack()
+        forks = fork_server or self._stack.enter_context(ForkServer(ROLES))
+        self._threads = []
+        each = max(1, _count_evaluators(self.devices) // len(self.devices))
+        self._turns = [DeviceTurns() for _ in self.devices]
+        for place, turns in zip(self.devices, self._turns, strict=True):
+            for _ in range(each):
+                evaluator = Evaluator(registry, place, forks, settings or Settings(), timeout_s, turns)
+                self._stack.callback(evaluator.close)
+                self._threads.append(threading.Thread(target=self._serve, args=(evaluator,), daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Cancel all requests, and end all processes."""
+        with self._changed:
+            self._is_closing = True
+            for job in list(self._jobs.values()):
+                self._cancel(job)
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+        self._stack.close()
+
+    def submit(
+        self,
+        client: str,
+        source: str | Path | KernelFile,
+        *,
+        timed: bool = True,
+        batch_sizes: Sequence[int] = (),
+        on_change: Callable[[Job], None] = lambda _: None,
+    ) -> Job:
+        """Put a kernel into the queue. Its files are read now, and may change then.
+
+        `on_change` is called in another thread whenever more is known. Files that cannot be read as a kernel give a
+        job that is done. Raises QueueFullError, and InputError for what the caller has named.
+        """
+        kernel = KernelFile.of(source)
+        definition = choose_definition(self._registry, kernel.file, kernel.definition)
+        version = Version(
+            number=1,
+            kernel=kernel.file.name,
+            definition=definition.name,
+            hardware=self.devices[0].hardware,
+            started_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        )
+        job = Job(uuid.uuid4().hex[:12], client, on_change, version, timed=timed)
+        try:
+            job.plan = self._plan(kernel, definition, tuple(batch_sizes))
+        except KernelError as error:
+            refused = str(error).replace(f"{kernel.file.parent}/", "")
+            job.version = version.model_copy(update={"refused": refused, "hint": advise(error)})
+            with self._changed:
+                self._jobs[job.id] = job
+            self._finish(job)
+            return job
+        return self._put(job)
+
+    def call(
+        self, client: str, work: Callable[[Job], object], on_change: Callable[[Job], None], *, is_alone: bool
+    ) -> Job:
+        """Put other work into the queue, during which nothing is timed on the first device.
+
+        Nothing is judged there either if it `is_alone`. Work may set `stop` of its job, and look whether it is
+        cancelled.
+        """
+        return self._put(Job(uuid.uuid4().hex[:12], client, on_change, work=work, is_alone=is_alone))
+
+    def _put(self, job: Job) -> Job:
+        with self._changed:
+            queue = self._queues.setdefault(job.client, deque())
+            if len(queue) >= self._most_queued:
+                raise QueueFullError(f"{len(queue)} requests of this client wait already; wait for one, or cancel one")
+            queue.append(job)
+            self._jobs[job.id] = job
+            self._changed.notify()
+        return job
+
+    def find(self, job_id: str) -> Job:
+        """A request by its id. Raises InputError if it is unknown, as long after its end."""
+        with self._changed:
+            if job_id not in self._jobs:
+                raise InputError(f"no request {job_id!r}; the last {_MOST_RESULTS} results are kept")
+            return self._jobs[job_id]
+
+    def cancel(self, job: Job) -> None:
+        """End a request, whatever its kernel does; one that is done stays as it is."""
+        with self._changed:
+            self._cancel(job)
+
+    def leave(self, client: str) -> None:
+        """Cancel all requests of a client that has gone."""
+        with self._changed:
+            for job in [job for job in self._jobs.values() if job.client == client]:
+                self._cancel(job)
+
+    def _cancel(self, job: Job) -> None:
+        if job.state == "done":
+            return
+        job.cancelled = True
+        queue = self._queues.get(job.client)
+        if queue and job in queue:
+            queue.remove(job)
+            if not queue:
+                del self._queues[job.client]
+            self._finish(job)
+        elif job in self._running:
+            self._running[job].abandon()
+            job.stop()
+
+    def _plan(self, kernel: KernelFile, definition: Definition, batch_sizes: tuple[int, ...]) -> TryPlan:
+        style, flags = kernel.destination_passing_style, kernel.flags
+        draft = draft_solution(self._registry, kernel.file, definition, kernel.entry, style, flags)
+        return plan_try(
+            self._registry, definition, draft, batch_sizes, self.devices[0], is_timed=False, file=kernel.file
+        )
+
+    def _serve(self, evaluator: Evaluator) -> None:
+        """Take one request after the other, until the service ends."""
+        while (job := self._take(evaluator)) is not None:
+            try:
+                if job.work is not None:
+                    with self._turns[0].timing() if job.is_alone else self._turns[0].judging():
+                        job.value = job.work(job)
+                else:
+                    self._evaluate(job, evaluator)
+            except (FibRmsnormError, OSError, StoppedError) as error:
+                job.error = " ".join(str(error).split()) or "the server ends"
+            except Exception as error:  # a fault of ours costs one request
+                traceback.print_exc()
+                job.error = f"internal error: {error!r}"
+            with self._changed:
+                del self._running[job]
+            self._finish(job)
+
+    def _take(self, evaluator: Evaluator) -> Job | None:
+        """The next request, of each client in turn; None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closing or any(self._queues.values()))
+            if self._is_closing:
+                return None
+            client = next(client for client, queue in self._queues.items() if queue)
+            job = self._queues[client].popleft()
+            self._queues.move_to_end(client)
+            if not self._queues[client]:
+                del self._queues[client]
+            job.state = "running"
+            evaluator.begin()
+            self._running[job] = evaluator
+        job.on_change(job)
+        return job
+
+    def _evaluate(self, job: Job, evaluator: Evaluator) -> None:
+        plan, device = job.plan, evaluator.device
+        assert plan is not None and job.version is not None
+        # A name of its own, so that equal sources of two clients have each their own worker.
+        current = Contender(plan.draft.model_copy(update={"name": f"{plan.draft.name}#{job.id}"}))
+        rivals = list(map(Contender, self._find_rivals(plan.definition, device) if job.timed else ()))
+        new = job.version.model_copy(update={"kernel": plan.draft.name, "hardware": device.hardware})
+        try:
+            for version in evaluator.evaluate(current, plan, new, timed=job.timed, rivals=rivals):
+                job.version = version
+                job.on_change(job)
+        finally:
+            evaluator.keep_only([rival.solution for rival in rivals], ())
+
+    def _find_rivals(self, definition: Definition, device: Device) -> Sequence[Solution]:
+        """The baseline, if there is one. To look for it takes as long as to read the registry."""
+        with self._changed:
+            if definition.name not in self._rivals:
+                self._rivals[definition.name] = list(choose_rivals(self._registry, definition, device)[:1])
+            return self._rivals[definition.name]
+
+    def _finish(self, job: Job) -> None:
+        with self._changed:
+            if job.version is not None:
+                job.version = job.version.model_copy(update={"done": True})
+            job.state = "done"
+            done = [each.id for each in self._jobs.values() if each.state == "done"]
+            for old in done[:-_MOST_RESULTS]:
+                del self._jobs[old]
+        job.finished.set()
+        job.on_change(job)
+
+
+def _count_evaluators(devices: Sequence[Device]) -> int:
+    """How many kernels may be built and judged at once: one for each core, as memory allows."""
+    room: int = psutil.virtual_memory().available // _EVALUATOR_BYTES
+    on_gpus = [device.memory_bytes // (2 * _EVALUATOR_BYTES) for device in devices if device.kind != "cpu"]
+    return max(1, min(os.cpu_count() or 1, room, _MOST_EVALUATORS * len(devices), *on_gpus))

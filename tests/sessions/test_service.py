@@ -1,0 +1,230 @@
+"""A service judges the kernels of many clients side by side, and loses and mixes up none."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fib_rmsnorm import FibRmsnormError, InputError, Registry
+from fib_rmsnorm.sessions import service as service_module
+from fib_rmsnorm.sessions.evaluator import DeviceTurns
+from fib_rmsnorm.sessions.job import Job, QueueFullError
+from fib_rmsnorm.sessions.kernel_file import KernelFile, text_as_file
+from fib_rmsnorm.sessions.service import Service
+from support.registries import QUICK, RIGHT, add_kernel, make_registry
+
+CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
+HANGS = "def run(x, weight, eps):\n    while True:\n        pass\n"
+KERNELS = {
+    "PASSED": RIGHT,
+    "INCORRECT_NUMERICAL": RIGHT.replace("+ eps", "+ 0 * eps"),
+    "RUNTIME_ERROR": CRASHES,
+    "COMPILE_ERROR": f"import nonesuch\n{RIGHT}",
+}
+UNREADABLE = "def run(x, weight, eps:\n"
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory) -> Registry:
+    found = make_registry(tmp_path_factory.mktemp("service") / "registry")
+    add_kernel(found, "rmsnorm_python_plain_v1")
+    return found
+
+
+@pytest.fixture
+def serve(registry, lent, tmp_path, monkeypatch):
+    """Start a service; it ends with the test, and leaves no process and no build."""
+    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))
+    started: list[Service] = []
+
+    def start(evaluators: int = 2, **options) -> Service:
+        monkeypatch.setattr(service_module, "_count_evaluators", lambda devices: evaluators)
+        started.append(Service(registry, device="cpu", settings=QUICK, **options))
+        return started[-1]
+
+    yield start
+    for service in started:
+        service.close()
+    assert not list((tmp_path / "cache/sessions").iterdir())
+
+
+def submit(service: Service, client: str, source: str, **options) -> Job:
+    with text_as_file(source, "python") as kernel:
+        return service.submit(client, kernel, batch_sizes=(2,), **options)
+
+
+@pytest.mark.process
+def test_eight_clients_get_each_their_own_verdicts(serve):
+    service = serve()
+    found: dict[tuple[int, str], Job] = {}
+
+    def ask(client: int) -> None:
+        for status, source in KERNELS.items():
+            found[client, status] = submit(service, f"client {client}", f"{source}# {client}\n", timed=client == 0)
+
+    threads = [threading.Thread(target=ask, args=(client,)) for client in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for (client, status), job in found.items():
+        version = job.wait()
+        assert version.status == status, version
+        assert bool(version.timings) == (client == 0 and status == "PASSED")
+        assert service.find(job.id) is job
+    assert len({job.id for job in found.values()}) == len(found)
+    timing = found[0, "PASSED"].version.timings[0]
+    assert [rival.solution for rival in timing.rivals] == ["rmsnorm_python_plain_v1"]
+
+
+def test_equal_kernels_of_two_clients_have_each_their_own_worker(serve):
+    service = serve()
+    jobs = [submit(service, client, RIGHT, timed=False) for client in "ab"]
+    assert [job.wait().status for job in jobs] == ["PASSED", "PASSED"]
+
+
+def test_clients_take_turns_whoever_has_asked_more(serve):
+    service = serve(evaluators=1)
+    order = []
+    blocks = submit(service, "c", HANGS, timed=False)
+
+    def note(job: Job) -> None:
+        if job.state == "running" and job.client not in order[-1:]:
+            order.append(job.client)
+
+    jobs = [
+        submit(service, client, f"{RIGHT}# {number}", timed=False, on_change=note)
+        for number, client in enumerate("aaab")
+    ]
+    service.cancel(blocks)
+    assert blocks.wait().status == "ABANDONED"
+    assert [job.wait().status for job in jobs] == ["PASSED"] * 4
+    assert order == ["a", "b", "a"]
+
+
+def test_a_client_may_queue_only_so_much_and_cancel_what_waits(serve):
+    service = serve(evaluators=1, most_queued=2)
+    started = threading.Event()
+    runs = submit(service, "a", HANGS, timed=False, on_change=lambda job: started.set())
+    assert started.wait(60)
+    waits = [submit(service, "a", RIGHT, timed=False) for _ in range(2)]
+    with pytest.raises(QueueFullError, match="2 requests of this client wait already"):
+        submit(service, "a", RIGHT)
+    other = submit(service, "b", RIGHT, timed=False)
+    service.cancel(waits[0])
+    assert waits[0].wait().status == "ABANDONED"
+    again = submit(service, "a", RIGHT, timed=False)
+    service.leave("a")
+    assert [job.wait().status for job in (runs, waits[1], again)] == ["ABANDONED"] * 3
+    assert other.wait().status == "PASSED"
+    service.cancel(other)
+    assert other.version.status == "PASSED" and not other.cancelled
+
+
+def test_a_kernel_that_cannot_be_read_is_at_fault_and_what_is_named_wrong_its_caller(serve, tmp_path):
+    service = serve(evaluators=1)
+    job = submit(service, "a", UNREADABLE)
+    assert job.wait().status == "COMPILE_ERROR" and job.version.refused == "kernel.py:1: '(' was never closed"
+    for kernel, said in (
+        (KernelFile(file=tmp_path / "gone.py"), "no such file"),
+        (KernelFile(file=tmp_path / "gone.py", definition="nonesuch"), "no Definition 'nonesuch'"),
+    ):
+        with pytest.raises(InputError, match=said):
+            service.submit("a", kernel)
+    with pytest.raises(InputError, match="unknown language 'fortran': choose from"), text_as_file("", "fortran"):
+        pass
+    with pytest.raises(InputError, match="no request 'nonesuch'"):
+        service.find("nonesuch")
+
+
+def test_a_reference_that_fails_costs_a_request_its_verdict_and_blames_no_kernel(serve, registry):
+    definition = registry.definition("rmsnorm_d128")
+    broken = definition.model_copy(update={"name": "broken", "reference": f"import nonesuch\n{definition.reference}"})
+    registry.write_definition(broken)
+    service = serve(evaluators=1)
+    with text_as_file(RIGHT, "python") as kernel:
+        named = kernel.model_copy(update={"definition": "broken"})
+        job = service.submit("a", named, batch_sizes=(2,), timed=False)
+    with pytest.raises(FibRmsnormError, match="the reference of broken failed"):
+        job.wait()
+    with text_as_file(RIGHT, "python") as kernel:
+        named = kernel.model_copy(update={"definition": "rmsnorm_d128"})
+        assert service.submit("a", named, batch_sizes=(2,), timed=False).wait().status == "PASSED"
+    registry.layout.definition("norm", "broken").unlink(missing_ok=True)
+
+
+def test_nothing_is_judged_while_something_is_timed():
+    turns = DeviceTurns()
+    judging, timing, faults = [], [], []
+
+    def judge() -> None:
+        for _ in range(50):
+            with turns.judging():
+                judging.append(1)
+                faults.extend(timing)
+                judging.pop()
+
+    def time() -> None:
+        for _ in range(50):
+            with turns.timing():
+                timing.append(1)
+                faults.extend([*judging, *timing[1:]])
+                timing.pop()
+
+    threads = [threading.Thread(target=work) for work in (judge, judge, judge, time, time)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+
+
+_MOST_GROWTH = 60 << 20
+_MIXED = [*KERNELS.items()]
+
+
+@pytest.mark.endurance
+@pytest.mark.timeout(7200)
+def test_a_thousand_kernels_of_eight_clients_leave_nothing_and_get_the_right_verdicts(serve, tmp_path, monkeypatch):
+    total = int(os.environ.get("FIB_RMSNORM_TEST_KERNELS", "1000"))
+    service = serve()
+    problems: list[str] = []
+    left: list[dict[str, int]] = []
+
+    def run(numbers: range) -> None:
+        for number in numbers:
+            status, source = _MIXED[number % len(_MIXED)]
+            job = submit(service, f"client {number % 8}", f"{source}# {number}\n", timed=number % 16 == 0)
+            version = job.wait()
+            if version.status != status or bool(version.timings) != (number % 16 == 0):
+                problems.append(f"{number}: {version}")
+
+    def count() -> dict[str, int]:
+        gc.collect()
+        return {
+            "processes": len(psutil.Process().children(recursive=True)),
+            "descriptors": len(os.listdir("/proc/self/fd")),  # noqa: PTH208
+            "files": sum(1 for _ in (tmp_path / "cache/sessions").glob("*/*")),
+        }
+
+    for numbers in (range(40), range(40, total)):
+        parts = [range(numbers.start + first, numbers.stop, 8) for first in range(8)]
+        threads = [threading.Thread(target=run, args=(part,)) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        left.append(count())
+        memory = psutil.Process().memory_info().rss
+        if len(left) == 1:
+            before = memory
+    assert not problems, problems[:3]
+    assert left[1]["files"] == left[0]["files"] and left[1]["processes"] <= left[0]["processes"] + 2
+    assert left[1]["descriptors"] <= left[0]["descriptors"] + 8
+    assert memory - before < _MOST_GROWTH
+    assert Path("/proc").exists() and not list(Path("/dev/shm").glob("fib-rmsnorm-*"))
