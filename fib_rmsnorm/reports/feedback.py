@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fib_rmsnorm.analysis.comparing.difference import find_speedup
+from fib_rmsnorm.analysis.difference import find_speedup
 from fib_rmsnorm.schema import Check, EvaluationStatus, Trace
 
 if TYPE_CHECKING:

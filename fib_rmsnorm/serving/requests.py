@@ -42,6 +42,8 @@ class Rankings(BaseModel):
     """The fastest Solutions of the recorded Traces, as `best --json` has them."""
 
     rankings: list[dict[str, Any]]
+    notes: list[str]
+    """Which Traces are left out, and which Solutions have changed since they were measured."""
 
 
 class TimedComparison(BaseModel):
@@ -143,8 +145,10 @@ class Requests:
 
         name = self.registry.definition(definition).name
         choice = TraceChoice([name], batch_sizes=batch_sizes, believes_all=False)
-        found = read_chosen([], self.registry.root, choice, warn=lambda _: None)
-        return Rankings(rankings=ranking_records([rank(section) for section in find_results(found)]))
+        notes: list[str] = []
+        found = read_chosen([], self.registry.root, choice, notes)
+        rankings = ranking_records([rank(section) for section in find_results(found)])
+        return Rankings(rankings=rankings, notes=notes)
 
     def start_kernel(self, language: str, definition: str | None) -> NewKernel:
         """A kernel to start from. Raises InputError for an unknown language or Definition."""
