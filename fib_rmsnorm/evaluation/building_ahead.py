@@ -54,7 +54,8 @@ class BuildsAhead:
         self._pool.submit(self._workers.end_finished, {group.definition.name for group in groups})
         if self._device.kind == "cpu":
             return
-        room = self._workers.most_held = self._count_room()
+        room = self._count_room()
+        self._workers.most_held = max(MAX_WORKERS, room)
         for group in _first_of_each_definition(groups):
             room -= 1 + len(group.solutions)
             if room < 0 and group is not groups[0]:
@@ -82,7 +83,7 @@ class BuildsAhead:
         """How many workers fit into the memory of the device and of the host, with those that there are."""
         fitting = self._device.memory_bytes // _WORKER_BYTES
         fitting_host = len(self._workers) + psutil.virtual_memory().available // _WORKER_BYTES
-        return max(MAX_WORKERS, int(min(fitting, fitting_host)))
+        return int(min(fitting, fitting_host))
 
     def _start(self, definition: Definition, workload: Workload, solution: Solution) -> FirstCall | None:
         with suppress(DeviceUnusableError):  # the device is full; when its turn comes, the Solution is built again

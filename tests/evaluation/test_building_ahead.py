@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fib_rmsnorm.evaluation import building_ahead
 from fib_rmsnorm.evaluation.building_ahead import BuildsAhead, FirstCall
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
@@ -19,6 +20,11 @@ from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from support.registries import add_kernel, make_registry
 
 GPU = Device("cuda:0", "a GPU", 80 << 30)
+
+
+@pytest.fixture(autouse=True)
+def much_memory(monkeypatch):
+    monkeypatch.setattr(building_ahead.psutil, "virtual_memory", lambda: SimpleNamespace(available=1 << 40))
 
 
 class Workers:
@@ -88,10 +94,13 @@ def test_the_next_definitions_are_built_in_their_order_and_called_once(tmp_path)
 
 
 def test_no_more_is_built_ahead_than_memory_holds(tmp_path):
-    workers = Workers()
-    want(workers, make_groups(tmp_path, [20, 2, 1]), Device("cuda:0", "a small GPU", 8 << 30))
-    assert {each.split()[1] for each in workers.asked if "kernel" in each} == {"norm_0", "norm_1"}
-    assert workers.most_held == 24
+    groups, built = make_groups(tmp_path, [20, 2, 1]), []
+    for gigabytes in (8, 50, 60):
+        workers = Workers()
+        want(workers, groups, Device("cuda:0", "a GPU", gigabytes << 30))
+        built.append((workers.most_held, {each.split()[1] for each in workers.asked if "kernel" in each}))
+    first, second, third = "norm_0", "norm_1", "norm_2"
+    assert built == [(24, {first}), (25, {first, second}), (30, {first, second, third})]
 
 
 def test_a_large_workload_is_built_ahead_and_not_called(tmp_path):
