@@ -126,7 +126,8 @@ def draft_solution(
             spec = BuildSpec.model_validate({**spec.model_dump(), "flags": list(flags)})
         except ValidationError as error:
             raise InputError(f"{path}: {describe(error)}") from None
-    return make_solution(path, path.name, AUTHOR, definition, spec, sources)
+    with blaming_kernel():
+        return make_solution(path, path.name, AUTHOR, definition, spec, sources)
 
 
 def _find_languages(path: Path) -> list[Language]:

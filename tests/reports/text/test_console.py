@@ -134,7 +134,7 @@ def test_sources_nested_without_end_are_one_line(fib, registry, tmp_path):
     for text in ("(" * 5000 + "x" + ")" * 5000, "-" * 200000 + "x"):
         kernel.write_text(f"def run(x, weight, eps):\n    return {text}\n")
         outcome = fib("try", kernel, "--definition", "rmsnorm_d128", "--root", registry.root, "--device", "cpu")
-        assert "nested" in outcome.refusal
+        assert "nested" in outcome.kernel_fault
     folder = registry.layout.solutions / "a/norm/rmsnorm_d128/b"
     folder.mkdir(parents=True)
     (folder / "solution.toml").write_text("a = " + "[" * 5000)
