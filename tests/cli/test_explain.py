@@ -187,9 +187,9 @@ def test_a_file_that_is_not_there_is_told_before_anything_starts(fib, full_regis
 @needs_nvcc
 def test_what_does_not_compile_is_one_line(fib, full_registry):
     kernel = TESTS / "wrong_kernels" / "build" / "cuda_syntax_error.cu"
-    refusal = fib("explain", kernel, "--definition", DEFINITION).refusal
-    assert refusal.startswith("cuda_syntax_error.cu does not compile for sm_90: cuda_syntax_error.cu(")
-    assert 'error: expected a ";"' in refusal
+    fault = fib("explain", kernel, "--definition", DEFINITION).kernel_fault
+    assert fault.startswith("cuda_syntax_error.cu does not compile for sm_90: cuda_syntax_error.cu(")
+    assert 'error: expected a ";"' in fault
 
 
 @needs_nvcc
