@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,7 +51,8 @@ class BuildsAhead:
 
     def want(self, groups: Sequence[Group]) -> None:
         """Start what these groups need, in their order and as far as memory allows; end what no group needs."""
-        self._pool.submit(self._workers.end_finished, {group.definition.name for group in groups})
+        for process in self._workers.end_finished({group.definition.name for group in groups}):
+            self._pool.submit(process.kill)  # one that holds a GPU takes 0.1 s to die
         if self._device.kind == "cpu":
             return
         room = self._count_room()
@@ -99,12 +100,11 @@ class BuildsAhead:
         return None
 
 
-def _first_of_each_definition(groups: Sequence[Group]) -> Iterator[Group]:
-    seen: set[str] = set()
+def _first_of_each_definition(groups: Sequence[Group]) -> Iterable[Group]:
+    found: dict[str, Group] = {}
     for group in groups:
-        if group.definition.name not in seen:
-            seen.add(group.definition.name)
-            yield group
+        found.setdefault(group.definition.name, group)
+    return found.values()
 
 
 def in_order_of_start(solutions: Sequence[Solution]) -> list[Solution]:

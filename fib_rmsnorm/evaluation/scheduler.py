@@ -158,6 +158,7 @@ class Scheduler:
         self._record = record
         self._record_lock = threading.Lock()
         self._done = done or {}
+        self._unfinished: dict[tuple[str, str, str], Group] = {}
         self._device_runners = [DeviceRunner(fork_server, device, config) for device in devices]
 
     def run(self, plan: Plan) -> Generator[Event]:
@@ -191,8 +192,11 @@ class Scheduler:
     def _without_done(self, group: Group, hardware: str) -> Group:
         if not self._done:
             return group
-        missing = (each for each in group.solutions if not self._find_done(group, each, hardware))
-        return replace(group, solutions=tuple(missing))
+        key = group.definition.name, group.workload.uuid, hardware
+        if key not in self._unfinished:  # asked again before each group, and each digest takes a while
+            missing = (each for each in group.solutions if not self._find_done(group, each, hardware))
+            self._unfinished[key] = replace(group, solutions=tuple(missing))
+        return self._unfinished[key]
 
     def _run_group(self, device_runner: DeviceRunner, group: Group) -> Iterator[Event]:
         if unbuilt := device_runner.workers.count_unbuilt(group.solutions):

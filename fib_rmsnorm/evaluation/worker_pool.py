@@ -168,15 +168,13 @@ class WorkerPool:
         built = {key for key, worker in list(self._workers.items()) if worker.process.alive} | self._unbuildable.keys()
         return sum(digest(solution) not in built for solution in solutions)
 
-    def end_finished(self, definitions: Collection[str]) -> None:
-        """End the workers of all Definitions but these."""
-        workers = list(self._workers.items())
-        finished = [key for key, worker in workers if worker.definition.name not in definitions]
-        ended = [self._workers.pop(key).process for key in finished]
+    def end_finished(self, definitions: Collection[str]) -> list[Process]:
+        """Kill the workers of all Definitions but these. Returns their processes, for whose end nobody has waited."""
+        finished = [key for key, worker in list(self._workers.items()) if worker.definition.name not in definitions]
+        ended = [worker.process for key in finished if (worker := self._workers.pop(key, None)) is not None]
         for process in ended:
-            process.signal_kill()  # all before waiting for any: a process that holds a GPU takes 0.1 s to die
-        for process in ended:
-            process.kill()
+            process.signal_kill()
+        return ended
 
     def end_others(self, kept: Iterable[Solution]) -> None:
         """End the workers of all Solutions but these, and forget which of the others did not build.

@@ -60,43 +60,39 @@ def make_server(requests: Requests) -> MCPServer:
 
 
 def _add_verdicts(server: MCPServer, requests: Requests) -> None:
-    async def judge(context: Context, verbose: bool, **what: Any) -> CallToolResult:
-        job = await _follow(context, requests, lambda client, told: requests.judge(client, told, **what))
-        with _telling():
-            version = job.wait()  # it is done
-        return _answer(make_feedback(version, request=job.id, is_whole=verbose).to_json())
+    def add(name: str, description: str, *, timed: bool) -> None:
+        @server.tool(name, description=description)
+        async def judge(
+            context: Context,
+            source: Source = None,
+            language: Language = None,
+            path: PathName = None,
+            definition: DefinitionName = None,
+            entry: Entry = None,
+            flags: Flags = [],  # noqa: B006 - never changed
+            batch_sizes: Sizes = [],  # noqa: B006
+            verbose: bool = False,
+        ) -> Annotated[CallToolResult, Feedback]:
+            kernel = (source, language, path, definition, entry, flags)
+            job = await _follow(
+                context,
+                requests,
+                lambda client, told: requests.judge(client, told, kernel=kernel, batch_sizes=batch_sizes, timed=timed),
+            )
+            with _telling():
+                version = job.wait()  # it is done
+            return _answer(make_feedback(version, request=job.id, is_whole=verbose).to_json())
 
-    @server.tool()
-    async def check(
-        context: Context,
-        source: Source = None,
-        language: Language = None,
-        path: PathName = None,
-        definition: DefinitionName = None,
-        entry: Entry = None,
-        flags: Flags = [],  # noqa: B006 - never changed
-        batch_sizes: Sizes = [],  # noqa: B006
-        verbose: bool = False,
-    ) -> Annotated[CallToolResult, Feedback]:
-        """Judge whether a kernel is right, on every Workload, and say what is wrong and where. Times nothing."""
-        kernel = (source, language, path, definition, entry, flags)
-        return await judge(context, verbose, kernel=kernel, batch_sizes=batch_sizes, timed=False)
-
-    @server.tool()
-    async def measure(
-        context: Context,
-        source: Source = None,
-        language: Language = None,
-        path: PathName = None,
-        definition: DefinitionName = None,
-        entry: Entry = None,
-        flags: Flags = [],  # noqa: B006
-        batch_sizes: Sizes = [],  # noqa: B006
-        verbose: bool = False,
-    ) -> Annotated[CallToolResult, Feedback]:
-        """Judge a kernel, and if it is right time it beside the reference and a baseline: speedup with its interval."""
-        kernel = (source, language, path, definition, entry, flags)
-        return await judge(context, verbose, kernel=kernel, batch_sizes=batch_sizes, timed=True)
+    add(
+        "check",
+        "Judge whether a kernel is right, on every Workload, and say what is wrong and where. Times nothing.",
+        timed=False,
+    )
+    add(
+        "measure",
+        "Judge a kernel, and if it is right time it beside the reference and a baseline: speedup with its interval.",
+        timed=True,
+    )
 
     @server.resource("fib-rmsnorm://results/{request}")
     def result(request: str) -> str:

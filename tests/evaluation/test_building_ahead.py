@@ -51,8 +51,9 @@ class Workers:
     def answering(self, _: object) -> Any:
         return threading.Lock()
 
-    def end_finished(self, definitions: Sequence[str]) -> None:
+    def end_finished(self, definitions: Sequence[str]) -> list[Any]:
         self.asked.append(f"end all but {sorted(definitions)}")
+        return []
 
 
 def make_groups(tmp_path, counts: Sequence[int], rows: int = 2) -> list[Group]:

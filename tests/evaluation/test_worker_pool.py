@@ -104,6 +104,19 @@ def test_workers_of_other_definitions_make_room_on_a_full_gpu(tmp_path):
     assert not kept.process.alive and pool.count_unbuilt([solution]) == 1
 
 
+def test_the_workers_of_finished_definitions_end_and_no_others(tmp_path):
+    registries = [make_registry(tmp_path / str(hidden), hidden=hidden) for hidden in (128, 256)]
+    pool = WorkerPool(ShortOfMemory(), Device("cpu", "a CPU", 1 << 30), RunConfig(QUICK, 10))
+    workers = []
+    for registry in registries:
+        (definition,) = registry.definitions().values()
+        workers.append(pool.find(definition, add_kernel(registry, "right_v1")))
+    finished, kept = workers
+    for process in pool.end_finished({kept.definition.name}):
+        process.kill()
+    assert (finished.process.alive, kept.process.alive, len(pool)) == (False, True, 1)
+
+
 def solution_in(language, name):
     return SimpleNamespace(name=name, spec=SimpleNamespace(language=SupportedLanguages(language)))
 

@@ -4,93 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
 import sys
-import threading
-from contextlib import contextmanager
-from pathlib import Path
 
 import psutil
 import pytest
 
-from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.sessions import service as service_module
-from fib_rmsnorm.sessions.service import Service
 from support.command_line import cli_command
-from support.paths import REPOSITORY
-from support.registries import QUICK, RIGHT, add_kernel, make_registry
+from support.registries import CRASHES, NO_EPS, RIGHT
 
 pytest.importorskip("mcp")
 
-import httpx2
 from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
-from mcp_types import Implementation
 
-from fib_rmsnorm.serving.mcp_server import make_server
-from fib_rmsnorm.serving.requests import Requests
-from fib_rmsnorm.serving.transports import HOST, PATH, listen, make_http
-
-CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
-HANGS = "def run(x, weight, eps):\n    while True:\n        pass\n"
-NO_EPS = RIGHT.replace("+ eps", "+ 0 * eps")
-TOKEN = "a token of the test"
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory) -> Registry:
-    found = make_registry(tmp_path_factory.mktemp("serving") / "registry")
-    add_kernel(found, "rmsnorm_python_plain_v1")
-    return found
-
-
-@pytest.fixture
-def serve(registry, lent, monkeypatch, tmp_path):
-    """Start a service and its server."""
-    monkeypatch.chdir(tmp_path)
-    started: list[Service] = []
-
-    def start(evaluators: int = 1, **options):
-        monkeypatch.setattr(service_module, "_count_evaluators", lambda devices: evaluators)
-        started.append(Service(registry, device="cpu", settings=QUICK, **options))
-        return make_server(Requests(started[-1], registry))
-
-    start.services = started
-    yield start
-    for service in started:
-        service.close()
-
-
-def kernel(source: str, **options) -> dict:
-    return {"source": source, "language": "python", "batch_sizes": [2], **options}
-
-
-async def ask(client: Client, tool: str, arguments: dict, **options) -> dict:
-    """The structured result of a tool, which its text repeats."""
-    found = await client.call_tool(tool, arguments, **options)
-    assert not found.is_error, found
-    if tool in ("check", "measure"):
-        assert json.loads(found.content[0].text) == found.structured_content
-    return found.structured_content
-
-
-async def refused(client: Client, tool: str, arguments: dict) -> str:
-    found = await client.call_tool(tool, arguments)
-    assert found.is_error
-    return found.content[0].text
-
-
-async def start_hanging(client: Client) -> asyncio.Task:
-    """Have a kernel judged that hangs; it runs when this returns."""
-    runs = asyncio.Event()
-
-    async def note(*_: object) -> None:
-        runs.set()
-
-    task = asyncio.create_task(client.call_tool("check", kernel(HANGS), progress_callback=note))
-    await runs.wait()
-    return task
+from fib_rmsnorm.serving.transports import listen
+from support.mcp_clients import ask, kernel, refused, start_hanging
 
 
 def test_an_agent_is_told_what_is_wrong_and_how_fast_it_is(serve):
@@ -200,96 +127,6 @@ def test_a_kernel_that_kills_its_worker_costs_itself_alone(serve):
             assert (await ask(client, "check", kernel(RIGHT)))["status"] == "PASSED"
 
     asyncio.run(drive())
-
-
-@contextmanager
-def on_loopback(server):
-    """The address of a server that runs in a thread."""
-    listening = listen(0)
-    serving = make_http(server, TOKEN)
-    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        yield f"http://{HOST}:{listening.getsockname()[1]}{PATH}"
-    finally:
-        serving.should_exit = True
-        thread.join()
-        listening.close()
-
-
-def connect(url: str, name: str = "agent", token: str = TOKEN) -> Client:
-    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=600)
-    return Client(streamable_http_client(url, http_client=http), client_info=Implementation(name=name, version="1"))
-
-
-def test_nobody_is_let_in_without_the_token(serve):
-    with on_loopback(serve()) as url:
-        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}):
-            answer = httpx2.post(url, json={}, headers=headers)
-            assert answer.status_code == 401 and "Authorization: Bearer" in answer.text
-        other = {"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}
-        assert httpx2.post(url, json={}, headers=other).status_code == 421
-
-
-def test_eight_clients_on_loopback_get_each_their_own_verdict(serve):
-    kernels = [RIGHT, NO_EPS, CRASHES, f"import nonesuch\n{RIGHT}"] * 2
-    said = ["PASSED", "INCORRECT_NUMERICAL", "RUNTIME_ERROR", "COMPILE_ERROR"] * 2
-
-    async def check(url: str, number: int) -> str:
-        async with connect(url, f"agent {number}") as client:
-            return (await ask(client, "check", kernel(f"{kernels[number]}# {number}\n")))["status"]
-
-    async def drive(url: str) -> None:
-        assert await asyncio.gather(*(check(url, number) for number in range(8))) == said
-
-    with on_loopback(serve(evaluators=2)) as url:
-        asyncio.run(drive(url))
-
-
-def test_a_client_that_asks_too_much_keeps_no_other_waiting(serve):
-    async def drive(url: str) -> None:
-        async with connect(url, "greedy") as greedy, connect(url, "other") as other:
-            hangs = await start_hanging(greedy)
-            both = [asyncio.create_task(greedy.call_tool("check", kernel(RIGHT))) for _ in range(2)]
-            (full,), (waits,) = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            assert full.result().is_error and "wait already" in full.result().content[0].text
-            asked = asyncio.create_task(ask(other, "check", kernel(RIGHT)))
-            hangs.cancel()
-            assert (await asked)["status"] == "PASSED"
-            assert (await waits).structured_content["status"] == "PASSED"
-
-    with on_loopback(serve(most_queued=1)) as url:
-        asyncio.run(drive(url))
-
-
-VANISHES = """\
-import asyncio, sys
-from serving import test_mcp_server as its
-
-async def drive():
-    async with its.connect(sys.argv[1], "gone") as client:
-        await its.start_hanging(client)
-        print("runs", flush=True)
-        await asyncio.sleep(600)
-
-asyncio.run(drive())
-"""
-
-
-def test_the_request_of_a_client_that_vanishes_ends(serve):
-    async def drive(url: str) -> None:
-        async with connect(url, "other") as other:
-            assert (await ask(other, "check", kernel(RIGHT)))["status"] == "PASSED"
-
-    with on_loopback(serve()) as url:
-        command = [sys.executable, "-c", VANISHES, url]
-        tests = os.pathsep.join([str(Path(__file__).parents[1]), str(REPOSITORY)])
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": tests}) as gone:
-            assert gone.stdout.readline() == b"runs\n"
-            (hanging,) = serve.services[-1]._jobs.values()
-            gone.kill()
-        asyncio.run(drive(url))
-    assert hanging.version.status == "ABANDONED"
 
 
 @pytest.mark.process

@@ -16,13 +16,11 @@ from fib_rmsnorm.sessions.evaluator import DeviceTurns
 from fib_rmsnorm.sessions.job import Job, QueueFullError
 from fib_rmsnorm.sessions.kernel_file import KernelFile, text_as_file
 from fib_rmsnorm.sessions.service import Service
-from support.registries import QUICK, RIGHT, add_kernel, make_registry
+from support.registries import CRASHES, HANGS, NO_EPS, QUICK, RIGHT, add_kernel, make_registry
 
-CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
-HANGS = "def run(x, weight, eps):\n    while True:\n        pass\n"
 KERNELS = {
     "PASSED": RIGHT,
-    "INCORRECT_NUMERICAL": RIGHT.replace("+ eps", "+ 0 * eps"),
+    "INCORRECT_NUMERICAL": NO_EPS,
     "RUNTIME_ERROR": CRASHES,
     "COMPILE_ERROR": f"import nonesuch\n{RIGHT}",
 }

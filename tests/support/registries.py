@@ -25,6 +25,11 @@ def run(x, weight, eps):
 """
 
 
+CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
+HANGS = "def run(x, weight, eps):\n    while True:\n        pass\n"
+NO_EPS = RIGHT.replace("+ eps", "+ 0 * eps")
+
+
 def unseen(source: str) -> str:
     """The same kernel in other words: no run before this one has left builds or files of it in the cache."""
     return f"{source}# {uuid4()}\n"
