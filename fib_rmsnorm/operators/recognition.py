@@ -6,11 +6,11 @@ The names of a Definition, its tensors and its axes do not matter.
 from __future__ import annotations
 
 import ast
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fib_rmsnorm import syntax_trees
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.operator import (
     Cost,
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 # Each is compared with what the reference computed.
 _MOST_LITERALS = 64
-# CPython before 3.11.8 raises SystemError when two threads parse at once.
-_parsing = threading.Lock()
 
 _HUGE = 1e30  # integers can be too large for a float
 
@@ -253,8 +251,7 @@ def _list_literals(source: str) -> list[float]:
 
 
 def _parse(source: str) -> ast.Module:
-    with _parsing:
-        tree = ast.parse(source)
+    tree = syntax_trees.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.FunctionDef)) and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]

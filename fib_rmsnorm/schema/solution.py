@@ -20,6 +20,7 @@ from pydantic import (
 
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.schema import upstream
+from fib_rmsnorm.syntax_trees import one_at_a_time
 
 if TYPE_CHECKING:
     SupportedLanguages = upstream.SupportedLanguages
@@ -34,7 +35,8 @@ class Definition(upstream.Definition, use_attribute_docstrings=False):
     @classmethod
     def _refuse_what_cannot_be_parsed(cls, data: Any, handler: ModelWrapValidatorHandler[Definition]) -> Definition:
         try:
-            return handler(data)
+            with one_at_a_time:  # upstream parses the source
+                return handler(data)
         except (RecursionError, MemoryError):  # which of them, differs between versions of Python
             raise ValueError("Reference and constraints must be valid Python: too deeply nested for Python") from None
 
@@ -44,10 +46,7 @@ def _check_unless_checked(value: Any, check: ValidatorFunctionWrapHandler) -> An
 
 
 CheckedDefinition = Annotated[Definition, WrapValidator(_check_unless_checked)]
-"""A Definition that is checked when it is read, and not again when a thread puts it into a request.
-
-The check parses the reference, and CPython before 3.11.8 raises SystemError when two threads parse at once.
-"""
+"""A Definition that is checked when it is read, and not again when it is put into a request."""
 
 
 # Flags come from strangers, and end in a command line. None of these names a file, a program or a plugin.

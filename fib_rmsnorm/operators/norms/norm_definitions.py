@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.kernel_templates import find_words
 from fib_rmsnorm.operators.operator import Option, Parts
+from fib_rmsnorm.syntax_trees import parse_expression
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition, TensorSpec
@@ -129,7 +130,7 @@ class NormKernel:
                 return ast.Name(getattr(words, ast.unparse(node.func))(ast.unparse(self.visit(node.args[0]))))
 
         try:
-            return str(words.write(ast.unparse(Translation().visit(ast.parse(self.expression, mode="eval")))))
+            return str(words.write(ast.unparse(Translation().visit(parse_expression(self.expression)))))
         except AttributeError:
             return None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from fib_rmsnorm import syntax_trees
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
 from fib_rmsnorm.registry.sources.parameters import Parameters, find_python_style
@@ -139,7 +140,7 @@ class PythonModule:
 def read_module(path: Path, text: str) -> PythonModule:
     """Parse a file. Raises InputError with the line of a syntax error."""
     try:
-        module = PythonModule(ast.parse(text))
+        module = PythonModule(syntax_trees.parse(text))
     except SyntaxError as error:
         raise InputError(f"{path}:{error.lineno}: {error.msg}") from None
     except (RecursionError, MemoryError):  # Python versions differ in which one they raise

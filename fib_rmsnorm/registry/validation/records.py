@@ -14,6 +14,7 @@ from fib_rmsnorm.registry.files.tensor_files import check_blob
 from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
 from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Trace, Workload
+from fib_rmsnorm.syntax_trees import parse_expression
 
 # What a constraint may compute. It is read and never executed, because datasets are not trusted.
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -130,7 +131,7 @@ def _check_blobs(root: Path, definition: Definition, workload: Workload) -> Iter
 def _holds(constraint: str, axes: Mapping[str, int]) -> bool | None:
     """Whether a constraint holds; None if it depends on more than `axes`."""
     try:
-        return bool(_evaluate(ast.parse(constraint, mode="eval").body, axes))
+        return bool(_evaluate(parse_expression(constraint).body, axes))
     except (_UnknownError, SyntaxError, RecursionError, OverflowError):
         return None
     except ZeroDivisionError:
@@ -161,5 +162,5 @@ def _evaluate(node: ast.expr, axes: Mapping[str, int]) -> Any:  # noqa: PLR0911 
 
 def _values(constraint: str, axes: Mapping[str, int]) -> str:
     """The axes that a constraint names, with their sizes."""
-    names = {node.id for node in ast.walk(ast.parse(constraint, mode="eval")) if isinstance(node, ast.Name)}
+    names = {node.id for node in ast.walk(parse_expression(constraint)) if isinstance(node, ast.Name)}
     return ", ".join(f"{name}={size}" for name, size in axes.items() if name in names)
