@@ -73,6 +73,7 @@ def test_of_the_tool_it_reads_its_folder_and_never_a_home(registry, home):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone  # its home is its own, and so is the lock by which processes count in turn
 @needs_sandbox
 def test_under_ncu_a_solution_reaches_nothing_and_is_counted(fib, attacker):
     if find_ncu() is None:
