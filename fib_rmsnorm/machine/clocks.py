@@ -38,8 +38,8 @@ def count_strangers(before: ClockReading, now: ClockReading, ours: Collection[in
     """Count the processes on the GPU that are not ours; None if unknown.
 
     `before` was read before any of our processes used the GPU. If the driver's list contains our ids, every other id
-    is a stranger. In a container the driver may list the host's ids, which we do not know. Then only a process that
-    is in both lists is certainly a stranger.
+    is a stranger. In a container the driver may list the host's ids, which we do not know: then only a process that
+    was there before and still is, is certain to be a stranger.
     """
     if before.compute_pids is None or now.compute_pids is None:
         return None
@@ -60,7 +60,7 @@ class LoadWatch:
         self._after = _read_load()
 
     def other_share(self) -> float | None:
-        """Return the share of CPU time that other processes took, if known."""
+        """The share of the cores' time that was taken by others than this process and its descendants, if known."""
         if self._before is None or self._after is None:
             return None
         busy_s, ours_s, taken_s = (after - before for before, after in zip(self._before, self._after, strict=True))
@@ -73,8 +73,8 @@ class LoadWatch:
 def _read_load() -> tuple[float, float, float] | None:
     """Totals since the machine and the processes started, in seconds, and the time now; None if they are hidden.
 
-    Busy time of the cores that this process may use, including time that a hypervisor took; and CPU time of this
-    process and its descendants, ended ones included.
+    Busy time of the cores that this process may use, including what a hypervisor took of them; and CPU time of this
+    process and its descendants, with those that have ended.
     """
     with suppress(OSError, psutil.Error, IndexError):  # IndexError: a container that hides cores
         cores = psutil.cpu_times(percpu=True)
@@ -88,7 +88,7 @@ def _read_load() -> tuple[float, float, float] | None:
 
 
 class ClockWatch:
-    """The clocks and other processes of a device before, during and after the trials on a Workload.
+    """The clocks of a device before, during and after the trials on a Workload, and what else ran there.
 
     Samples a GPU's clocks in the background while entered. Reads a CPU's only on entering and leaving: sampling would
     take time of the cores that are measured.

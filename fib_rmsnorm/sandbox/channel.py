@@ -1,6 +1,6 @@
 """Messages between the scheduler and its processes: JSON in length-prefixed frames, never pickles.
 
-A solution's process can send anything, so messages are never executed, and their size is limited.
+A solution's process can send anything, so what it sends is never executed, and its size is limited.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Channel:
         return message
 
     def receive_part(self) -> Message | None:
-        """Read the data that has arrived and return the message, or None while it is incomplete, so nothing blocks us.
+        """Read what has arrived and return the message, or None while it is incomplete: half of one must not block us.
 
         Raises EOFError or OSError if the other end is gone, ValueError if the data is not a message.
         """
@@ -125,7 +125,7 @@ def serve(
     """Answer requests until the other end closes. `check` follows each request. Exceptions become answers.
 
     A request that is `answered_first` has a quicker check of its own, and `check` runs while the other end goes on. If
-    that fails, the next request gets the failure as its answer, so another request has to follow such a request.
+    that fails, that is the answer to the next request: whatever such a request asks for, another has to follow it.
     """
     found_late: BaseException | None = None
     while True:

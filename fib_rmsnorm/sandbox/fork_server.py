@@ -50,20 +50,20 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
     """Starts the processes of a run. Closing it ends them all."""
 
     _open: ClassVar[set[ForkServer]] = set()
-    """All fork servers of this process: the processes of several sessions are all its children."""
+    """All of this process, as of several sessions: their processes are its children alike."""
 
     def __init__(
         self, roles: Sequence[Role], defaults: Mapping[str, str] | None = None, *, task_limit: int | None = None
     ) -> None:
         """`defaults` are variables for all processes of the run; the user's environment overrides them.
 
-        The processes get only the variables that compilers, GPUs and libraries read, and no secrets. `task_limit` is
-        the limit of processes and threads for a process and its descendants; None for some thousands.
+        Of that, the processes get what compilers, GPUs and libraries read, and no secrets. `task_limit` is how many
+        processes and threads a process and its descendants may be; None for some thousands.
         """
         self._adopting = contextlib.ExitStack()
         self._adopting.enter_context(adopt_orphans())
         self._folder = make_private_folder()
-        """The parent of the processes' temporary folders."""
+        """For the temporary folders of the processes."""
         self._adopting.callback(remove_private_folder, self._folder)
         self.run = uuid.uuid4().hex
         """The run's id, which every process of the run has in its environment."""
@@ -103,16 +103,16 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
     ) -> Process:
         """Start a process of a role, with variables added to its environment.
 
-        A process that runs untrusted code, or `is_confined` for another reason, writes only to the folders of
-        `writable` and to its own temporary folder, its home, which is removed when it has ended. It reads these,
-        `readable`, and the files of Python and the system.
+        A process that runs untrusted code, or `is_confined` for another reason, writes to the folders of `writable` and
+        to a temporary folder of its own alone, which is its home and is removed when it has ended. It reads these,
+        `readable`, and what Python and the system consist of.
         Raises FibRmsnormError with the fork server's last line of output if it cannot start.
         """
         if self._stopping.is_set():
             raise StoppedError
         is_confined = is_confined or role.runs_untrusted_code
         temporary = None
-        if is_confined:  # many systems remove temporary files that were not used for days
+        if is_confined:  # many systems remove temporary files that nobody used for days
             Path(self._folder).mkdir(mode=0o700, exist_ok=True)
             temporary = make_private_folder(self._folder)
         try:
@@ -128,7 +128,7 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
             for _ in range(_ATTEMPTS):
                 if process := self._spawn(request, temporary):
                     return process
-                # Another process may have used up the user's limit.
+                # Another may have taken all that its user may have.
                 for other in self._find_alive():
                     other.kill_if_excessive()
                 time.sleep(_BETWEEN_ATTEMPTS_S)
@@ -143,7 +143,7 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
             return list(self._alive.values())
 
     def _spawn(self, request: Mapping[str, object], temporary: str | None) -> Process | None:
-        """Start a process; None if its user's limit is reached."""
+        """Start a process; None if its user may have no more."""
         data = json.dumps(request).encode()
         ours, theirs = socket.socketpair()
         with self._asking, theirs, contextlib.ExitStack() as unowned:
@@ -152,7 +152,7 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
             outputs_file = unowned.enter_context(os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0))
             if self._stopping.is_set():
                 raise StoppedError
-            answer = b""  # as if it had died
+            answer = b""  # as if it has died
             with contextlib.suppress(OSError):
                 socket.send_fds(self._socket, [data], [theirs.fileno(), log.fileno(), outputs_file.fileno()])
                 answer = self._socket.recv(1 << 12)
@@ -181,7 +181,7 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         return process
 
     def _forget(self, process: Process) -> None:
-        """Remove a process that has ended from the list, and the processes and temporary files that it left."""
+        """Remove a process that has ended from the list, with all that it left: processes and temporary files."""
         with self._lock:
             self._alive.pop(process.pid, None)
             temporary = self._temporary_folders.pop(process.pid, None)
@@ -261,7 +261,7 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
 
 
 def _find_task_limit() -> int:
-    """The limit of processes and threads for a process: at most half of its user's limit."""
+    """How many processes and threads a process may start: no more than half of those that its user may have."""
     limit = max(_LEAST_TASK_LIMIT, _TASKS_PER_CORE * (os.cpu_count() or 1))
     most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     return limit if most == resource.RLIM_INFINITY else min(limit, most // 2)

@@ -98,9 +98,9 @@ class Session(AbstractContextManager["Session"]):
     ) -> Generator[Version]:
         """Judge a kernel and time it. Yields its Version with the verdict, and again after each timing.
 
-        `draft` is the kernel, if it was read before. Files that cannot be read as a kernel give a Version too.
-        `abandon` ends it from this call on, even before the first Version is requested. Raises FibRmsnormError if the
-        reference fails.
+        `draft` is what was read of it, if it was. Files that cannot be read as a kernel give a Version too. `abandon`
+        ends it from this call on, also before the first Version is asked for. Raises FibRmsnormError if the reference
+        fails.
         """
         self._evaluator.begin()
         return self._follow(KernelFile.of(source), timed=timed, judged=judged, draft=draft)
@@ -139,11 +139,11 @@ class Session(AbstractContextManager["Session"]):
         return draft_solution(registry, kernel.file, self.definition, kernel.entry, style, kernel.flags)
 
     def abandon(self) -> None:
-        """From another thread: end the evaluation of the current version, even if its kernel hangs."""
+        """From another thread: end the evaluation of the current version, whatever its kernel does."""
         self._evaluator.abandon()
 
     def _is_known(self, source: str | Path | KernelFile) -> bool:
-        """Whether the latest version has the same files, is correct, and has a worker."""
+        """Whether the latest version has the same files, is right, and its worker is there."""
         latest = self._latest
         if latest is None or latest.version is None or not latest.passed:
             return False
@@ -164,7 +164,7 @@ class Session(AbstractContextManager["Session"]):
         self._latest = latest
         if self._rivals is None:
             self._rivals = list(map(Contender, choose_rivals(self._registry, self.definition, self.device)[:1]))
-        # The current one's worker is kept only if it is correct: a failed build may succeed now.
+        # The current one's worker is kept only if it is right: what failed to build may build now.
         kept = [self._before, *self._rivals, latest if latest.passed else None]
         self._evaluator.keep_only(
             (contender.solution for contender in kept if contender),
@@ -173,7 +173,7 @@ class Session(AbstractContextManager["Session"]):
         return latest
 
     def _record(self, current: Contender | None, version: Version) -> Version:
-        """Put a version at the end of the history, in place of its older results."""
+        """Put a version at the end of the history, in place of what was known of it."""
         if current is not None:
             current.version = version
         # One that was refused may have come since: it replaces no version.

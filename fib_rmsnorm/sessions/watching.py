@@ -1,4 +1,4 @@
-"""Follow a kernel's files, and report every saved version's results."""
+"""Follow a kernel's files: tell what a session finds of every version that is saved."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fib_rmsnorm.sessions.version import Version
 _STEP_MS = 30  # of silence after which a burst of changes is over
 _BURST_MS = 400
 _LOOK_MS = 500
-"""How often to check that the folders are still the same: a replaced folder sends no events."""
+"""How often it is looked whether the folders are still the same: one that was replaced sends no events."""
 _HALF_WRITTEN_S = 0.2
-"""A file that cannot be read may be half written; the rest comes within this time."""
+"""What cannot be read may be half of a file; the other half comes within this time."""
 
 
 class WatchedFiles(AbstractContextManager["WatchedFiles"]):
@@ -59,7 +59,7 @@ class WatchedFiles(AbstractContextManager["WatchedFiles"]):
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._report()  # changes before the watch began
+            self._report()  # what happened while nobody watched
             watched = self._there()
             try:
                 for changes in watch(
@@ -80,7 +80,7 @@ class WatchedFiles(AbstractContextManager["WatchedFiles"]):
                 self._stop.wait(_STEP_MS / 1e3)
 
     def _there(self) -> dict[Path, tuple[int, int]]:
-        """The folders that exist, each with its identity, which a replacement does not share."""
+        """The folders that exist, each with what tells it from one that replaced it."""
         found = {}
         for folder in self._folders:
             with suppress(OSError):
@@ -105,10 +105,10 @@ class Watch:
         self._lock = threading.Lock()
 
     def versions(self, *, timed: bool = True) -> Generator[Version | None]:
-        """Evaluate the kernel now and whenever its content changes, endlessly.
+        """Evaluate the kernel now and whenever its content changes, without end.
 
         Yields what `Session.follow` yields, and None before each version. A newer save ends the evaluation of an older
-        one, even if that hangs.
+        one, whatever that does.
         """
         with WatchedFiles(self._abandon_older) as files:
             files.watch(self._folders(None))
@@ -130,13 +130,13 @@ class Watch:
                     self._evaluated = None  # if this content comes back, it has no verdict yet
 
     def _abandon_older(self) -> None:
-        """End the evaluation if the kernel's content has changed. Other files of its folder may change without this."""
+        """End the evaluation of what is not the kernel's content any more. Other files of its folder change too."""
         with self._lock:
             if self._evaluated is not None and self._read()[0] != self._evaluated:
                 self._session.abandon()
 
     def _read(self) -> tuple[str, Solution | None]:
-        """The identity of the kernel's content, and the kernel; None if it cannot be read."""
+        """What tells the kernel's content from any other, and the kernel; None if it cannot be read."""
         try:
             solution = self._session.read(self._kernel)
         except InputError as error:

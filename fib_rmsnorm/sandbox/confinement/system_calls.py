@@ -18,9 +18,9 @@ class ArgumentCheck:
     values: Sequence[int]
     bits: int = _ALL
     upper: bool = False
-    """Whether the condition is on the upper 32 bits, for an address that must be null."""
+    """Whether the upper 32 bits are meant, as of an address that must be null."""
     suffices: bool = False
-    """Whether the call is made if this holds, without the later checks. It has one value."""
+    """Whether the call is made if this holds, whatever the checks after it say. It has one value."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Rule:
 
     x86_64: int
     aarch64: int | None
-    """None for a system call that this processor lacks."""
+    """None for a system call that this processor has not."""
     checks: tuple[ArgumentCheck, ...] | None = None
     error: int = errno.EPERM
 
@@ -37,18 +37,18 @@ class Rule:
 _NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 _AS_SIBLING = 0x8000  # CLONE_PARENT: the scheduler's child, which nobody would count as a descendant of its worker
-_NEW_TIME_NAMESPACE = 0x80  # for unshare; clone reads these bits as a signal
+_NEW_TIME_NAMESPACE = 0x80  # of unshare; to clone these bits are a signal
 _UNIX, _STREAM, _SEQPACKET, _TYPE = 1, 1, 5, 0xF
 _OF_PROCESS = 0
 _IO_OF_PROCESS = 1
-_COMMON_POLICIES = (0, 3, 5)  # SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, which take no cores from others
+_COMMON_POLICIES = (0, 3, 5)  # SCHED_OTHER, SCHED_BATCH, SCHED_IDLE: none that takes cores from others
 _ASK_PERSONALITY = _ALL
-# Linux's own commands of fcntl except F_SETLEASE and F_NOTIFY: a lease on a file, such as one of torch's, makes others
-# wait 45 s to open it, and a notification reports what they do in a folder.
+# Linux's own commands of fcntl but F_SETLEASE and F_NOTIFY: with a lease on a file, such as one of torch's, others wait
+# for 45 s to open it, and a notification tells what they do in a folder.
 _LINUX_FCNTL = 1024
 _COMMANDS_OF_FCNTL = (1025, *range(1027, 1041))
 _SET_ID_BITS = 0o6000
-"""The bits of a mode that make a program run as its owner or group."""
+"""The bits of a mode by which a program runs as its owner or group, whoever starts it."""
 _CREATES = 0o100 | 0o20000000
 """Flags of open: O_CREAT, O_TMPFILE. Without them its mode is not read."""
 _LEAST_PRIORITY = 19
@@ -58,8 +58,8 @@ def rules(*, connects: bool, sends_files: bool = False) -> Mapping[str, Rule]:
     """What the calling process may not do. It may do to itself what OpenMP, torch and compilers do to themselves.
 
     `connects` says whether it may connect to sockets of this machine that lie in a folder, `sends_files` whether it may
-    send open files. Files in transit count for all of a user's processes: with some thousands in transit, no process
-    of the user could send another.
+    send open files. Those that nobody has received yet count for all of a user's processes: with some thousands on
+    their way, no process of the user could send another.
     """
     of_itself = ArgumentCheck(0, (0, os.getpid()))
     itself_second = ArgumentCheck(1, (0, os.getpid()))
@@ -105,7 +105,7 @@ def _without_set_id(argument: int) -> ArgumentCheck:
     return ArgumentCheck(argument, (0,), _SET_ID_BITS)
 
 
-# A program that runs as its owner would let others of this machine act as its user.
+# A program of its own that ran as its user would let others of this machine be its user.
 _SETS_MODE = {
     "chmod": Rule(90, None, (_without_set_id(1),)),
     "fchmod": Rule(91, 52, (_without_set_id(1),)),
@@ -116,7 +116,7 @@ _SETS_MODE = {
     "mknodat": Rule(259, 33, (_without_set_id(2),)),
     "open": Rule(2, None, (ArgumentCheck(1, (0,), _CREATES, suffices=True), _without_set_id(2))),
     "openat": Rule(257, 56, (ArgumentCheck(2, (0,), _CREATES, suffices=True), _without_set_id(3))),
-    "openat2": Rule(437, 437, error=errno.ENOSYS),  # its mode lies in memory; callers can do without it
+    "openat2": Rule(437, 437, error=errno.ENOSYS),  # its mode lies in memory; who calls it can do without
     # Attributes of files, such as lists of who may open them, need no right that Landlock knows.
     "setxattr": Rule(188, 5),
     "lsetxattr": Rule(189, 6),
