@@ -31,7 +31,7 @@ def prctl(option: int, argument: int) -> None:
 
 
 def write_each_line() -> None:
-    """Make the C library write stdout at the end of each line, even to a file."""
+    """Have stdout of the C library written at the end of each line, to a file as to a terminal."""
     stdout = ctypes.c_void_p.in_dll(libc(), "stdout")
     libc().setvbuf(stdout, None, _IOLBF, ctypes.c_size_t(0))
 
@@ -46,7 +46,7 @@ def system_call(number: int, *arguments: object) -> int:
 
 
 def gain_no_privileges() -> None:
-    """Keep programs of this process from gaining privileges; Landlock and seccomp require it, except of root."""
+    """Let no program that this process starts gain privileges, as Landlock and seccomp require of anyone but root."""
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
@@ -57,10 +57,10 @@ def become_subreaper() -> None:
 
 @contextmanager
 def adopt_orphans() -> Iterator[None]:
-    """Be a subreaper inside the context.
+    """Be a subreaper meanwhile.
 
-    A program that uses our library is not a subreaper before and after it: nothing would wait for the orphans of its
-    other children, which would stay as zombies.
+    A program that uses our library is none before and after: nobody would wait for the orphans of its other children,
+    which would stay as zombies.
     """
     global _adopting  # noqa: PLW0603 - a process is a subreaper or is not
     with _adopting_lock:
