@@ -1,4 +1,4 @@
-"""docs/explained.md: what `fib-rmsnorm explain` says of the repository's own kernels."""
+"""Generate docs/explained.md, the output of `fib-rmsnorm explain` for the repository's own kernels."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ This page shows the output of `fib-rmsnorm explain SOLUTION --arch {arch} --batc
 compiled by {versions}. `make fix` generates it, and `make check` compares it
 where these compilers are installed.
 
-| look at | a kernel that memory limits wants |
+| look at | best for a memory-bound kernel |
 |---|---|
 | global loads and stores | 16-byte accesses |
 | spilled bytes | 0 |
 | barriers | 1 |
 | occupancy | many bytes in flight: many warps, or many loads of each |
-| waves | not just above a whole number, which leaves most multiprocessors idle at the end |
+| waves | at or below a whole number: just above, most multiprocessors are idle at the end |
 | load sectors | 512 for a row of 4096 fp16 elements: `x` and the weight; fewer if rows share a program's weight |
 | store sectors | 256 for that row: `out` |
 """
 
 
 def make_page() -> str:
-    """The whole page; the page as it is where the compilers that made it are missing."""
+    """Return the page, unchanged if the compilers that made it are missing."""
     before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     versions = _versions()
     if versions is None or (before and "--check" in sys.argv and versions not in before):

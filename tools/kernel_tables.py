@@ -1,4 +1,4 @@
-"""The tables of docs/appendix/cheats-evidence.md: which kernels tests/ holds, and what two evaluators say of them."""
+"""Generate the tables of docs/appendix/cheats-evidence.md: the kernels in tests/, and two evaluators' verdicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = tuple[str, ...]
 
 
 def make_page() -> str:
-    """The page with the tables between its markers made anew."""
+    """Return the page with new tables between its markers."""
     text = PAGE.read_text(encoding="utf-8")
     compared = json.loads(COMPARISON.read_text(encoding="utf-8")) if COMPARISON.exists() else None
     for name, table in (

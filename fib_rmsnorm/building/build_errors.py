@@ -1,4 +1,4 @@
-"""The error of a failed build, how to recognise one, and how a Solution's exceptions are told."""
+"""The error of a failed build, how to recognise one, and how to describe a Solution's exceptions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def describe_exception(error: BaseException) -> str:
 
 
 def _find_place(error: BaseException, frames: list[traceback.FrameSummary]) -> str:
-    """The file and line of an error, in brackets: of a syntax error where it is, not where it is imported."""
+    """The file and line of an error, in brackets; for a syntax error its own place, not that of the import."""
     if isinstance(error, SyntaxError) and (path := _path_in_sources(error.filename or "")):
         return f" ({path}:{error.lineno})"
     mine = [(path, frame.lineno) for frame in frames if (path := _path_in_sources(frame.filename))]

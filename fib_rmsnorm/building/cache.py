@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES_AFTER_FAILURE = 1 << 30
 _LEAST_ROOM_BYTES = 16 << 20
-"""What compilers may leave for a moment, and a build for good."""
+"""What compilers may leave temporarily, and a build permanently."""
 _VARIABLES = {
     "XDG_CACHE_HOME": "cache",
     "CCACHE_DIR": "ccache",
@@ -63,7 +63,7 @@ def is_plain(path: Path) -> bool:
 
 
 def plain_path(folder: Path) -> Path:
-    """A path of a folder without what means something in a shell or in a build file.
+    """Return a path of the folder without characters that shells or build files interpret.
 
     Compilers and their callers write paths into both, and most quote nothing. Where the folder's own path has such a
     character, this is a link among the user's temporary files. Raises InputError if it cannot be made.
@@ -84,7 +84,7 @@ def plain_path(folder: Path) -> Path:
 
 
 def require_room() -> None:
-    """Raise InputError, which says how to move it, if the disk of the cache or of temporary files is all but full.
+    """Raise InputError, which says how to move it, if the disk of the cache or of temporary files is nearly full.
 
     A build that fails then says nothing about a kernel.
     """
@@ -124,7 +124,7 @@ def _builds() -> Path:
 
 
 def cache_variables(folder: Path) -> dict[str, str]:
-    """The environment variables by which compilers and libraries keep their files beneath a folder."""
+    """The environment variables that make compilers and libraries keep their files under a folder."""
     plain = plain_path(folder)
     folders = {name: str(plain / part) for name, part in _VARIABLES.items()}
     # More than one, and torch.compile starts processes that share semaphores in /dev/shm, where others have files too.
@@ -143,9 +143,9 @@ def drop_failed_build(folder: Path) -> None:
 
 @contextmanager
 def held(folder: Path) -> Iterator[bool]:
-    """Wait for the lock of a folder and hold it: one process at a time does something there.
+    """Wait for the lock of a folder and hold it: one process at a time works there.
 
-    It is on the folder itself and leaves no file. Where a file system has no locks, nobody waits, and it is False.
+    It is on the folder itself and leaves no file. On a file system without locks, it yields False at once.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -163,7 +163,7 @@ def held(folder: Path) -> Iterator[bool]:
 def seal(file: Path) -> None:
     """Write the digest of a file that has just been built beside it.
 
-    A build that was damaged since is made again instead of blamed on its Solution.
+    If the build is damaged later, it is made again, and its Solution is not blamed.
     """
     _digest_file(file).write_text(_digest(file), encoding="ascii")
 

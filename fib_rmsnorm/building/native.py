@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
 _DEFAULT_FLAGS = ("-O3", "-march=native")
-"""For a Solution that names none: what one would choose for a kernel on this machine."""
+"""The flags of a Solution that names none."""
 LINKED = {"-fopenmp", "-pthread"}
 """Flags that add a library, so the linker needs them too."""
 _CPP_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}

@@ -21,7 +21,7 @@ _COMPILED_SUFFIXES = {".cpp", ".cc", ".cxx", ".c", ".cu"}
 def build_module(
     solution: Solution, cache: Path, include_paths: Sequence[Path] = (), libraries: Sequence[Path] = ()
 ) -> ModuleType:
-    """The module of Python that a Solution's sources define, linked with other libraries.
+    """Return the Python module that a Solution's sources define, linked with other libraries.
 
     Compiled with torch.utils.cpp_extension, or reused from `cache`. Raises BuildError with the compiler's output.
     """
@@ -49,7 +49,7 @@ def build_module(
                 with suppress(ImportError):  # it may be of a machine whose libraries differ
                     return _load(library)
             library.unlink(missing_ok=True)  # torch links again what is missing, but loads what is damaged
-            if is_alone:  # so torch's own lock is of a build that was killed, and torch would wait for it for ever
+            if is_alone:  # so torch's own lock was left by a killed build, and torch would wait for it endlessly
                 (folder / "lock").unlink(missing_ok=True)
             module = _compile(sources, library, flags, [sources, *include_paths], libraries)
             seal(library)
@@ -64,7 +64,7 @@ def _compile(
     from torch.utils import cpp_extension
 
     find_compilers()
-    installed = plain_path(Path(cpp_extension._TORCH_PATH))  # torch does not quote where it lies itself
+    installed = plain_path(Path(cpp_extension._TORCH_PATH))  # torch does not quote its own path
     cpp_extension._TORCH_PATH, cpp_extension.TORCH_LIB_PATH = str(installed), str(installed / "lib")
     module: ModuleType = cpp_extension.load(
         name=library.stem,

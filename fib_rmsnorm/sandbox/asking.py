@@ -29,7 +29,7 @@ class Request(BaseModel):
     do: ClassVar[str]
     """The name of its handler."""
     doing: ClassVar[str]
-    """What the process does to answer it, as messages say it: `building`."""
+    """The activity of the process, for messages: `building`."""
 
     def __init_subclass__(cls, do: str = "", doing: str = "", **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -39,7 +39,7 @@ class Request(BaseModel):
 
 @dataclass(frozen=True)
 class Done:
-    """The answer to a request for something to be done and not told."""
+    """The answer to a request that returns nothing."""
 
 
 class Refusal(BaseModel):
@@ -54,7 +54,7 @@ class Refusal(BaseModel):
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """A part of an allocation in a GPU's memory, which the process that has it lets others open."""
+    """A part of an allocation in a GPU's memory, which its process lets others open."""
 
     handle: Annotated[str, Field(pattern=rf"\A[0-9a-f]{{{2 * HANDLE_BYTES}}}\z")]
     """CUDA's handle of the allocation, in hexadecimal digits."""
@@ -111,7 +111,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 _GIB = 1 << 30
-# What a process needs beside its context: the timer alone reads a buffer of twice L2's size (100 MiB on an H200).
+# A process needs this beside its context: the timer alone reads a buffer of twice L2's size (100 MiB on an H200).
 _ROOM_BYTES = 256 << 20
 _AT_ONCE = 3
 _turns: dict[str, threading.Semaphore] = {}
@@ -138,8 +138,8 @@ class DeviceOpened:
 def take_turn(device: str) -> AbstractContextManager[object]:
     """Wait until few other processes are being asked to open this device.
 
-    A driver creates contexts one after the other, whoever asks: of 13 processes that asked an H100's at once, none was
-    ready after 1.1 s, and all after 1.9. In turn, the first can go on while the others wait.
+    A driver creates contexts one after the other: when 13 processes asked an H100's driver at once, none was ready
+    after 1.1 s, and all after 1.9. In turn, the first can go on while the others wait.
     """
     return _turns.setdefault(device, threading.Semaphore(_AT_ONCE))
 
@@ -157,7 +157,7 @@ def require_device(process: Process, device: Device, ask_to_open: Callable[[], D
 
 
 def open_device(message: Message) -> DeviceOpened:
-    """Create this process's context on a GPU, and see whether there is room for what comes after it."""
+    """Create this process's context on a GPU, and check that enough memory is left to work in."""
     import torch
 
     request = OpenDevice.model_validate(message)

@@ -49,9 +49,9 @@ def remove_private_folder(folder: str) -> None:
 
 
 def is_marked(pid: int) -> bool:
-    """Whether a process is of those that we confine: it has more seccomp filters than this one, which nobody removes.
+    """Whether we confine a process: it has more seccomp filters than this one, and no process can remove a filter.
 
-    Where no system calls are filtered: it has the OOM score that our children inherit, though they may lower it.
+    If no system calls are filtered, it has the OOM score that our children inherit, though they may lower it.
     """
     own = os.getpid()
     try:
@@ -65,7 +65,7 @@ def _is_killed_first(pid: int) -> bool:
 
 
 def _count_filters(pid: int) -> int:
-    """The number of seccomp filters of a process; 0 before Linux 5.9, which does not tell it."""
+    """The number of seccomp filters of a process; 0 before Linux 5.9, which does not report it."""
     for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
         name, _, value = line.partition(":")
         if name == "Seccomp_filters":
@@ -76,8 +76,8 @@ def _count_filters(pid: int) -> int:
 def main(descriptor: int, scheduler: int, modules: Sequence[str], temporary: str) -> None:
     """Import the modules of the roles, which takes seconds, and serve spawn requests on a socket.
 
-    Ends when the process `scheduler` dies, which kills it when it ends by itself. If it was killed, what is left of the
-    run is killed, and its `temporary` folder is removed.
+    Ends when the process `scheduler` dies; a scheduler that ends normally kills it. If the scheduler was killed, it
+    kills the rest of the run and removes its `temporary` folder.
     """
     # While we import, only this signal tells us that the scheduler has died. Later the socket does: unlike the
     # signal, it does not depend on the scheduler's thread that started us.
@@ -102,7 +102,7 @@ def main(descriptor: int, scheduler: int, modules: Sequence[str], temporary: str
 
 
 def _kill_run() -> None:
-    """Kill all that has the run's id in its environment but this process: descendants of workers that have died."""
+    """Kill all other processes with the run's id in their environment: descendants of workers that have died."""
     mark = f"{RUN_VARIABLE}={os.environ[RUN_VARIABLE]}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ def _ending_the_process() -> Iterator[None]:
 
 
 def _await_scheduler(writer: int, middle: int, scheduler: int) -> None:
-    """Tell our pid, and wait until the scheduler is our parent. If it dies, we die."""
+    """Send our pid, and wait until the scheduler is our parent. If it dies, we die."""
     os.setsid()
     os.write(writer, str(os.getpid()).encode())
     os.close(writer)
@@ -170,14 +170,14 @@ def _become(request: dict[str, Any], fds: list[int], readable: Readable) -> None
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
-    # What is printed last, before a crash or in a call without end, is what its author wants to know.
+    # The last output before a crash or a hang is what the author needs most.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     write_each_line()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     if request["runs_untrusted_code"] and most != resource.RLIM_INFINITY:
-        # The limit is that of all of a user's processes: something is left for those of others.
+        # The limit is for all of the user's processes: leave some to other programs.
         resource.setrlimit(resource.RLIMIT_NPROC, (most - most // _SHARE_LEFT,) * 2)
     with contextlib.suppress(OSError):
         # When memory runs out, Linux kills a solution's process before any other.

@@ -41,7 +41,7 @@ def find_busy(pids: Collection[int]) -> dict[int, str]:
 
 
 def wait_for_quiet(pids: Collection[int]) -> None:
-    """Wait until no process takes CPU time, or until the time limit for that has passed.
+    """Wait until no process takes CPU time, or until the time limit has passed.
 
     Takes 2 ms if all are idle already.
     """
@@ -87,7 +87,7 @@ def _has_runnable_thread(pid: int) -> bool:
 
 
 def _find_children() -> dict[int, list[psutil.Process]]:
-    """The children of each of our descendants, which all workers are. To look for those of one takes as long."""
+    """The children of each of our descendants, among them all workers. Finding those of one takes as long."""
     children: dict[int, list[psutil.Process]] = {}
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
@@ -99,7 +99,7 @@ def _descend(pid: int, children: Mapping[int, Sequence[psutil.Process]]) -> Iter
     waiting, seen = [pid], {pid}
     while waiting:
         for child in children.get(waiting.pop(), ()):
-            if child.pid not in seen:  # a pid that was used again meanwhile could close a circle
+            if child.pid not in seen:  # a reused pid could close a cycle
                 seen.add(child.pid)
                 waiting.append(child.pid)
                 yield child
@@ -121,7 +121,7 @@ def _describe_left_behind(pid: int, children: Mapping[int, Sequence[psutil.Proce
 
 
 def _is_helper(words: list[str]) -> bool:
-    """Whether a command line is of a helper that torch or Python starts once and keeps.
+    """Whether a command line belongs to a helper that torch or Python starts once and keeps.
 
     These are torch's compile workers, which take seconds to start, and Python's resource tracker. They may be busy.
     It is not enough that some argument has the name of one.

@@ -1,4 +1,4 @@
-"""What a process prints: limited on disk and in the Trace, however much it is."""
+"""The log of a process, limited on disk and in the Trace."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Log:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open for the process's life
-        # Append mode: else the process would write on at its old offset, after a hole as long as what we cut off.
+        # Append mode: else the process would write on at its old offset, and leave a hole as long as the cut text.
         flags = fcntl.fcntl(self._file, fcntl.F_GETFL)
         fcntl.fcntl(self._file, fcntl.F_SETFL, flags | os.O_APPEND)
         self._drained = 0
-        """What was read already: the process writes on behind it."""
+        """The number of bytes read so far; the process appends after them."""
         self._head, self._tail, self._length = b"", b"", 0
 
     def fileno(self) -> int:

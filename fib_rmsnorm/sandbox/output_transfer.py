@@ -1,9 +1,9 @@
 """Transfer a worker's outputs to the judge: through a file in memory, or in a GPU's memory (CUDA IPC).
 
 The file is read and written, not mapped: a solution may truncate it at any moment, which kills a process that has
-mapped it. The process that takes memory of a GPU trusts nothing that it is told: it opens an allocation of the other
-process, checks its device and size, copies what it was promised, and closes it. What the other process writes later
-changes no copy.
+mapped it. The process that takes memory of a GPU trusts no message: it opens an allocation of the other process,
+checks its device and size, copies the promised part, and closes it. Later writes of the other process change no
+copy.
 """
 
 from __future__ import annotations

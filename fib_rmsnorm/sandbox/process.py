@@ -1,4 +1,4 @@
-"""A process, from the scheduler's side: ask it, in a thread for each job, and end it whatever it does."""
+"""A process, from the scheduler's side: send it requests, in a thread for each job, and end it in any state."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Process:
         stopping: threading.Event,
         forget: Callable[[Process], None],
     ) -> None:
-        """`task_limit` is how many processes and threads it and its descendants may be.
+        """`task_limit` is the limit of processes and threads for it and its descendants.
 
         `stopping` is set when the run is being stopped. `forget` is called once this process has ended.
         """
@@ -115,7 +115,7 @@ class Process:
             ) from None
 
     def _find_excess(self, memory_limit: int | None) -> str | None:
-        """What the process and its descendants have too much of, in words; None if nothing."""
+        """The limit that the process and its descendants exceed, in words; None if none."""
         members: list[psutil.Process] = []
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self.pid)
@@ -132,7 +132,7 @@ class Process:
         return None
 
     def kill_if_excessive(self) -> None:
-        """Kill the process if it and its descendants are too many, which the next request tells."""
+        """Kill the process if it and its descendants are too many; the next request reports it."""
         if excess := self._find_excess(None):
             self.kill(why=excess)
 
@@ -180,7 +180,7 @@ class Process:
                 self._outputs_file.truncate(0)
 
     def take_log(self) -> str:
-        """Return what it printed since the last call; only its beginning and end if it is long."""
+        """Return its output since the last call; only the beginning and the end if it is long."""
         with self._lock:
             return self._log.take()
 

@@ -1,4 +1,4 @@
-"""What was measured: Performance and its parts, and the Settings by which it was asked for.
+"""The measurement: Performance and its parts, and the requested Settings.
 
 All fields that flashinfer-bench's models lack are optional, and those ignore them, so Traces load in both directions.
 """
@@ -93,7 +93,7 @@ class Chain(BaseModel):
     chained_a_a_difference: float | None = None
     """Relative difference between the medians of the later and the earlier half of the trials."""
     chained_bare_link_ms: float | None = None
-    """What a link without the call takes: producer and consumer."""
+    """The cost of a link without the call: producer and consumer."""
     chained_replays: int | None = None
     dependent_latency_ms: float | None = None
     """None also where the GPU has no programmatic dependent launch."""
@@ -105,7 +105,7 @@ class Chain(BaseModel):
     chain_refused: str | None = None
     """Why the Solution's calls cannot be captured in a graph."""
     chain_noisy: list[str] = Field(default_factory=list)
-    """What the intervals cannot tell: a clock that moved, or another process on the device."""
+    """Conditions that the intervals cannot show: a clock that moved, or another process on the device."""
     clocks: Clocks | None = None
     """The device before, during and after the replays."""
 
@@ -149,7 +149,7 @@ class Performance(upstream.Performance, use_attribute_docstrings=False):
     trial_medians_ms: list[float] | None = None
     """The median of each trial. Their scatter shows the uncertainty better than the calls within one trial do."""
     trial_scatter: float | None = None
-    """How far the medians of the trials lie from each other, as a relative standard deviation by their quartiles."""
+    """The scatter of the trials' medians: a relative standard deviation, estimated from their quartiles."""
     stopped_by: Literal["interval", "budget", "iterations"] | None = None
     """Why timing ended: the interval was within 1%, the time budget was spent, or the number of calls was given."""
     repeated_trials: list[str] = Field(default_factory=list)
@@ -213,5 +213,5 @@ class Performance(upstream.Performance, use_attribute_docstrings=False):
     device_session: str | None = None
     """A digest of the device's identity and its machine's boot: results of one session differ less."""
     noisy: list[str] = Field(default_factory=list)
-    """What the interval cannot tell: a clock that moved, another process on the GPU, faster than the limit;
-    on a CPU, that too few calls were undisturbed by others."""
+    """Conditions that the interval cannot show: a clock that moved, another process on the GPU, faster than the limit;
+    on a CPU, too few undisturbed calls."""

@@ -29,7 +29,7 @@ else:  # upstream's, and those that somebody has added
 
 
 class Definition(upstream.Definition, use_attribute_docstrings=False):
-    """A Definition that is refused, and does not crash its reader, if its source is too much for Python's parser."""
+    """A Definition that is refused if its source is too much for Python's parser, instead of crashing its reader."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -73,7 +73,7 @@ class BuildSpec(upstream.BuildSpec, use_attribute_docstrings=False):
     flags: list[str] = Field(default_factory=list)
     """Flags of the C++ compiler, for C++ alone; if empty, the builder chooses."""
     in_place: dict[str, str] = Field(default_factory=dict)
-    """For each output that a call writes to the memory of an input: that input. The call gets no other buffer for it.
+    """Maps each output that a call writes to the memory of an input to that input; the call gets no buffer for it.
 
     Upstream passes a buffer for every output, so it cannot call such a Solution.
     """
@@ -105,7 +105,7 @@ class BuildSpec(upstream.BuildSpec, use_attribute_docstrings=False):
 
     @model_serializer(mode="wrap")
     def _leave_out_what_is_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A Solution without the added fields has the JSON, and so the digest, that it has in upstream's model."""
+        """A Solution without the added fields has the same JSON and digest as in upstream's model."""
         record: dict[str, Any] = handler(self)
         return {key: value for key, value in record.items() if value or key not in ("flags", "in_place")}
 
@@ -119,7 +119,7 @@ class Solution(upstream.Solution, use_attribute_docstrings=False):
         """Do not compute upstream's digest for each Solution that is read; a copy with other fields would keep it."""
 
     def hash(self) -> str:
-        """Upstream's digest: of what it builds by."""
+        """Upstream's digest, of the fields that upstream builds by."""
         return self._compute_hash()
 
     def __hash__(self) -> int:

@@ -1,4 +1,4 @@
-"""Trace, Evaluation and Check: what was evaluated where, and whether it was correct. The digests and ids of records.
+"""Trace, Evaluation and Check: an evaluation, where it ran, and its verdict. The digests and ids of records.
 
 All fields that flashinfer-bench's models lack are optional, and those ignore them, so Traces load in both directions.
 """
@@ -38,7 +38,7 @@ class Peer:
 
 @dataclass
 class Difference:
-    """How far an output is from that of a peer, on the same inputs. Neither counts as right.
+    """The distance of an output from a peer's, on the same inputs. Neither counts as correct.
 
     The largest differences are infinite where one value of a pair is not finite: in JSON, that is null.
     """
@@ -54,7 +54,7 @@ class Difference:
 
 
 class Tolerance(BaseModel):
-    """What was tolerated of an output; None where JSON has no number for it."""
+    """The tolerance of an output; None where JSON has no number for it."""
 
     rtol: float | None = None
     atol: float | None = None
@@ -93,16 +93,16 @@ REFERENCE = "reference"
 
 
 class Seal(BaseModel):
-    """Who recorded an evaluation: a code over its Trace, by a key of one user on one machine."""
+    """Identifies who recorded an evaluation: a code over its Trace, by a key of one user on one machine."""
 
     key: str
-    """The key's name, which does not tell the key."""
+    """The key's name, which does not reveal the key."""
     code: str
     """HMAC-SHA256 (hex) over the Trace without its seal."""
 
 
 class Evaluation(upstream.Evaluation, use_attribute_docstrings=False):
-    """How a Solution did on a Workload. The status decides whether there are `correctness` and `performance`."""
+    """The result of a Solution on a Workload. The status decides whether there are `correctness` and `performance`."""
 
     performance: Performance | None = None
     settings: Settings | None = None
@@ -149,7 +149,7 @@ class Trace(upstream.Trace, use_attribute_docstrings=False):
 class Check(BaseModel):
     """Whether a Solution is correct on a Workload, without a measurement of its speed.
 
-    It says less than a Trace, which says PASSED only of what was timed.
+    It proves less than a Trace, which is PASSED only if the Solution was timed.
     """
 
     definition: str
@@ -189,7 +189,7 @@ def digest(model: BaseModel) -> str:
 
 
 def trace_id(trace: Trace) -> str:
-    """Return the 8 hex digits that users name an evaluation by.
+    """Return the 8 hex digits by which users name an evaluation.
 
     They depend on what was evaluated, where and when, and not on the whole record, so a Trace keeps its id when the
     schema gains fields.

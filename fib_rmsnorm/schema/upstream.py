@@ -1,7 +1,7 @@
 """flashinfer-bench's models, imported without torch.
 
-The modules of its models need pydantic alone. The `__init__` of their two packages imports all of it, with
-torch and FlashInfer, which takes seconds. So each of the two runs when somebody asks its package for a name: the first
+The modules of its models need only pydantic. The `__init__` of their two packages imports everything, with torch
+and FlashInfer, which takes seconds. So each `__init__` runs when a name of its package is first used: the first
 `from flashinfer_bench.data import TraceSet` finds what it always finds, with these same classes.
 """
 

@@ -1,1 +1,1 @@
-"""Doors to the service that others already use: the Model Context Protocol, on stdio or on loopback."""
+"""Serve kernels' verdicts by the Model Context Protocol, on stdio or on loopback."""

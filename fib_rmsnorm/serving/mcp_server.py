@@ -96,7 +96,7 @@ def _add_verdicts(server: MCPServer, requests: Requests) -> None:
 
     @server.resource("fib-rmsnorm://results/{request}")
     def result(request: str) -> str:
-        """What is known of an earlier `check` or `measure`, by its id."""
+        """Return the result of an earlier `check` or `measure`, by its id."""
         try:
             job = requests.service.find(request)
         except InputError as error:
@@ -153,7 +153,7 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
 
     @server.tool()
     def new(language: Annotated[str, Language], definition: DefinitionName = None) -> NewKernel:
-        """A small kernel to start from, right for a known operator. Writes no file."""
+        """Return a small kernel to start from, correct for a known operator. Writes no file."""
         with _telling():
             return requests.start_kernel(language, definition)
 
@@ -174,18 +174,18 @@ def _add_resources(server: MCPServer, requests: Requests) -> None:
 
     @server.resource("fib-rmsnorm://rules")
     def rules() -> str:
-        """What a kernel must do, and what it is judged on."""
+        """The rules for a kernel, and the inputs that it is judged on."""
         return RULES
 
     @server.resource("fib-rmsnorm://legend")
     def legend() -> str:
-        """What the words and numbers of results mean."""
+        """The meanings of the words and numbers in results."""
         return "\n".join(f"{word}: {meaning}" for word, meaning in LEGEND.items())
 
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """Tell the client what it has named wrong, or why there is no answer."""
+    """Report a wrong argument, or why there is no answer, to the client."""
     try:
         yield
     except (FibRmsnormError, OSError) as error:
@@ -193,7 +193,7 @@ def _telling() -> Iterator[None]:
 
 
 async def _follow(context: Context, requests: Requests, submit: Callable[[str, Callable[[Job], None]], Job]) -> Job:
-    """Submit a request, tell its progress, and cancel it if the client cancels it or vanishes."""
+    """Submit a request, report its progress, and cancel it if the client cancels it or disconnects."""
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
     def on_change(_: Job) -> None:
@@ -218,7 +218,7 @@ async def _follow(context: Context, requests: Requests, submit: Callable[[str, C
 
 
 def _name_client(context: Context) -> str:
-    """What tells a client from others: its session; with the stateless protocol, the name that it gives."""
+    """The identity of a client: its session; with the stateless protocol, the name that it sends."""
     session = context.request_context.session
     headers = context.headers or {}
     known = headers.get("mcp-session-id")

@@ -1,4 +1,4 @@
-"""What a server's tools do, in plain Python: requests to the service, and questions to the registry."""
+"""The work of a server's tools, in plain Python: requests to the service and look-ups in the registry."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class NewKernel(BaseModel):
     definition: str
     language: str
     kind: str
-    """`kernel`: right; `reference`: right and slow; `skeleton`: without a body."""
+    """`kernel`: correct; `reference`: correct and slow; `skeleton`: without a body."""
     source: str
 
 
 class Rankings(BaseModel):
-    """The fastest Solutions of the recorded Traces, as `best --json` has them."""
+    """The fastest Solutions of the recorded Traces, as in `best --json`."""
 
     rankings: list[dict[str, Any]]
     notes: list[str]
-    """Which Traces are left out, and which Solutions have changed since they were measured."""
+    """The Traces that are left out, and the Solutions that have changed since they were measured."""
 
 
 class TimedComparison(BaseModel):
-    """How two kernels compare, as `compare --json` has it."""
+    """The comparison of two kernels, as in `compare --json`."""
 
     comparison: dict[str, Any]
 
@@ -69,7 +69,7 @@ class Requests:
         batch_sizes: Sequence[int],
         timed: bool,
     ) -> Job:
-        """Put a kernel into the queue. Raises InputError for what the caller has named."""
+        """Put a kernel into the queue. Raises InputError for a wrong argument."""
         with self._file(kernel) as file:
             return self.service.submit(client, file, timed=timed, batch_sizes=batch_sizes, on_change=on_change)
 
@@ -82,7 +82,7 @@ class Requests:
         arch: str | None,
         batch_sizes: tuple[int, ...],
     ) -> Job:
-        """Have a kernel, or a registered Solution, compiled and explained."""
+        """Compile and explain a kernel or a registered Solution."""
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.inspection import COMPILER
         from fib_rmsnorm.inspection.explanation import explain
@@ -112,7 +112,7 @@ class Requests:
         batch_sizes: tuple[int, ...],
         rounds: int,
     ) -> Job:
-        """Have two kernels timed in turn. Each is a registered Solution or a path."""
+        """Time two kernels in turn. Each is a registered Solution or a path."""
         from fib_rmsnorm.analysis.comparing.comparison import compare
         from fib_rmsnorm.analysis.decoding import record_of
         from fib_rmsnorm.evaluation.head_to_head import plan_head_to_head, run_head_to_head

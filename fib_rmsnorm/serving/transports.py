@@ -49,6 +49,6 @@ def listen(port: int) -> socket.socket:
 
 
 def make_http(server: MCPServer, token: str) -> uvicorn.Server:
-    """What serves HTTP, by `run(sockets=[listen(port)])`, until SIGINT or SIGTERM."""
+    """Return a server for HTTP: `run(sockets=[listen(port)])` serves until SIGINT or SIGTERM."""
     app = RequireToken(server.streamable_http_app(streamable_http_path=PATH, host=HOST), token)
     return uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))

@@ -20,27 +20,27 @@ from fib_rmsnorm.sessions.version import Version
 
 @dataclass
 class Contender:
-    """A version, or the baseline, and where it has been admitted to be timed."""
+    """A version or the baseline, and the Workloads on which it may be timed."""
 
     solution: Solution
     number: int = 0
     """The number of a version."""
     version: Version | None = None
-    """What is known of a version; None until it is judged."""
+    """The results of a version so far; None until it is judged."""
     admitted: dict[str, Admitted] = field(default_factory=dict)
     """By the uuid of the Workload."""
 
     @property
     def passed(self) -> bool:
-        """Whether it is right."""
+        """Whether it is correct."""
         return self.version is not None and self.version.passed
 
 
 class DraftBuilds:
-    """A session's own folder in the cache, which ends with it.
+    """A session's own folder in the cache, which is removed with it.
 
-    Not the folder of all builds: another command may use what equal sources have built there. The lock on the folder
-    tells that its session lives; the folders of sessions that were killed are removed by the next.
+    It is apart from the folder of all builds, where another command may use the builds of equal sources. The lock on
+    the folder shows that its session lives; the next session removes the folders of killed ones.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class DraftBuilds:
                 fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def keep_only(self, solutions: Iterable[Solution]) -> None:
-        """Remove what other Solutions have built."""
+        """Remove the builds of other Solutions."""
         kept = set(map(content_key, solutions))
         for folder in self.folder.iterdir():
             if folder.name not in kept:
@@ -68,7 +68,7 @@ class DraftBuilds:
 
 
 def _remove_if_left(folder: Path) -> None:
-    with suppress(OSError):  # it may be a file of somebody else
+    with suppress(OSError):  # it may be another user's file
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

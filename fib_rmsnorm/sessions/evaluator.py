@@ -27,13 +27,13 @@ from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
 from fib_rmsnorm.sessions.version import Version, add_timing, describe_verdict
 
 _MOST_DEFINITIONS = 3
-"""How many Definitions' references stay warm."""
+"""The number of Definitions whose references stay warm."""
 
 
 class DeviceTurns:
     """Lets one kernel at a time be timed on a device, and nothing be judged there meanwhile. Threads share it.
 
-    On a CPU nothing is built meanwhile either. Whoever wants to time waits for those that judge, and others for it.
+    On a CPU nothing is built meanwhile either. Timing waits for running judgements, and they for it.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class DeviceTurns:
 
 
 class Evaluator:
-    """Judges and times kernels on a device. One thread at a time may use it; `abandon` is for others."""
+    """Judges and times kernels on a device. One thread at a time may use it; other threads may call `abandon`."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Evaluator:
         self._abandoned.clear()
 
     def abandon(self) -> None:
-        """From another thread: end the evaluation of the current kernel, whatever it does.
+        """From another thread: end the evaluation of the current kernel, even if it hangs.
 
         Without one, nothing ends: the worker of the last one is needed if its files come back, or for the next one.
         """
@@ -119,7 +119,7 @@ class Evaluator:
                 self._runner.workers.end(self._evaluated.solution)
 
     def keep_only(self, workers: Iterable[Solution], builds: Iterable[Solution]) -> None:
-        """End the workers of other Solutions, but for those of references, and remove what others have built."""
+        """End the workers of other Solutions except references, and remove the builds of others."""
         references = map(reference_solution, self._warm.values())
         self._runner.workers.end_others([*workers, *references])
         self._builds.keep_only(builds)
@@ -137,7 +137,7 @@ class Evaluator:
     ) -> Generator[Version]:
         """Judge a kernel and time it in turn with others. Yields its Version with the verdict, and after each timing.
 
-        `new` is what is known of it. Raises FibRmsnormError if the reference fails.
+        `new` holds its results so far. Raises FibRmsnormError if the reference fails.
         """
         started = time.monotonic()
         self._evaluated = current
@@ -156,7 +156,7 @@ class Evaluator:
                 self._evaluated = None
 
     def _judge(self, current: Contender, plan: TryPlan, started: float) -> dict[str, object]:
-        """Judge a kernel: what is known of it then, by the fields of Version."""
+        """Judge a kernel, and return its results by the fields of Version."""
         titles = title_workloads(map(NamedWorkload.of, plan.workloads))
         with ThreadPoolExecutor(1) as pool:
             warming = pool.submit(self._warm_up, plan)  # while the kernel is built
@@ -187,7 +187,7 @@ class Evaluator:
         }
 
     def _warm_up(self, plan: TryPlan) -> None:
-        """Start what a Definition's verdicts and timing need, unless it is there."""
+        """Start the processes that judge and time a Definition's kernels, unless they run."""
         name = plan.definition.name
         if name not in self._warm:
             with self.turns.judging():
@@ -200,7 +200,7 @@ class Evaluator:
     def _check(
         self, definition: Definition, workload: Workload, solution: Solution
     ) -> tuple[Check, Admitted | EvaluationFailedError]:
-        """Build a kernel, and judge it when nothing is timed. On a GPU it is built beside what is timed."""
+        """Build a kernel, and judge it when nothing is timed. On a GPU it is built during timing."""
         if self.device.kind != "cpu":
             with suppress(EvaluationFailedError, DeviceUnusableError):  # the verdict says so
                 self._runner.workers.find(definition, solution, ahead=True)

@@ -1,4 +1,4 @@
-"""A request to a service, and what is known of it."""
+"""A request to a service, and its results so far."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fib_rmsnorm.sessions.version import Version
 
 
 class QueueFullError(FibRmsnormError):
-    """A client has as many requests in the queue as it may have."""
+    """A client's part of the queue is full."""
 
 
 @dataclass(eq=False)
 class Job:
-    """A request to judge a kernel, or to do other work on a device, and what is known of it."""
+    """A request to judge a kernel or to do other work on a device, and its results so far."""
 
     id: str
     client: str
     on_change: Callable[[Job], None]
     version: Version | None = None
-    """What is known of the kernel so far; `done` once nothing will be added. None for other work."""
+    """The kernel's results so far; `done` once nothing will be added. None for other work."""
     plan: TryPlan | None = None
     """None for files that cannot be read as a kernel: there is nothing to do."""
     timed: bool = False
@@ -31,19 +31,19 @@ class Job:
     is_alone: bool = False
     """Whether nothing may be judged or timed during other work."""
     stop: Callable[[], object] = lambda: None
-    """Ends other work that runs."""
+    """Stops other work that runs."""
     value: object = None
-    """What other work returned."""
+    """The result of other work."""
     state: str = "queued"
     """`queued`, `running` or `done`."""
     error: str = ""
-    """Why it has no verdict, for which the kernel is not to blame."""
+    """Why it has no verdict, if the kernel is not at fault."""
     cancelled: bool = False
     finished: threading.Event = field(default_factory=threading.Event)
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many of its steps are done, of how many: to judge, and to time on each Workload."""
+        """The number of finished steps, and of all: judging, and timing on each Workload."""
         steps = 1 + (len(self.plan.workloads) if self.plan and self.timed else 0)
         done = bool(self.version.verdicts) + len(self.version.timings) if self.version else 0
         return (steps if self.state == "done" else done), steps

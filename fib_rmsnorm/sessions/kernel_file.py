@@ -1,4 +1,4 @@
-"""A kernel that is to be judged: its file or folder, or its text, and what its source does not tell."""
+"""A kernel to judge: its file, folder or text, and what its source does not say."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEXT_NAME = "kernel"
 
 
 class KernelFile(BaseModel):
-    """A kernel's file, or its folder with a solution.toml, and what its source does not tell."""
+    """A kernel's file, or its folder with a solution.toml, and what its source does not say."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

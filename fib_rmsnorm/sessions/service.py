@@ -62,7 +62,7 @@ class Service(AbstractContextManager["Service"]):
         self._queues: OrderedDict[str, deque[Job]] = OrderedDict()
         """The waiting requests by client; the first client is the next."""
         self._jobs: OrderedDict[str, Job] = OrderedDict()
-        """Those that wait or run, and the last results."""
+        """The jobs that wait or run, and the last results."""
         self._running: dict[Job, Evaluator] = {}
         self._is_closing = False
         self._rivals: dict[str, list[Solution]] = {}
@@ -102,10 +102,10 @@ class Service(AbstractContextManager["Service"]):
         batch_sizes: Sequence[int] = (),
         on_change: Callable[[Job], None] = lambda _: None,
     ) -> Job:
-        """Put a kernel into the queue. Its files are read now, and may change then.
+        """Put a kernel into the queue. Its files are read now, and may change afterwards.
 
-        `on_change` is called in another thread whenever more is known. Files that cannot be read as a kernel give a
-        job that is done. Raises QueueFullError, and InputError for what the caller has named.
+        `on_change` is called in another thread at every new result. Files that cannot be read as a kernel give a
+        job that is done. Raises QueueFullError, and InputError for a wrong argument.
         """
         kernel = KernelFile.of(source)
         definition = choose_definition(self._registry, kernel.file, kernel.definition)
@@ -156,7 +156,7 @@ class Service(AbstractContextManager["Service"]):
             return self._jobs[job_id]
 
     def cancel(self, job: Job) -> None:
-        """End a request, whatever its kernel does; one that is done stays as it is."""
+        """End a request, even if its kernel hangs; a finished one stays as it is."""
         with self._changed:
             self._cancel(job)
 
@@ -256,7 +256,7 @@ class Service(AbstractContextManager["Service"]):
 
 
 def _count_evaluators(devices: Sequence[Device]) -> int:
-    """How many kernels may be built and judged at once: one for each core, as memory allows."""
+    """The number of kernels to build and judge at once: one for each core, as memory allows."""
     room: int = psutil.virtual_memory().available // _EVALUATOR_BYTES
     on_gpus = [device.memory_bytes // (2 * _EVALUATOR_BYTES) for device in devices if device.kind != "cpu"]
     return max(1, min(os.cpu_count() or 1, room, _MOST_EVALUATORS * len(devices), *on_gpus))

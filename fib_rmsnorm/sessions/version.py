@@ -1,4 +1,4 @@
-"""What is known of one version of a kernel: its verdicts, and its timings."""
+"""The results of one version of a kernel: its verdicts and its timings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ ABANDONED = "ABANDONED"
 
 
 class WorkloadVerdict(BaseModel):
-    """Whether a version is right on one Workload."""
+    """Whether a version is correct on one Workload."""
 
     model_config = ConfigDict(frozen=True)
 
     axes: dict[str, int]
     title: str
-    """What tells the Workload from the others: its axes, with its scalars where another one has the same axes."""
+    """The Workload's name: its axes, with its scalars if another one has the same axes."""
     status: EvaluationStatus
     cases: int
     """The number of judged cases."""
@@ -40,7 +40,7 @@ class Rival(BaseModel):
     ratio: float | None
     """Its latency over the version's, above 1 if the version is faster; None if it failed."""
     noisy: list[str]
-    """What no interval tells of its latency: see the schema's Performance."""
+    """Conditions that the interval cannot show: see the schema's Performance."""
 
 
 class VersionTiming(BaseModel):
@@ -50,10 +50,10 @@ class VersionTiming(BaseModel):
 
     axes: dict[str, int]
     title: str
-    """As of a verdict."""
+    """As in a verdict."""
     performance: Performance
     before: Rival | None
-    """The last version before it that was right."""
+    """The last correct version before it."""
     rivals: list[Rival]
     """The registered Solutions that were timed in turn with it."""
 
@@ -82,7 +82,7 @@ class Version(BaseModel):
     sha256: str | None = None
     """A digest of its sources and spec; None if they cannot be read."""
     titles: list[str] = []
-    """What tells the Workloads to judge it on from each other."""
+    """The names of the Workloads to judge it on."""
     verdicts: list[WorkloadVerdict] = []
     timings: list[VersionTiming] = []
     refused: str = ""
@@ -104,7 +104,7 @@ class Version(BaseModel):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def status(self) -> str:
-        """PASSED if it is right on every planned Workload, else the status of the first failure."""
+        """PASSED if it is correct on every planned Workload, else the status of the first failure."""
         if self.refused:
             return EvaluationStatus.COMPILE_ERROR.value
         if self.failures:
@@ -113,17 +113,17 @@ class Version(BaseModel):
 
     @property
     def passed(self) -> bool:
-        """Whether it is right on every planned Workload."""
+        """Whether it is correct on every planned Workload."""
         return self.status == "PASSED"
 
     @property
     def failures(self) -> list[WorkloadVerdict]:
-        """The verdicts that say it is wrong."""
+        """The verdicts on Workloads where it is wrong."""
         return [verdict for verdict in self.verdicts if verdict.status is not EvaluationStatus.PASSED]
 
 
 def describe_verdict(check: Check, title: str) -> WorkloadVerdict:
-    """What the judge says of a version on a Workload with this title."""
+    """The judge's verdict on a version, for a Workload with this title."""
     cases = [case.case for case in list_cases(check.correctness)]
     # A fault begins with the name of its case; named mistakes stand above the faults.
     failed = (name for line in check.log.splitlines() for name in cases if line.startswith(f"{name}: "))

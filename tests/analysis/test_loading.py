@@ -91,7 +91,7 @@ def test_both_layouts_of_upstream_are_read(tmp_path):
     assert {(record.solution, record.author) for record in load(tmp_path)} == {("a", None), ("b", "ann")}
 
 
-def test_a_bad_line_is_told_and_the_others_are_read(tmp_path):
+def test_a_bad_line_is_reported_and_the_others_are_read(tmp_path):
     path = write(tmp_path / "t.jsonl", lines(trace(batch=1)) + '{"definition": "r\n' + lines(trace(batch=2)) + "[]\n")
     records, told = read(path)
     assert [record.axes["batch"] for record in records] == [1, 2]
@@ -99,7 +99,7 @@ def test_a_bad_line_is_told_and_the_others_are_read(tmp_path):
     assert line.startswith(f"{path}:2: not JSON: ") and line.endswith("(skipped; and 1 more in this file)")
 
 
-def test_a_torn_array_is_told(tmp_path):
+def test_a_torn_array_is_reported(tmp_path):
     records, told = read(write(tmp_path / "t.json", json.dumps([trace(), trace()])[:-40]))
     assert not records and "not a JSON array" in told[0]
 

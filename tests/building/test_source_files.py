@@ -56,7 +56,7 @@ BROKEN = "import torch\n\n\ndef run(x, weight, eps:\n    return x\n"
     [({"kernel.py": BROKEN}, "kernel.py:4"), ({"kernel.py": "from .row import run\n", "row.py": BROKEN}, "row.py:4")],
     ids=["entry", "imported"],
 )
-def test_a_syntax_error_is_told_with_its_place(registry, tmp_path, files, place):
+def test_a_syntax_error_is_reported_with_its_place(registry, tmp_path, files, place):
     add_sources(registry, "broken_v1", files)
     (solution,) = pack_all(registry)
     with pytest.raises(BuildError) as failure:

@@ -166,7 +166,7 @@ def full_disk(tmp_path):
 
 
 @pytest.mark.parametrize(("variable", "what"), [("FIB_RMSNORM_CACHE", "the cache"), ("TMPDIR", "temporary files")])
-def test_a_full_disk_is_no_fault_of_a_kernel(registry, bench, full_disk, monkeypatch, variable, what):
+def test_a_full_disk_is_not_a_fault_of_a_kernel(registry, bench, full_disk, monkeypatch, variable, what):
     add_kernel(registry, "right_v1")
     monkeypatch.setenv(variable, str(full_disk))
     monkeypatch.setattr(tempfile, "tempdir", None)  # which remembers the variable

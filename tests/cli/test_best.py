@@ -137,7 +137,7 @@ def test_the_published_traces_answer_the_four_questions(fib):
     assert floor["low"] < floor["value"] < floor["high"]
 
 
-def test_what_is_not_known_is_said(fib, file, tmp_path, monkeypatch):
+def test_what_is_not_known_is_reported(fib, file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     theirs = upstream_trace()
     theirs["definition"] = "softmax"
@@ -148,7 +148,7 @@ def test_what_is_not_known_is_said(fib, file, tmp_path, monkeypatch):
     assert outcome.out.count("nknown:") == 3
 
 
-def test_without_a_peak_none_is_told(fib, file):
+def test_without_a_peak_none_is_reported(fib, file):
     made = trace(hardware="Some CPU", timer="cpu_clock", cold_l2=None)
     made["evaluation"]["performance"]["ceiling"]["peak_bandwidth_gb_per_s"] = None
     path = file(made)

@@ -12,7 +12,7 @@ from support.trace_json import trace
 EARLIER = REPOSITORY / "docs" / "data" / "h200-earlier.jsonl"
 
 
-def test_a_limit_is_told_as_it_was_understood(fib, file):
+def test_a_limit_is_shown_as_it_was_understood(fib, file):
     old, new = file(trace()), file(trace(latency_ms=0.0022))
     outcome = fib("compare", old, new)
     row = outcome.row("fast_v1", "slower")
@@ -27,7 +27,7 @@ def test_a_limit_is_told_as_it_was_understood(fib, file):
     assert "No regression" not in fib("compare", old, old).out
 
 
-def test_a_solution_that_now_fails_is_told_with_its_status(fib, file):
+def test_a_solution_that_now_fails_is_reported_with_its_status(fib, file):
     outcome = fib("compare", file(trace()), file(trace(status="INCORRECT_NUMERICAL")))
     assert outcome.code == 1 and "Regression: now failing: fast_v1@batch=8 (INCORRECT_NUMERICAL)" in outcome.lines
 
@@ -62,7 +62,7 @@ def test_every_run_counts(fib, file):
     assert fib("compare", old, failing).code == 1
 
 
-def test_equal_traces_are_no_different_and_the_resolution_is_told(fib):
+def test_equal_traces_are_no_different_and_the_resolution_is_reported(fib):
     outcome = fib("compare", PUBLISHED, PUBLISHED)
     assert outcome.code == 0
     said = " ".join(outcome.out.split())

@@ -73,7 +73,7 @@ def test_those_there_are_kept(fib, full_registry):
     assert "Wrote workloads/norm/rmsnorm_d128.jsonl; kept 1 existing Workload" in outcome.lines
 
 
-def test_one_that_is_replaced_is_told_with_its_traces(fib, full_registry):
+def test_one_that_is_replaced_is_reported_with_its_traces(fib, full_registry):
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "8,32", "--replace")
     assert outcome.code == 0 and batches(full_registry) == [8, 32]
     assert outcome.err == "Removed 1 Workload; Traces that refer to it are told by: fib-rmsnorm validate\n"

@@ -137,7 +137,7 @@ def test_libraries_that_are_missing_are_named(fib, machine):
     assert outcome.row("torch", "2.99")
 
 
-def test_a_cpu_build_of_torch_beside_a_driver_is_told_from_no_driver(fib, machine):
+def test_a_cpu_build_of_torch_beside_a_driver_is_distinguished_from_no_driver(fib, machine):
     machine.setattr(machine_report, "library_versions", lambda: {"torch": "2.99+cpu"})
     assert "no GPU: there is no NVIDIA driver here" in fib("env").lines
     machine.setattr(machine_report, "_driver_version", lambda: "550.54")

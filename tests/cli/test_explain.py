@@ -143,7 +143,7 @@ def test_as_text(fib, shipped):
 
 
 @needs_nvcc
-def test_a_launch_that_cannot_be_told_says_why(fib, shipped, tmp_path):
+def test_a_launch_that_cannot_be_read_says_why(fib, shipped, tmp_path):
     """This host code allocates device memory, which the fake runtime leaves to the real one."""
     source = (TESTS / "honest_kernels" / "scratch_memory" / "cuda_two_kernels.cu").read_text()
     allocation = "cudaMalloc(&workspace, batch * sizeof(float))"
@@ -169,7 +169,7 @@ def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, full_registry, tmp_path):
 
 
 @pytest.mark.compile
-def test_an_autotuner_is_told(fib, shipped, tmp_path):
+def test_an_autotuner_is_reported(fib, shipped, tmp_path):
     pytest.importorskip("triton")
     (tmp_path / "kernel.py").write_text(read_kernels("honest")["triton_autotuned"].text)
     record = explain(fib, shipped, tmp_path / "kernel.py", "--batch-sizes", "8")
@@ -179,7 +179,7 @@ def test_an_autotuner_is_told(fib, shipped, tmp_path):
 
 @pytest.mark.parametrize("command", ["explain", "profile"])
 @pytest.mark.parametrize("name", ["nosuch.py", "nosuch.cu", "no/such"])
-def test_a_file_that_is_not_there_is_told_before_anything_starts(fib, full_registry, monkeypatch, command, name):
+def test_a_file_that_is_not_there_is_reported_before_anything_starts(fib, full_registry, monkeypatch, command, name):
     monkeypatch.delattr(ForkServer, "__init__")
     assert fib(command, name).refusal == f"no such file: {name}"
 

@@ -170,7 +170,7 @@ def test_several_batch_sizes_have_a_report_each(fib, solution, gpu, ncu, tmp_pat
         ),
     ],
 )
-def test_what_failed_is_told_in_one_line(fib, solution, gpu, ncu, said, told):
+def test_what_failed_is_reported_in_one_line(fib, solution, gpu, ncu, said, told):
     ncu(printed=said, code=1)
     assert told in fib("profile", solution).refusal
 

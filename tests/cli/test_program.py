@@ -102,7 +102,7 @@ MODULES = ("cli.program", "errors", "registry.files.locking", "cli.app", "cli.re
 @pytest.mark.parametrize(
     ("module", "in_class"), [*((module, False) for module in MODULES), ("cli.app", True), ("schema", True)]
 )
-def test_ctrl_c_amid_imports_and_while_a_class_is_made_is_told_in_a_line(interrupted, module, in_class):
+def test_ctrl_c_amid_imports_and_while_a_class_is_made_is_reported_in_a_line(interrupted, module, in_class):
     found = interrupted(f"fib_rmsnorm.{module}", "list", in_class=in_class)
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "fib-rmsnorm: interrupted\n")
 
@@ -118,7 +118,7 @@ def test_a_background_job_of_a_script_ignores_it(interrupted):
     assert found.returncode == 0 and found.stdout and not found.stderr
 
 
-def test_each_command_is_told_in_a_line_of_80_columns_and_none_is_cut():
+def test_each_command_is_described_in_a_line_of_80_columns_and_none_is_cut():
     listed = run_cli("--help", COLUMNS="80").stdout
     assert "..." not in listed.partition("Start and measure:")[2]
     assert max(map(len, listed.splitlines())) <= 80

@@ -135,7 +135,7 @@ def test_a_definition_under_another_name_counts_as_missing(fib, full_registry):
         assert CUDA in outcome.out
 
 
-def test_results_of_several_runs_are_said_to_have_a_reference_each(fib, file):
+def test_results_of_several_runs_have_a_reference_each(fib, file):
     """The table shows one."""
     said = "Measured in several runs: each result is compared with the reference and the copy of its own."
     one = fib("report", file(trace("a_v1"), trace("b_v1")))
@@ -155,7 +155,7 @@ def test_doubts_are_marked_and_explained_by_the_name_that_show_takes(fib, file):
 
 
 @pytest.mark.parametrize("judged_by", [REFERENCE, "rmsnorm", None])
-def test_what_no_operator_judged_is_said_to_be(fib, file, judged_by):
+def test_what_no_operator_judged_is_marked(fib, file, judged_by):
     found = trace()
     found["evaluation"]["judged_by"] = judged_by
     said = " ".join(fib("report", file(found)).out.split())

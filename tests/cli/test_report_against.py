@@ -53,7 +53,7 @@ def rows(outcome):
     return {(row["solution"], row["output"], row["judged_on"]): row for row in json.loads(outcome.out)}
 
 
-def test_equal_outputs_are_told_to_be_equal_output_by_output(fib, traces):
+def test_equal_outputs_are_reported_output_by_output(fib, traces):
     found = rows(fib("report", traces, "--against", "plain_v1", "--json"))
     assert {(solution, output) for solution, output, _ in found} == {
         (solution, output) for solution in ("same_v1", "rounds_v1") for output in ("out", "new_residual")

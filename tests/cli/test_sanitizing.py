@@ -99,7 +99,7 @@ def kernel(tmp_path, monkeypatch, registry):
     return path
 
 
-def test_findings_are_told_and_fail(fib, kernel, tool):
+def test_findings_are_reported_and_fail(fib, kernel, tool):
     called = tool(MEMCHECK, code=1, said="RuntimeError: unspecified launch failure\n")
     outcome = fib("try", kernel, "--sanitize", "memcheck")
     assert outcome.code == 1, outcome.err

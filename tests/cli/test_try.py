@@ -57,7 +57,7 @@ def test_names_the_batch_that_no_workload_has(try_):
         )
 
 
-def test_a_mistake_is_told_once_with_the_batches_it_holds_for(try_):
+def test_a_mistake_is_reported_once_with_the_batches_it_holds_for(try_):
     outcome = try_("no_eps.py", RIGHT.replace(" + eps", " + 0 * eps"), "--check", "--batch-sizes", "1,2,4")
     assert outcome.code == 1
     told = [line for line in outcome.lines if "the output equals RMSNorm without eps" in line]
@@ -126,7 +126,7 @@ def test_says_in_its_line_what_is_wrong_and_where(try_, name, source, says):
     assert "fib_rmsnorm" not in outcome.out
 
 
-def test_a_broken_reference_is_said_and_judges_nothing(try_, fib, tmp_path):
+def test_a_broken_reference_is_reported_and_judges_nothing(try_, fib, tmp_path):
     registry = Registry.find(tmp_path / "registry")
     definition = registry.definition("rmsnorm_d128")
     broken = definition.reference.replace("import torch\n", "import torch\nimport not_installed\n", 1)
@@ -198,7 +198,7 @@ WRONG_KERNELS = {
 
 @pytest.mark.parametrize("options", [("--json",), ("--json", "--check")])
 @pytest.mark.parametrize("name", WRONG_KERNELS)
-def test_a_loop_is_told_in_a_kilobyte_what_is_wrong_and_where(try_, name, options):
+def test_a_loop_gets_a_kilobyte_about_what_is_wrong_and_where(try_, name, options):
     source, said = WRONG_KERNELS[name]
     outcome = try_(name, source, *options)
     (line,) = outcome.lines
@@ -207,7 +207,7 @@ def test_a_loop_is_told_in_a_kilobyte_what_is_wrong_and_where(try_, name, option
     assert said.items() <= told.items() and told["mistake"] and told["kernel"] == name
 
 
-def test_a_loop_is_told_how_fast_a_right_kernel_is(try_):
+def test_a_loop_gets_the_speed_of_a_correct_kernel(try_):
     outcome = try_("kernel.py", RIGHT, "--json", "--batch-sizes", "1,2")
     told = json.loads(outcome.out)
     assert (outcome.code, told["status"], told["correct"], told["workloads"]) == (0, "PASSED", 2, 2)
@@ -216,7 +216,7 @@ def test_a_loop_is_told_how_fast_a_right_kernel_is(try_):
     assert low <= told["speedup"] <= high and "records" not in told and "mistake" not in told
 
 
-def test_what_a_right_kernel_prints_is_shown_once(try_):
+def test_what_a_correct_kernel_prints_is_shown_once(try_):
     """Calls are repeated, so most of it is the same line."""
     prints = RIGHT.replace("    x_fp32", "    print('rows', len(x))\n    x_fp32", 1)
     outcome = try_("prints.py", prints, "--check", "--batch-sizes", "8")
@@ -279,7 +279,7 @@ def test_the_trace_says_the_compilers_flags(try_):
     assert evaluation["build_flags"] == ["-O1", "-DVALUE=3"]
 
 
-def test_a_file_in_cuda_is_told_what_compiles_it_without_a_gpu(fib, try_, tmp_path, monkeypatch):
+def test_cuda_code_without_a_gpu_gets_the_command_that_compiles_it(fib, try_, tmp_path, monkeypatch):
     monkeypatch.setattr(capabilities, "find_cuda_home", lambda: tmp_path)
     file = tmp_path / "kernel.cu"
     assert fib("new", "cuda", file, "--definition", "rmsnorm_d128", "--root", tmp_path / "registry").code == 0
@@ -289,6 +289,6 @@ def test_a_file_in_cuda_is_told_what_compiles_it_without_a_gpu(fib, try_, tmp_pa
     assert outcome.err == (f"fib-rmsnorm: kernel.cu: needs an NVIDIA GPU to run; to compile it here, run: {explain}\n")
 
 
-def test_a_flag_that_is_refused_is_told_in_one_line(try_):
+def test_a_flag_that_is_refused_is_reported_in_one_line(try_):
     outcome = try_("throws.cpp", THROWS, "--flags", "-O2 -fplugin=x.so")
     assert "the flag '-fplugin=x.so' is not allowed" in outcome.refusal

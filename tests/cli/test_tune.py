@@ -54,7 +54,7 @@ def test_it_says_in_a_pipe_what_it_does(fib, napping, monkeypatch, options):
 
 
 @pytest.mark.process
-def test_groups_and_verdicts_are_told_in_a_pipe(fib, napping, monkeypatch):
+def test_groups_and_verdicts_are_reported_in_a_pipe(fib, napping, monkeypatch):
     monkeypatch.setattr(sweep_printer, "_QUIET_S", 0.0)
     monkeypatch.setattr(sweep, "_MOST_AT_ONCE", 1)
     outcome = fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1", "--set", "few=0", "--dry-run")

@@ -22,7 +22,7 @@ from support.full_registry import (
 from support.record_faults import edit, errors_of
 
 
-def test_a_sound_registry_is_valid_and_nothing_else_is_said(fib, full_registry):
+def test_a_sound_registry_is_valid_and_nothing_else_is_reported(fib, full_registry):
     outcome = fib("validate")
     assert outcome.lines == ["Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"]
     assert outcome.code == 0
@@ -50,7 +50,7 @@ def test_every_problem_is_listed(fib, full_registry):
         assert said.count(fault) == 1, said
 
 
-def test_what_cannot_be_read_is_told_by_its_line_and_not_called_missing(fib, full_registry):
+def test_what_cannot_be_read_is_reported_by_its_line_and_not_called_missing(fib, full_registry):
     lines = Path(DEFINITION_FILE).read_text().splitlines()
     lines[8] += ","
     Path(DEFINITION_FILE).write_text("\n".join(lines))

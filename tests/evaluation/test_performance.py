@@ -101,7 +101,7 @@ def describe_disturbed(calls, calls_of_reference=0, *, trials=8, other_share=Non
 
 
 @pytest.mark.parametrize(("disturbed", "left"), [(0, 320), (1, 312), (30, 80), (39, 8)])
-def test_disturbed_calls_are_no_samples(disturbed, left):
+def test_disturbed_calls_are_not_samples(disturbed, left):
     found = describe_disturbed(disturbed, disturbed, other_share=0.62)
     assert (found.samples, found.disturbed_calls, found.noisy) == (left, 320 - left, [])
     assert found.latency_ms == found.busy_ms == found.reference_latency_ms == pytest.approx(1.0, rel=0.01)

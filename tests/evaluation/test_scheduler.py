@@ -85,7 +85,7 @@ def test_a_solution_is_built_once_whether_it_builds_or_not(fork_server, tmp_path
         assert all("ImportError: not here" in t.evaluation.log for t in traces)
 
 
-def test_a_trace_is_recorded_before_it_is_told_and_before_the_next_workload_begins(registry, monkeypatch):
+def test_a_trace_is_recorded_before_it_is_reported_and_before_the_next_workload_begins(registry, monkeypatch):
     plan = plan_for(registry, add_kernel(registry, "right_v1"))
     take, begun, told = WorkQueue.take, [], []
     monkeypatch.setattr(WorkQueue, "take", lambda queue, number: begun.append(number) or take(queue, number))
@@ -100,7 +100,7 @@ def test_a_trace_is_recorded_before_it_is_told_and_before_the_next_workload_begi
     assert begun == [0] and not [event for event in told if isinstance(event, Evaluated)]
 
 
-def test_each_is_said_to_be_right_before_any_is_timed(fork_server, registry):
+def test_each_verdict_is_reported_before_any_is_timed(fork_server, registry):
     wrong = add_kernel(registry, "wrong_v1", RIGHT.replace("* weight", "+ weight"))
     plan = plan_for(registry, add_kernel(registry, "first_v1"), wrong, add_kernel(registry, "second_v1"))
     events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60)).run(plan))
@@ -145,7 +145,7 @@ def test_solutions_are_built_at_once_though_their_outputs_are_too_large_to_be(fo
     assert found == [("first_v1", 1, "PASSED"), ("second_v1", 1, "PASSED")]
 
 
-def test_a_gpu_that_cannot_be_used_is_no_fault_of_a_solution(registry):
+def test_a_gpu_that_cannot_be_used_is_not_a_fault_of_a_solution(registry):
     plan = plan_for(registry, add_kernel(registry, "right_v1"))
     missing = Device("cuda:99", "a GPU that is not there", 80 << 30)
     events = []
@@ -272,7 +272,7 @@ def test_what_a_device_puts_back_is_the_next_that_another_takes(devices):
     assert queue.take(1) is None
 
 
-def test_a_registered_solution_that_is_tried_is_no_rival_of_itself(registry):
+def test_a_registered_solution_that_is_tried_is_not_a_rival_of_itself(registry):
     """Both would share one worker, which answers one request at a time."""
     add_kernel(registry, "first_v1")
     add_kernel(registry, "second_v1")

@@ -65,7 +65,7 @@ def test_nothing_done_earns_nothing_of_100_points(start, number):
     assert sum(task["points"] for task in tasks) == 100
 
 
-def test_what_is_missing_is_said_with_what_to_do(start):
+def test_what_is_missing_is_reported_with_what_to_do(start):
     (remark,) = grade(1, start(1))["Traces"]["remarks"]
     assert remark.endswith(f"; run: fib-rmsnorm bench --output traces.json --batch-sizes {','.join(map(str, SIZES))}")
     tasks = grade(4, start(4))

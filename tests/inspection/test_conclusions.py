@@ -59,7 +59,7 @@ def codes(kernels):
     return {name: kernel.code for name, kernel in kernels[0].items()}
 
 
-def test_what_slows_a_naive_kernel_is_told_with_its_number(codes):
+def test_what_slows_a_naive_kernel_is_reported_with_its_number(codes):
     found = "\n".join(findings_of(explanation_of([make_kernel(codes["naive"])])))
     assert "2-byte loads and stores: 8 times the requests of 16-byte ones" in found
     assert "2 loops with 2 to 4 bytes of loads per thread and pass" in found
@@ -68,7 +68,7 @@ def test_what_slows_a_naive_kernel_is_told_with_its_number(codes):
     assert "a loop with a barrier" in found
 
 
-def test_nothing_is_said_of_a_kernel_without_these_faults(codes):
+def test_nothing_is_reported_of_a_kernel_without_these_faults(codes):
     assert findings_of(explanation_of([make_kernel(codes["wide"])])) == []
 
 

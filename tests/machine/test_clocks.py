@@ -96,7 +96,7 @@ def nvml(monkeypatch):
     return fake
 
 
-def test_without_nvml_nothing_is_told_and_nothing_fails(monkeypatch):
+def test_without_nvml_nothing_is_reported_and_nothing_fails(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)  # as if it were not installed
     assert read_clocks("cuda:0") == ClockReading()
     with ClockWatch("cuda:0", ClockReading()) as watch:
@@ -127,7 +127,7 @@ def test_a_gpu_is_read_in_words_and_units(nvml):
         ("processes", 4),
     ],
 )
-def test_what_the_driver_refuses_is_none_and_the_rest_is_told(nvml, refused, told):
+def test_what_the_driver_refuses_is_none_and_the_rest_is_reported(nvml, refused, told):
     nvml.missing = set(refused.split())
     assert len([value for value in asdict(read_clocks("cuda:0")).values() if value is not None]) == told
 
@@ -221,7 +221,7 @@ def told(monkeypatch):
     return run
 
 
-def test_our_own_processes_are_no_others(told):
+def test_our_own_processes_do_not_count_as_others(told):
     """Not even one that has ended."""
     told(busy(0.0), busy(0.4))
     with LoadWatch() as watch:

@@ -52,7 +52,7 @@ def test_a_missing_library_skips_the_solution(fib, registry, site):
 
 
 @pytest.mark.parametrize("chosen", [(), ("--solutions", "rmsnorm_python_*"), ("--languages", "python")])
-def test_if_all_are_skipped_it_is_no_success(fib, registry, site, chosen):
+def test_if_all_are_skipped_it_fails(fib, registry, site, chosen):
     depend(registry, "fastnorm >= 2")
     outcome = fib("bench", *QUICK_OPTIONS, "--root", registry.root, *chosen)
     reason = "fastnorm is missing; run: pip install 'fastnorm>=2'"

@@ -207,7 +207,7 @@ def test_a_model_that_fsdp_sharded_is_refused(decoder):
         distributed.destroy_process_group()
 
 
-def test_a_block_called_after_its_norm_is_no_norm():
+def test_a_block_called_after_its_norm_is_not_a_norm():
     class PreNormBlock(nn.Sequential):
         pass
 

@@ -57,7 +57,7 @@ def test_arguments_in_another_order_are_not_its_own():
     assert recognise_source(definition.model_copy(update={"inputs": swapped})) is None
 
 
-def test_an_eps_that_is_no_input_is_sought_in_the_source_first():
+def test_an_eps_that_is_not_an_input_is_sought_in_the_source_first():
     candidates, *_ = list_candidates(define_norm("any", "EPS = 3e-4\n\n\ndef run(a, b): ...\n", NAMES, eps=None))
     values = [each.constants["eps"] for each in candidates]
     assert values[0] == 3e-4 and {1e-5, 1e-6, 0.0} <= set(values)

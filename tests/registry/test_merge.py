@@ -95,7 +95,7 @@ def disagreeing(grown):
     return grown
 
 
-def test_conflicts_are_told_and_nothing_is_written(fib, full_registry, disagreeing, tmp_path):
+def test_conflicts_are_reported_and_nothing_is_written(fib, full_registry, disagreeing, tmp_path):
     before = files_of(tmp_path)
     outcome = fib("merge", full_registry.root, disagreeing.root)
     assert outcome.code == 1
@@ -110,7 +110,7 @@ def test_conflicts_are_told_and_nothing_is_written(fib, full_registry, disagreei
     assert [conflict["kind"] for conflict in record["conflicts"]] == ["solution", "workload", "trace"]
 
 
-def test_a_better_description_is_no_conflict(fib, full_registry, other):
+def test_a_better_description_is_not_a_conflict(fib, full_registry, other):
     path = other.layout.solutions / "ann" / "norm" / DEFINITION / f"{CUDA}.json"
     path.write_text(path.read_text().replace("A plain one.", "A very plain one."))
     assert fib("merge", full_registry.root, other.root).code == 0

@@ -27,7 +27,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_registry_is_no_place_for_an_output(fib, full_registry, command):
+def test_the_registry_is_not_a_place_for_an_output(fib, full_registry, command):
     before = files_of(full_registry.root)
     files = [path for path in before if path.endswith((".json", ".jsonl"))]
     assert {path.partition("/")[0] for path in files} >= {"definitions", "solutions", "workloads"}
@@ -36,7 +36,7 @@ def test_the_registry_is_no_place_for_an_output(fib, full_registry, command):
     assert files_of(full_registry.root) == before
 
 
-def test_a_link_into_the_registry_is_no_way_around(fib, full_registry, tmp_path):
+def test_a_link_into_the_registry_is_not_a_way_around(fib, full_registry, tmp_path):
     (definition,) = full_registry.layout.definitions.rglob("*.json")
     link = tmp_path / "link.json"
     link.symlink_to(definition)

@@ -41,7 +41,7 @@ def test_a_name_used_twice_is_named_with_its_file(registry, kind):
         registry.definitions() if kind == "definition" else registry.packed_solutions()
 
 
-def test_json_among_sources_is_no_solution(registry):
+def test_json_among_sources_is_not_a_solution(registry):
     add_kernel(registry, "one_v1")
     (registry.layout.solutions / "tester/norm/rmsnorm_d128/one_v1/tuned.json").write_text("{}")
     assert list(registry.packed_solutions()) == ["one_v1"]
@@ -160,7 +160,7 @@ def test_a_glob_names_one_solution_of_each_definition_that_has_it():
         ("nope", "available: layernorm_cpp_v0, layernorm_cpp_v1, "),
     ],
 )
-def test_of_many_names_a_mistake_is_told_a_few(wrong, told):
+def test_of_many_names_a_mistake_lists_a_few(wrong, told):
     names = [f"layernorm_cpp_v{number}" for number in range(100)]
     with pytest.raises(InputError) as refused:
         choose("Solution", names, str, [wrong])

@@ -63,7 +63,7 @@ def seal_all(path) -> None:
     path.write_text("".join(sealer.seal(trace).model_dump_json() + "\n" for trace in read_jsonl(path, Trace)))
 
 
-def test_a_forged_trace_is_told_and_not_the_best(fib, full_registry):
+def test_a_forged_trace_is_reported_and_not_the_best(fib, full_registry):
     for path in (PYTHON_TRACES, CUDA_TRACES):
         seal_all(full_registry.root / path)
     assert fib("validate").code == 0
@@ -136,7 +136,7 @@ def test_a_damaged_key_is_one_line(fib, full_registry, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("folder", "why"), [("/proc/none", "No such file or directory"), (__file__, "Not a directory")]
 )
-def test_a_home_in_which_no_key_can_be_made_is_told_with_the_remedy(monkeypatch, folder, why):
+def test_a_home_in_which_no_key_can_be_made_is_reported_with_the_remedy(monkeypatch, folder, why):
     monkeypatch.setenv("XDG_STATE_HOME", folder)
     with pytest.raises(InputError, match=rf"seal\.key: {why}; name a folder .* in \$XDG_STATE_HOME$"):
         Sealer.of_this_machine(create=True)

@@ -115,7 +115,7 @@ def start(fork_server, lock, what, count, then_s):
 
 
 @pytest.mark.parametrize("what", ["start_ended", "start_living", "start_session", "start_threads"])
-def test_processes_and_threads_without_number_are_stopped(lock, what):
+def test_unlimited_processes_and_threads_are_stopped(lock, what):
     """A process counts until somebody has waited for it."""
     before = psutil.Process().children()
     with ForkServer([ROLE], task_limit=TASK_LIMIT) as fork_server:

@@ -20,7 +20,7 @@ from fib_rmsnorm.serving.transports import listen
 from support.mcp_clients import ask, kernel, refused, start_hanging
 
 
-def test_an_agent_is_told_what_is_wrong_and_how_fast_it_is(serve):
+def test_an_agent_gets_the_mistake_or_the_speed(serve):
     steps: list[tuple[float, float | None]] = []
 
     async def note(done: float, total: float | None, message: str | None) -> None:
@@ -49,7 +49,7 @@ def test_an_agent_is_told_what_is_wrong_and_how_fast_it_is(serve):
     asyncio.run(drive())
 
 
-def test_what_is_named_wrong_is_told_in_a_line(serve, tmp_path):
+def test_what_is_named_wrong_is_reported_in_a_line(serve, tmp_path):
     (tmp_path / "mine.py").write_text(RIGHT)
     outside = tmp_path.parent / "outside.py"
     outside.write_text(RIGHT)

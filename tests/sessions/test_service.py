@@ -188,7 +188,7 @@ _MIXED = [*KERNELS.items()]
 
 @pytest.mark.endurance
 @pytest.mark.timeout(7200)
-def test_a_thousand_kernels_of_eight_clients_leave_nothing_and_get_the_right_verdicts(serve, tmp_path, monkeypatch):
+def test_a_thousand_kernels_of_eight_clients_leave_nothing_and_get_the_correct_verdicts(serve, tmp_path, monkeypatch):
     total = int(os.environ.get("FIB_RMSNORM_TEST_KERNELS", "1000"))
     service = serve()
     problems: list[str] = []

@@ -1,7 +1,7 @@
 """Confinement of untrusted code by the kernel: files, other processes, networks, privileges.
 
-Each layer is needed where another does not reach: Landlock knows files and signals, seccomp system calls without a
-file, capabilities what root may do.
+Each layer covers what the others cannot: Landlock restricts files and signals, seccomp other system calls, and
+capabilities the rights of root.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fib_rmsnorm.sandbox.confinement.readable import Readable
 from fib_rmsnorm.sandbox.confinement.seccomp import enter_seccomp
 
 _VERSION_3 = 0x20080522
-# Of root in a container whose folders belong to somebody else: to open files, which Landlock restricts anyway, and to
-# lock pages in memory, as CUDA does. Without the others it cannot mount, trace, lower its OOM score, take a real-time
-# priority or another user's id.
+# Root in a container, whose folders may belong to another user, keeps two: to open files, which Landlock restricts
+# anyway, and to lock pages in memory, as CUDA does. Without the others it cannot mount, trace, lower its OOM score,
+# or take a real-time priority or another user's id.
 _DAC_OVERRIDE, _DAC_READ_SEARCH, _IPC_LOCK = 1, 2, 14
 _KEPT = 1 << _DAC_OVERRIDE | 1 << _DAC_READ_SEARCH | 1 << _IPC_LOCK
-# One of them NVIDIA's driver asks for before it counts anything. Seccomp refuses what else they allow.
+# NVIDIA's driver requires one of them to count anything. Seccomp refuses everything else that they allow.
 _SYS_ADMIN, _PERFMON = 21, 38
 _DRIVER_WITH_PERFMON = 565
 _DRIVER_VERSION = Path("/sys/module/nvidia/version")
@@ -39,9 +39,9 @@ def confine(
     reads_counters: bool = False,
     is_watched: bool = False,
 ) -> None:
-    """Confine this process and all its descendants for ever, as far as the kernel can.
+    """Confine this process and all its descendants permanently, as far as Linux can.
 
-    Of its threads, it confines the calling one and those that this one starts. `reads_counters` is for a process
+    It confines the calling thread and the threads that this one starts. `reads_counters` is for a process
     that reads a GPU's counters, `is_watched` for one with a tool that talks to a process of its own.
     """
     enter_landlock([*readable.readable, *also_readable], readable.listable, writable)
@@ -72,7 +72,7 @@ def drop_privileges(*, reads_counters: bool = False) -> None:
 
 
 def find_gaps() -> list[str]:
-    """Say what the kernel of this machine cannot keep a Solution from, a line for each layer."""
+    """List what this machine's kernel cannot prevent, in a line for each layer."""
     version = landlock.landlock_version()
     found = f"Landlock version {version}" if version else "no Landlock that suffices"
     of_files = landlock.describe_gaps(version)

@@ -1,10 +1,10 @@
 """Keep a process from files that are not its own, and from reading, tracing or signalling other processes.
 
 Without this, processes of one user can read each other's memory and open files (`/proc/<pid>/mem`, `ptrace`): a worker
-could read the judge's answers, overwrite the scheduler's verdict or kill it. It could also change files that the judge
-has loaded or that somebody believes: torch's libraries, Traces, the builds of another; and read keys and print them
-into a log that is published. A Landlock domain prevents that, for root too, and needs no privileges. Linux before 5.19
-has no Landlock that suffices; processes are not confined by it there.
+could read the judge's answers, overwrite the scheduler's verdict or kill it. It could also change files that others
+load or trust: torch's libraries, Traces, another Solution's builds. It could read keys and print them into a log that
+is published. A Landlock domain prevents that, for root too, and needs no privileges. Linux before 5.19
+lacks a Landlock that suffices, and does not confine processes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _VERSION_WITH_TCP = 4
 _VERSION_WITH_SCOPES = 6
 _BIND_AND_CONNECT_TCP = 0b11
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
-# What programs write to without changing anything for others: GPUs, and on Windows the GPU of the host.
+# Programs write to these without affecting others: GPUs, and under Windows the host's GPU.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "nvidia*", "dri", "dxg")
 
 _HAS_GPU = Path("/dev/nvidiactl")
@@ -72,8 +72,8 @@ def enter_landlock(
 ) -> None:
     """Put this process and all its descendants into a Landlock domain.
 
-    There they read and execute what lies beneath `readable`, see the names of files beneath `listable`, and write
-    beneath `writable` alone, which they read too. They have no TCP. Paths that do not exist grant nothing.
+    They can read and execute files under `readable`, list files under `listable`, and read and write files under
+    `writable`, and use no TCP. Paths that do not exist grant nothing.
 
     Does nothing if the kernel has no Landlock. Files that are open already stay open, and so do pipes, sockets and
     files in memory.

@@ -1,6 +1,6 @@
-"""What a confined process may know: the system's programs and libraries, this interpreter with its packages, variables.
+"""Find what a confined process may read: the system's programs and libraries, this interpreter's packages, variables.
 
-A user's files are not among it, even where the interpreter or the package lies among them.
+It does not include a user's files, even if the interpreter or the package lies among them.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Readable:
 
     readable: tuple[str, ...]
     listable: tuple[str, ...]
-    """Folders of installed packages whose files' names may be seen: a new interpreter imports only what it lists."""
+    """Folders of installed packages whose files may be listed: an interpreter imports only files that it can list."""
 
 
 def find_readable() -> Readable:
-    """Find what this interpreter, its packages and all that it has loaded consist of.
+    """Find the files of this interpreter, its packages and its loaded libraries.
 
     `$FIB_RMSNORM_READABLE` names more, separated like those of `$PATH`.
     """
@@ -92,7 +92,7 @@ def find_readable() -> Readable:
 
 
 def _outermost(paths: list[str]) -> tuple[str, ...]:
-    """The paths without those that lie beneath another: each takes a rule, in each process. Links are followed.
+    """The paths without those that lie under another one: each takes a rule, in each process. Links are followed.
 
     Not those in /proc, which mean another process there.
     """
@@ -142,7 +142,7 @@ def _editable_packages() -> Iterator[Path]:
 
 
 def _loaded_files() -> list[str]:
-    """The libraries that this process has loaded, wherever they lie."""
+    """The libraries that this process has loaded."""
     lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
     found = dict.fromkeys(line.split(maxsplit=5)[5] for line in lines if line.count("/"))
     return [path for path in found if path.startswith("/") and not path.startswith(("/dev/", "/memfd:"))]

@@ -1,7 +1,7 @@
 """Refuse system calls that Landlock does not know, by a filter that no descendant can remove.
 
 The filter is assembled here, for x86-64 and aarch64. libseccomp would do it for more processors, but its Python
-bindings need its shared library, which neither wheels nor slim images have; and who lacks it would not be confined.
+bindings need its shared library, which wheels and slim images lack; without it, nothing would be confined.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Instruction = tuple[int, int, int, int]
 
 
 class _Machine(NamedTuple):
-    """What differs between processors."""
+    """The values that differ between processors."""
 
     name: str
     audit_architecture: int
@@ -48,7 +48,7 @@ _MACHINES = {"x86_64": _Machine("x86_64", 0xC000003E, 317), "aarch64": _Machine(
 
 
 def describe_gaps() -> str | None:
-    """Say what this machine cannot filter, and what a Solution can do then; None if nothing."""
+    """Say what a Solution can do because this machine cannot filter system calls; None if nothing."""
     can = "a solution can talk to the network, and change the limits, priority and cores of your processes"
     machine = _MACHINES.get(platform.machine())
     if machine is None:

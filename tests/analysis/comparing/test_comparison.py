@@ -35,7 +35,7 @@ def test_other_conditions_are_refused_unless_allowed(change, said):
     assert len(compare([record(**CC)], [record(**{**CC, **change})], names).comparisons) == 1
 
 
-def test_a_failure_of_another_version_of_the_definition_is_no_regression():
+def test_a_failure_of_another_version_of_the_definition_is_not_a_regression():
     """What was right before may be wrong now, since something else is asked for."""
     old, new = record(**CC), record(latency_ms=None, definition_sha="dd2")
     with pytest.raises(InputError, match=r"they differ in definition \(OLD version cc1, NEW version dd2\)"):
@@ -60,7 +60,7 @@ def test_runs_of_an_older_content_do_not_count():
     assert found.verdict == "tie" and len(found.old) == 1
 
 
-def test_what_is_on_one_side_only_is_said():
+def test_what_is_on_one_side_only_is_reported():
     found = compare([record("a"), record("b")], [record("a"), record("c")])
     assert found.notes == ("1 not compared: not in OLD", "1 not compared: not in NEW")
 

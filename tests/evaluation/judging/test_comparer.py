@@ -126,7 +126,7 @@ def test_where_nothing_can_be_copied_outputs_pass_through_files(subject):
     assert worker.asked == ["write_outputs", "write_outputs"]
 
 
-def test_the_references_outputs_are_no_fault_of_a_solution(subject):
+def test_the_references_outputs_are_not_a_fault_of_a_solution(subject):
     judges, worker = Judges(True, True, False, False), FakeWorker(MEMORY)
     comparer = make_comparer(judges, MEMORY)
     comparer.compare(subject, Transferred(worker, MEMORY), case=0)

@@ -97,7 +97,7 @@ def test_nothing_is_named_where_outputs_are_wrong_otherwise(tmp_path, change, dt
 
 
 @pytest.mark.parametrize("squares", [torch.float16, torch.float32], ids=["mistaken", "right"])
-def test_a_case_that_the_right_answer_explains_too_settles_nothing(squares, tmp_path):
+def test_a_case_that_the_correct_answer_explains_too_settles_nothing(squares, tmp_path):
     """Adding squares in float16 in a GPU's order, which nobody predicts, changed rstd of usual rows by as little."""
 
     def run(x, weight, eps):

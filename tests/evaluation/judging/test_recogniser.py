@@ -241,7 +241,7 @@ def test_a_reference_that_replaces_the_comparison_makes_no_wrong_kernel_pass(for
         pytest.param("while True: pass", "timed out after 5 s", marks=pytest.mark.process),
     ],
 )
-def test_a_reference_that_fails_is_no_failure_of_a_solution(fork_server, doubling, fault, reason):
+def test_a_reference_that_fails_is_not_a_failure_of_a_solution(fork_server, doubling, fault, reason):
     traces, skips = judge(fork_server, doubling, DOUBLES.replace("return x * 2", fault), DOUBLES, ZEROS, timeout_s=5)
     assert traces == []
     assert len(skips) == 2

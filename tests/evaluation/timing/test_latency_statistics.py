@@ -78,7 +78,7 @@ def test_one_call_has_no_interval():
     assert math.isinf(measure_scatter([[1.0]], 0.0).interval.high)
 
 
-def test_a_trial_without_calls_is_no_trial():
+def test_a_trial_without_calls_does_not_count():
     assert measure_scatter([[1.0, 1.1], [], [1.2, 1.3]], 0.0) == measure_scatter([[1.0, 1.1], [1.2, 1.3]], 0.0)
 
 

@@ -129,7 +129,7 @@ def test_a_link_that_does_nothing_leaves_a_wrong_output(chained_trial):
     assert not torch.allclose(trial.chosen.outputs[0], norm(**inputs), rtol=0.1)
 
 
-def test_what_calls_in_a_graph_touch_wrongly_is_told(chained_trial):
+def test_what_calls_in_a_graph_touch_wrongly_is_reported(chained_trial):
     def change(x, weight, eps, out):
         write_norm(x, weight, eps, out)
         x.zero_()

@@ -139,7 +139,7 @@ def test_a_wrong_gradient_fails_in_its_output_alone(tmp_path, output, wrong):
     assert {*judge(kernel, define(operator, 384), tmp_path, batch=26)} == {output}
 
 
-def test_gradients_are_told_from_x_by_their_names():
+def test_gradients_are_distinguished_from_x_by_their_names():
     record = define("fused_add_rmsnorm_backward", 256).model_dump()
     quack = {"x": "x", "weight": "weight", "dout": "dy", "rstd": "rstd", "dresidual_out": "dnew_residual"}
     record["inputs"] = {name: record["inputs"][part] for name, part in quack.items()}

@@ -97,7 +97,7 @@ def test_no_command_reads_it(fib, full_registry, elsewhere, place, kind):
 
 
 @pytest.mark.parametrize("folder", ["definitions", "definitions/norm", "solutions/ann", "workloads/norm", "traces/ann"])
-def test_a_linked_folder_is_told_not_skipped(fib, full_registry, elsewhere, folder):
+def test_a_linked_folder_is_reported_not_skipped(fib, full_registry, elsewhere, folder):
     path = full_registry.root / folder
     path.rename(elsewhere / "moved")
     path.symlink_to(elsewhere / "moved")

@@ -177,7 +177,7 @@ def check_all_pass(fib, registry, device, kinds):
 
 
 @pytest.mark.compile
-def test_a_definition_of_no_known_operator_is_told(fib, registry):
+def test_a_definition_of_no_known_operator_is_reported(fib, registry):
     unknown = PLAIN.reference.replace("return y", "return 2 * y")
     registry.write_definition(PLAIN.model_copy(update={"name": "double_h128", "reference": unknown}))
     outcome = fib("adapt", "--definitions", "double_h128", "--root", registry.root)

@@ -122,7 +122,7 @@ def test_the_lines_to_add_work(name, tmp_path):
         ("class Net:\n    def forward(self, x): pass\n", "no function 'run'; define run(x, weight, eps)"),
     ],
 )
-def test_what_nothing_can_adapt_is_told_in_one_line(source, said, tmp_path):
+def test_what_nothing_can_adapt_is_reported_in_one_line(source, said, tmp_path):
     with pytest.raises(InputError) as refused:
         draft(tmp_path / "kernel.py", source)
     assert said in str(refused.value) and not refused.value.paste
@@ -195,7 +195,7 @@ def test_an_export_in_another_order_is_answered_with_its_replacement(tmp_path):
         ('M(m) { m.def("a", &a); m.def("b", &b); }\n', "does not export 'run'; choose one with --entry: a, b"),
     ],
 )
-def test_what_cannot_be_exported_is_told_in_one_line(source, said, tmp_path):
+def test_what_cannot_be_exported_is_reported_in_one_line(source, said, tmp_path):
     with pytest.raises(InputError) as refused:
         draft(tmp_path / "kernel.cu", source)
     assert said in str(refused.value) and not refused.value.paste

@@ -92,7 +92,7 @@ def test_a_cell_has_the_interval_if_it_is_wide_and_the_ratio_of_the_numbers_show
     assert show_table([trace], 100)[2] == f"{CUDA}  17.6 us  10.4x"
 
 
-def test_of_a_time_with_no_lower_bound_neither_a_speedup_nor_a_winner_is_said(make):
+def test_of_a_time_with_no_lower_bound_neither_a_speedup_nor_a_winner_is_reported(make):
     known, unknown = (make_batches(make, [7, 18], name) for name in ("known_v1", "unknown_v1"))
     for number, trace in enumerate(unknown):
         trace.evaluation.performance.latency_low_ms = 0.0 if number else 0.0005
@@ -134,7 +134,7 @@ def test_those_that_tie_for_the_fastest_are_named_and_how_far_apart_they_may_be(
     assert line.endswith("% apart), 7.00x to 18.0x as fast as the reference")
 
 
-def test_the_load_is_told_once_at_the_end(make):
+def test_the_load_is_reported_once_at_the_end(make):
     traces = [make(clocks=Clocks(other_share=share)) for share in (0.01, 0.124)]
     assert results_footnotes(traces) == ["During the trials, other processes took 1% to 12% of the cores."]
     assert results_footnotes([make()]) == []

@@ -32,7 +32,7 @@ def facts(outcome) -> dict[str, str]:
     return {name: value.strip() for name, colon, value in (line.partition(": ") for line in outcome.lines) if colon}
 
 
-def test_all_that_was_recorded_is_told_with_its_unit(show):
+def test_all_that_was_recorded_is_shown_with_its_unit(show):
     launch = KernelLaunch("scale\x1b[2J", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
     chain = Chain(links=40, chained_latency_ms=0.0014, chained_low_ms=0.00139, chained_high_ms=0.00141)
     found = facts(
@@ -73,7 +73,7 @@ def test_all_that_was_recorded_is_told_with_its_unit(show):
     assert not {"disturbed calls", "clocks, other share"} & found.keys(), "what is unknown is left out"
 
 
-def test_every_mark_is_said_first_and_in_yellow(show, monkeypatch):
+def test_every_mark_is_shown_first_and_in_yellow(show, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
     outcome = show(noisy=["it is faster than an empty kernel", "the clock moved\x1b]0;by 3%"])

@@ -36,7 +36,7 @@ def full(tmp_path) -> Path:
 
 
 @pytest.mark.parametrize("command", [SLOW_BENCH, ("list", "solutions"), ("--help",)])
-def test_a_reader_that_goes_is_told_nothing(registry, command):
+def test_a_reader_that_goes_gets_no_message(registry, command):
     add_kernel(registry, "right_v1")
     reading, writing = os.pipe()
     os.close(reading)
@@ -119,7 +119,7 @@ def test_a_tree_that_is_not_installed_has_a_version_too(fib, monkeypatch):
 
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])
 @pytest.mark.parametrize("text", ["[" * 1200, "[" * 5000 + "]" * 5000, '{"definition": "a", "workload": ' + "[" * 9000])
-def test_what_is_nested_without_end_is_no_trace(fib, tmp_path, monkeypatch, suffix, text):
+def test_what_is_nested_without_end_is_not_a_trace(fib, tmp_path, monkeypatch, suffix, text):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / f"deep.{suffix}"
     path.write_text(f"{text}\n")

@@ -82,7 +82,7 @@ def test_the_attacks_succeed_without_confinement(open_folder):
     assert sum(how == "done" for how in found["forgeries"].values()) >= 12
 
 
-def test_what_a_version_of_landlock_lacks_is_said():
+def test_what_a_version_of_landlock_lacks_is_reported():
     assert describe_gaps(6) is None
     assert "signals" in describe_gaps(5)
     assert "empty your files" in describe_gaps(2)
