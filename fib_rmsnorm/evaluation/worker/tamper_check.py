@@ -37,8 +37,6 @@ _OURS = ("fib_rmsnorm.evaluation", "fib_rmsnorm.sandbox", "fib_rmsnorm.building"
 # The fork server has imported these for other processes. Nothing of them runs in this one, and each check would read
 # a quarter more.
 _OF_OTHERS = ("fib_rmsnorm.evaluation.judging.", "fib_rmsnorm.evaluation.ceiling.")
-# What sends an answer, besides the channel itself: the modules and classes.
-_SENDING = ("json", "socket.", "struct.", "builtins.", "fib_rmsnorm.sandbox.channel")
 # Attributes of the evaluator's objects that hold objects of the solution; and the type of their container, if any.
 _OF_THE_SOLUTION: dict[str, type | None] = {"_entry": None, "_returned": deque}
 # Attributes that hold one of these types are state and may change. All others must keep the value that they had when
@@ -74,15 +72,6 @@ class _Remembered:
     owners: dict[str, tuple[Any, frozenset[str], bool]] = field(default_factory=dict)
     """Modules and classes with all their names, and whether they are fully checked."""
 
-    def select(self, prefixes: tuple[str, ...]) -> _Remembered:
-        """What has a name that begins so."""
-        return _Remembered(
-            [one for one in self.members if one[0].startswith(prefixes)],
-            [one for one in self.functions if one[0].startswith(prefixes)],
-            [one for one in self.others if one[0].startswith(prefixes)],
-            {name: owner for name, owner in self.owners.items() if name.startswith(prefixes)},
-        )
-
     def find_replaced(self) -> list[str]:
         """Dotted names of what is no longer as it was, and of what was added that may shadow something."""
         found = [name for name, members, key, value in self.members if members.get(key) is not value]
@@ -114,14 +103,10 @@ class TamperCheck:
     def __init__(self) -> None:
         self._objects: tuple[object, ...] | None = None
 
-    def arm(self, *objects: object, channel: object = None) -> None:
-        """Remember everything as it is now, including what `objects` hold. What they hold later is checked too.
-
-        Answers are sent by the `channel`, which one of them holds.
-        """
+    def arm(self, *objects: object) -> None:
+        """Remember everything as it is now, including what `objects` hold. What they hold later is checked too."""
         random.Random("")  # from Python 3.13 on, the first seed that is a text completes the module
         self._objects = objects
-        self._channel = channel
         modules = {
             name: module
             for name, module in sys.modules.items()
@@ -147,7 +132,6 @@ class TamperCheck:
         self._remembered.others += (used := find_used(ours))
         self._add_functions(used)
         self._add_held_values()
-        self._sending = self._remembered.select(_SENDING)
         self._operators = set(registered_operators())
         self._kernels = find_kernels()
         self._hooks = find_hooks()
@@ -178,14 +162,9 @@ class TamperCheck:
                     (f"{name}.{key}", by_name, key, one) for key, one in (by_name or {}).items()
                 ]
 
-    def make_check(self, *, of_sending: bool = False) -> Callable[[], None]:
-        """Return a function that raises RefusalError if anything was replaced. It passes until the check is armed.
-
-        One `of_sending` looks only for what sends an answer, in an eighth of the time. What replaces something else is
-        found when the answer is on its way; this could change the answer, and put back what it has replaced.
-        """
-        # Bound now, in case the class is changed later.
-        replaced = self._replaced_in_sending if of_sending else self.replaced
+    def make_check(self) -> Callable[[], None]:
+        """Return a function that raises RefusalError if anything was replaced. It passes until the check is armed."""
+        replaced = self.replaced  # bound now, in case the class is changed later
 
         def check() -> None:
             if self._objects is not None and (found := replaced()):
@@ -198,14 +177,8 @@ class TamperCheck:
         found = self._remembered.find_replaced()
         found += [name for name, function, address in self._addresses if bytes(function) != address]
         found += sorted(filter(replaces_reading, registered_operators() - self._operators))
-        return found + self._find_new_hooks() + list(dict.fromkeys(self._replaced_in(self._objects)))
-
-    def _replaced_in_sending(self) -> list[str]:
-        """The same, of what sends an answer."""
-        return self._sending.find_replaced() + self._find_new_hooks() + list(self._replaced_in((self._channel,)))
-
-    def _find_new_hooks(self) -> list[str]:
-        return [name for name, hook in find_hooks().items() if hook != self._hooks[name]]
+        found += [name for name, hook in find_hooks().items() if hook != self._hooks[name]]
+        return found + list(dict.fromkeys(self._replaced_in(self._objects)))
 
     def replaced_kernels(self) -> list[str]:
         """Names of the torch operators that have other kernels now. Expensive, so not part of `replaced`."""

