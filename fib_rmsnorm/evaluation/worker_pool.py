@@ -16,7 +16,7 @@ from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Call, Guards, Prepare
+from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Call, Prepare
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
@@ -95,7 +95,7 @@ class WorkerClient:
             require_room()
             if isinstance(error, RefusedError):
                 raise EvaluationFailedError(error.status, f"{request.doing}: {error}") from None
-            guarded = isinstance(error, ProcessDiedError) and isinstance(request, Call) and request.guards != Guards()
+            guarded = isinstance(error, ProcessDiedError) and isinstance(request, Call) and request.guarded
             where = _OF_GUARDED if guarded else ""
             raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}{where}") from None
         finally:

@@ -146,7 +146,8 @@ class Worker:
         with on_one_thread(target.device):
             wanted = target.on_device(request.workload)
             case = make_case(wanted, request.recognition, request.case, few_rows=request.few_rows)
-            inputs, before = place_inputs(case.inputs, request.guards.fenced, request.guards.read_only)
+            # Triton's interpreter, which has few rows, writes arguments back to where they came from.
+            inputs, before = place_inputs(case.inputs, is_guarded=request.guarded, is_read_only=not request.few_rows)
             outputs = OutputBuffers(target.on_device(case.workload))
         started = perf_counter()
         found, changed_outputs = caller.run_checked(inputs, outputs, settle=request.case == 0)
