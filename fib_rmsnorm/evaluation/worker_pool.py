@@ -26,15 +26,14 @@ from fib_rmsnorm.sandbox.asking import (
     Answer,
     DeviceOpened,
     DeviceUnusableError,
-    InvalidAnswerError,
-    RefusedError,
     Request,
     ask,
     require_device,
 )
+from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
-from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessLimitError, ProcessTimeoutError
+from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import (
     Correctness,
     Definition,
@@ -91,9 +90,9 @@ class WorkerClient:
         except ProcessTimeoutError:
             late = f"{request.doing}: timed out after {self.config.timeout_s:g} s"
             raise EvaluationFailedError("TIMEOUT", late) from None
-        except (ProcessDiedError, ProcessLimitError, InvalidAnswerError, RefusedError) as error:
+        except (NoAnswerError, RefusalError) as error:
             require_room()
-            if isinstance(error, RefusedError):
+            if isinstance(error, RefusalError):
                 raise EvaluationFailedError(error.status, f"{request.doing}: {error}") from None
             guarded = isinstance(error, ProcessDiedError) and isinstance(request, Call) and request.guarded
             where = _OF_GUARDED if guarded else ""

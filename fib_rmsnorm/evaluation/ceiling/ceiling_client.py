@@ -25,15 +25,14 @@ from fib_rmsnorm.sandbox.asking import (
     DeviceOpened,
     DeviceUnusableError,
     Done,
-    InvalidAnswerError,
     OpenDevice,
-    RefusedError,
     Request,
     ask,
     require_device,
 )
+from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
+from fib_rmsnorm.sandbox.process import NoAnswerError, Process
 from fib_rmsnorm.schema import Ceiling, Definition, Workload
 
 
@@ -97,9 +96,7 @@ class CeilingClient:
     def _ask_once(self, process: Process, request: Request, kind: type[Answer]) -> Answer:
         try:
             return ask(process, request, kind, time.monotonic() + self._config.timeout_s)
-        except ProcessTimeoutError:
-            raise NoCeilingError(f"measuring the copy timed out after {self._config.timeout_s:g} s") from None
-        except (ProcessDiedError, InvalidAnswerError) as error:
+        except NoAnswerError as error:
             raise NoCeilingError(f"the process that measures the copy {error}") from None
-        except RefusedError as refused:
+        except RefusalError as refused:
             raise NoCeilingError(f"measuring the copy failed: {str(refused).strip().splitlines()[-1]}") from None
