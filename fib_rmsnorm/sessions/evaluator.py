@@ -131,7 +131,6 @@ class Evaluator:
         new: Version,
         *,
         timed: bool = True,
-        judged: bool = True,
         rivals: Sequence[Contender] = (),
         before: Contender | None = None,
     ) -> Generator[Version]:
@@ -143,14 +142,10 @@ class Evaluator:
         self._evaluated = current
         timed = timed and not is_interpreted(current.solution, self.device)
         try:
-            version = current.version
-            if judged or version is None:
-                version = new.model_copy(update=self._judge(current, plan, started))
-                yield version.model_copy(update={"done": not (timed and version.passed)})
+            version = new.model_copy(update=self._judge(current, plan, started))
+            yield version.model_copy(update={"done": not (timed and version.passed)})
             if timed and version.passed:
                 yield from self._time(current, version, plan, started, rivals, before)
-            elif not judged:
-                yield version
         finally:
             with self._ending:
                 self._evaluated = None

@@ -1,4 +1,4 @@
-"""Judge and time version after version of a kernel on one device. All that they share stays warm.
+"""Judge and time version after version of a kernel on one device, for `try --watch`. All that they share stays warm.
 
 Each version gets a worker of its own. It is judged on every Workload as by `try`, and timed in turn with the version
 before it, a baseline and the reference. When a version is replaced, its worker and its build end before the next one
@@ -7,8 +7,7 @@ starts.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
@@ -28,18 +27,9 @@ from fib_rmsnorm.sessions.evaluator import Evaluator
 from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.version import Version
 
-_MAX_HISTORY = 1000
-
 
 class Session(AbstractContextManager["Session"]):
-    """Judges and times the versions of a kernel. A context manager; one thread at a time may use it.
-
-        with Session(Registry.find(), "rmsnorm_d4096", device="cpu") as session:
-            version = session.measure("kernel.py")
-            print(version.status, [timing.latency_ms for timing in version.timings])
-
-    Nothing is recorded in the registry.
-    """
+    """Judges and times the versions of a kernel. A context manager; one thread at a time may use it."""
 
     def __init__(
         self,
@@ -59,8 +49,6 @@ class Session(AbstractContextManager["Session"]):
         self._registry = registry
         self.definition = registry.definition(definition)
         self.device = choose_devices(device)[0]
-        self.history: deque[Version] = deque(maxlen=_MAX_HISTORY)
-        """The versions so far, the one that was evaluated last at the end."""
         self._batch_sizes = tuple(batch_sizes)
         choose_fitting(registry, self.definition, self._batch_sizes, DEFAULT_BATCH_SIZES, self.device)
         self._count = 0
@@ -80,21 +68,8 @@ class Session(AbstractContextManager["Session"]):
         """End the processes of all versions and remove their builds."""
         self._stack.close()
 
-    def check(self, source: str | Path | KernelFile) -> Version:
-        """Judge a kernel on every Workload, and time nothing."""
-        return _last(self.follow(source, timed=False))
-
-    def measure(self, source: str | Path | KernelFile) -> Version:
-        """Judge a kernel, unless the last check was of the same files; time it on every Workload if it is right."""
-        return _last(self.follow(source, judged=not self._is_known(source)))
-
     def follow(
-        self,
-        source: str | Path | KernelFile,
-        *,
-        timed: bool = True,
-        judged: bool = True,
-        draft: Solution | None = None,
+        self, source: str | Path | KernelFile, *, timed: bool = True, draft: Solution | None = None
     ) -> Generator[Version]:
         """Judge a kernel and time it. Yields its Version with the verdict, and again after each timing.
 
@@ -103,9 +78,9 @@ class Session(AbstractContextManager["Session"]):
         fails.
         """
         self._evaluator.begin()
-        return self._follow(KernelFile.of(source), timed=timed, judged=judged, draft=draft)
+        return self._follow(KernelFile.of(source), timed=timed, draft=draft)
 
-    def _follow(self, kernel: KernelFile, *, timed: bool, judged: bool, draft: Solution | None) -> Generator[Version]:
+    def _follow(self, kernel: KernelFile, *, timed: bool, draft: Solution | None) -> Generator[Version]:
         new = Version(
             number=self._count + 1,
             kernel=kernel.file.name,
@@ -121,15 +96,14 @@ class Session(AbstractContextManager["Session"]):
         except InputError as error:
             self._count += 1
             found = {"refused": str(error), "hint": advise(error), "done": True}
-            yield self._record(None, new.model_copy(update=found))
+            yield new.model_copy(update=found)
             return
         current = self._take_up(draft)
         new = new.model_copy(update={"number": current.number, "kernel": draft.name})
         rivals, before = self._rivals or [], self._before
-        for version in self._evaluator.evaluate(
-            current, plan, new, timed=timed, judged=judged, rivals=rivals, before=before
-        ):
-            yield self._record(current, version)
+        for version in self._evaluator.evaluate(current, plan, new, timed=timed, rivals=rivals, before=before):
+            current.version = version
+            yield version
 
     def read(self, source: str | Path | KernelFile) -> Solution:
         """Read a kernel's files. Raises InputError that says what is wrong with them, or for another Definition's."""
@@ -141,17 +115,6 @@ class Session(AbstractContextManager["Session"]):
     def abandon(self) -> None:
         """From another thread: end the evaluation of the current version, whatever its kernel does."""
         self._evaluator.abandon()
-
-    def _is_known(self, source: str | Path | KernelFile) -> bool:
-        """Whether the latest version has the same files, is right, and its worker is there."""
-        latest = self._latest
-        if latest is None or latest.version is None or not latest.passed:
-            return False
-        try:
-            is_same = digest(self.read(source)) == latest.version.sha256
-        except InputError:
-            return False
-        return is_same and all(admitted.worker.process.alive for admitted in latest.admitted.values())
 
     def _take_up(self, draft: Solution) -> Contender:
         """Make a draft the current version, and end the workers and builds of those that it replaces."""
@@ -171,19 +134,3 @@ class Session(AbstractContextManager["Session"]):
             (version.solution for version in (self._before, latest) if version),
         )
         return latest
-
-    def _record(self, current: Contender | None, version: Version) -> Version:
-        """Put a version at the end of the history, in place of what was known of it."""
-        if current is not None:
-            current.version = version
-        # One that was refused may have come since: it replaces no version.
-        known = next((each for each in reversed(self.history) if each.number == version.number), None)
-        if known is not None:
-            self.history.remove(known)
-        self.history.append(version)
-        return version
-
-
-def _last(versions: Iterator[Version]) -> Version:
-    """The last of at least one Version."""
-    return deque(versions, maxlen=1)[0]

@@ -125,9 +125,10 @@ class Watch:
                     found = self._session.follow(self._kernel, timed=timed, draft=solution)
                 files.watch(self._folders(solution))
                 yield None
-                yield from found
-                if self._session.history[-1].abandoned:
-                    self._evaluated = None  # if this content comes back, it has no verdict yet
+                for version in found:
+                    yield version
+                    if version.abandoned:
+                        self._evaluated = None  # if this content comes back, it has no verdict yet
 
     def _abandon_older(self) -> None:
         """End the evaluation of what is not the kernel's content any more. Other files of its folder change too."""

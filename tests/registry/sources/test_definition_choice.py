@@ -6,10 +6,10 @@ from shlex import split
 
 import pytest
 
-from fib_rmsnorm import Session
 from fib_rmsnorm.operators import define_by_name, find_operator
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.session import Session
 from support.registries import RIGHT
 
 LLAMA, LAYERNORM = (find_operator(name).reference for name in ("rmsnorm_llama", "layernorm"))
@@ -154,8 +154,9 @@ def test_a_session_refuses_a_kernel_that_is_for_another_definition(registry, wri
     kernel = write(f"# definition: layernorm_d4096\n{LAYERNORM}")
     with Session(registry, batch_sizes=[2], device="cpu") as session:
         assert session.definition.name == "rmsnorm_d4096"
-        assert session.check(kernel).refused == f"{kernel} is for layernorm_d4096; this session judges by rmsnorm_d4096"
-        asked = session.check(KernelFile(file=kernel, definition="rmsnorm_d4096"))
+        (refused,) = session.follow(kernel, timed=False)
+        assert refused.refused == f"{kernel} is for layernorm_d4096; this session judges by rmsnorm_d4096"
+        (asked,) = session.follow(KernelFile(file=kernel, definition="rmsnorm_d4096"), timed=False)
         assert (asked.status, asked.definition) == ("INCORRECT_NUMERICAL", "rmsnorm_d4096")
 
 
