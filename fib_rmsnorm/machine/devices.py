@@ -71,9 +71,8 @@ def list_gpus() -> tuple[GpuProperties, ...]:
 
 
 def find_properties(device: str) -> GpuProperties | None:
-    """The properties of torch's `cuda:N`; None if there is no such GPU."""
-    gpus, index = list_gpus(), int(device.partition(":")[2] or 0)
-    return gpus[index] if index < len(gpus) else None
+    """The properties of torch's `cuda:N`; None for the CPU, or if there is no such GPU."""
+    return next((gpu for index, gpu in enumerate(list_gpus()) if device == f"cuda:{index}"), None)
 
 
 def _read(driver: ctypes.CDLL, ordinal: int) -> GpuProperties:
@@ -149,11 +148,11 @@ def choose_devices(request: str = "auto") -> list[Device]:
 
 def gpu_arch(device: Device) -> str | None:
     """The architecture of a GPU, such as `sm_90`; None for a CPU."""
-    gpu = None if device.kind == "cpu" else find_properties(device.name)
+    gpu = find_properties(device.name)
     return f"sm_{gpu.capability[0]}{gpu.capability[1]}" if gpu else None
 
 
 def has_dependent_launch(device: Device) -> bool:
     """Whether a GPU has programmatic dependent launch."""
-    gpu = None if device.kind == "cpu" else find_properties(device.name)
+    gpu = find_properties(device.name)
     return gpu is not None and gpu.capability >= (9, 0)

@@ -80,14 +80,12 @@ class Gpu:
 @cache
 def find_gpu(device: str) -> Gpu | None:
     """Find torch's `cuda:N` in NVML; None for the CPU, or if NVML or its entry for the GPU is missing."""
-    if device == "cpu":
+    properties = find_properties(device)
+    if properties is None:
         return None
     try:
         import pynvml
     except ImportError:
-        return None
-    properties = find_properties(device)
-    if properties is None:
         return None
     # By its identity: CUDA_VISIBLE_DEVICES renumbers torch's GPUs, but not NVML's. A slice of a GPU has its own UUID.
     with suppress(pynvml.NVMLError):

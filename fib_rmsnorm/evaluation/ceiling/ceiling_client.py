@@ -66,7 +66,7 @@ class CeilingClient:
             cold=self._config.settings.l2 != "hot",
         )
         ceiling = self._ask(request, Ceiling)
-        gpu = None if self._device.kind == "cpu" else find_gpu(self._device.name)
+        gpu = find_gpu(self._device.name)
         if gpu is None:
             return ceiling
         return ceiling.model_copy(update={"peak_bandwidth_gb_per_s": gpu.peak_bandwidth_gb_per_s()})
