@@ -225,12 +225,12 @@ def _watch(asked: _Asked) -> NoReturn:
         bar.stop()
         session = Session(
             registry,
-            wanted.name,
+            wanted,
+            fork_server,
             batch_sizes=asked.batch_sizes,
             device=asked.device,
             settings=make_settings(rtol=asked.rtol, atol=asked.atol),
             timeout_s=asked.timeout_s,
-            fork_server=fork_server,
         )
         note(f"watching {asked.kernel} on {session.definition.name}, {session.device.hardware}; Ctrl-C ends")
         watch = Watch(session, registry, asked.file)

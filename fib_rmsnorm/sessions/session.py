@@ -8,12 +8,10 @@ starts.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from datetime import datetime, timezone
-from pathlib import Path
 
 from fib_rmsnorm.errors import InputError, advise
-from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import choose_fitting
 from fib_rmsnorm.evaluation.try_kernel import DEFAULT_BATCH_SIZES, choose_rivals, plan_try
 from fib_rmsnorm.machine.devices import choose_devices
@@ -21,7 +19,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.definition_choice import require_meant
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Settings, Solution, digest
+from fib_rmsnorm.schema import Definition, Settings, Solution, digest
 from fib_rmsnorm.sessions.contenders import Contender
 from fib_rmsnorm.sessions.evaluator import Evaluator
 from fib_rmsnorm.sessions.kernel_file import KernelFile
@@ -34,20 +32,17 @@ class Session(AbstractContextManager["Session"]):
     def __init__(
         self,
         registry: Registry,
-        definition: str | None = None,
+        definition: Definition,
+        forks: ForkServer,
         *,
         batch_sizes: Sequence[int] = (),
         device: str = "auto",
-        settings: Settings | None = None,
-        timeout_s: float = 60.0,
-        fork_server: ForkServer | None = None,
+        settings: Settings,
+        timeout_s: float,
     ) -> None:
-        """`definition` defaults to the registry's main one, `batch_sizes` to those of `try`. A `fork_server` that was
-        started earlier saves time; the session does not end it. Raises InputError for an unknown Definition or device,
-        or for batch sizes that no kernel can be judged at.
-        """
+        """Raises InputError for an unknown device, or for batch sizes that no kernel can be judged at."""
         self._registry = registry
-        self.definition = registry.definition(definition)
+        self.definition = definition
         self.device = choose_devices(device)[0]
         self._batch_sizes = tuple(batch_sizes)
         choose_fitting(registry, self.definition, self._batch_sizes, DEFAULT_BATCH_SIZES, self.device)
@@ -56,21 +51,12 @@ class Session(AbstractContextManager["Session"]):
         self._before: Contender | None = None
         self._rivals: list[Contender] | None = None
         """The baseline, if the registry has one; None until it was looked for."""
-        self._stack = ExitStack()
-        forks = fork_server or self._stack.enter_context(ForkServer(ROLES))
-        self._evaluator = Evaluator(registry, self.device, forks, settings or Settings(), timeout_s)
-        self._stack.callback(self._evaluator.close)
+        self._evaluator = Evaluator(registry, self.device, forks, settings, timeout_s)
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._evaluator.close()
 
-    def close(self) -> None:
-        """End the processes of all versions and remove their builds."""
-        self._stack.close()
-
-    def follow(
-        self, source: str | Path | KernelFile, *, timed: bool = True, draft: Solution | None = None
-    ) -> Generator[Version]:
+    def follow(self, kernel: KernelFile, *, timed: bool = True, draft: Solution | None = None) -> Generator[Version]:
         """Judge a kernel and time it. Yields its Version with the verdict, and again after each timing.
 
         `draft` is what was read of it, if it was. Files that cannot be read as a kernel give a Version too. `abandon`
@@ -78,7 +64,7 @@ class Session(AbstractContextManager["Session"]):
         fails.
         """
         self._evaluator.begin()
-        return self._follow(KernelFile.of(source), timed=timed, draft=draft)
+        return self._follow(kernel, timed=timed, draft=draft)
 
     def _follow(self, kernel: KernelFile, *, timed: bool, draft: Solution | None) -> Generator[Version]:
         new = Version(
@@ -105,9 +91,8 @@ class Session(AbstractContextManager["Session"]):
             current.version = version
             yield version
 
-    def read(self, source: str | Path | KernelFile) -> Solution:
+    def read(self, kernel: KernelFile) -> Solution:
         """Read a kernel's files. Raises InputError that says what is wrong with them, or for another Definition's."""
-        kernel = KernelFile.of(source)
         registry, style = self._registry, kernel.destination_passing_style
         require_meant(registry, kernel.file, self.definition.name, kernel.definition)
         return draft_solution(registry, kernel.file, self.definition, kernel.entry, style, kernel.flags)

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from fib_rmsnorm import Definition, Registry, Version
+from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
@@ -17,6 +18,7 @@ from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.session import Session
 from fib_rmsnorm.sessions.watching import Watch
 from support.hanging import FOR_EVER_S, when_printed
+from support.lent_fork_server import LentForkServer
 from support.registries import QUICK, RIGHT, add_kernel, make_registry, make_scaling_registry
 
 CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
@@ -36,10 +38,12 @@ def registry(folder) -> Registry:
 
 
 @pytest.fixture(scope="module")
-def session(folder, registry, lent):
-    with pytest.MonkeyPatch.context() as patch:
+def session(folder, registry):
+    definition = registry.definition("rmsnorm_d128")
+    options = {"batch_sizes": (2,), "device": "cpu", "settings": QUICK, "timeout_s": 60}
+    with pytest.MonkeyPatch.context() as patch, LentForkServer(ROLES) as forks:
         patch.setenv("FIB_RMSNORM_CACHE", str(folder / "cache"))
-        with Session(registry, "rmsnorm_d128", batch_sizes=(2,), device="cpu", settings=QUICK, timeout_s=60) as session:
+        with Session(registry, definition, forks, **options) as session:
             yield session
         assert not list((folder / "cache/sessions").iterdir())
 
@@ -55,11 +59,11 @@ def save(kernel: Path, source: str) -> Path:
 
 
 def measure(session: Session, kernel: Path) -> Version:
-    return [*session.follow(kernel)][-1]
+    return [*session.follow(KernelFile(file=kernel))][-1]
 
 
 def check(session: Session, kernel: Path) -> Version:
-    return [*session.follow(kernel, timed=False)][-1]
+    return [*session.follow(KernelFile(file=kernel), timed=False)][-1]
 
 
 def workers() -> set[int]:
@@ -126,7 +130,7 @@ def test_what_is_abandoned_after_its_evaluation_is_right_again(session, kernel):
 
 
 def test_what_is_abandoned_while_it_is_timed_is_right_again(session, kernel):
-    versions = session.follow(save(kernel, RIGHT + "# abandoned while timed\n"))
+    versions = session.follow(KernelFile(file=save(kernel, RIGHT + "# abandoned while timed\n")))
     judged = next(versions)
     session.abandon()
     assert [version.abandoned for version in versions] == [True]
@@ -136,7 +140,7 @@ def test_what_is_abandoned_while_it_is_timed_is_right_again(session, kernel):
 
 
 def test_what_is_abandoned_before_its_first_version_is_asked_for_is_not_evaluated(session, kernel):
-    versions = session.follow(save(kernel, HANGS))
+    versions = session.follow(KernelFile(file=save(kernel, HANGS)))
     session.abandon()
     assert [version.status for version in versions] == ["ABANDONED"]
 
@@ -206,11 +210,14 @@ def test_a_kernel_that_is_interpreted_is_not_timed(session, kernel):
     assert found.passed and found.done and "interpreted" in found.note and not found.timings
 
 
-def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(tmp_path, kernel, lent):
+def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(tmp_path, kernel):
     registry = make_scaling_registry(tmp_path / "registry")
     definition = registry.definition("scaled")
     both = [generate_workloads(definition, [2], scalars={"factor": factor})[0] for factor in (2, 3)]
     registry.write_workloads(definition, both)
-    with Session(registry, "scaled", device="cpu") as session:
+    with (
+        LentForkServer(ROLES) as forks,
+        Session(registry, definition, forks, device="cpu", settings=QUICK, timeout_s=60) as session,
+    ):
         found = check(session, save(kernel, "def run(x, factor):\n    return x * 2\n"))
     assert [verdict.title for verdict in found.failures] == ["batch=2, factor=3"]
