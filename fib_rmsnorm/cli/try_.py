@@ -215,8 +215,7 @@ def _watch(asked: _Asked) -> NoReturn:
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.definition_choice import choose_definition
             from fib_rmsnorm.registry.sources.draft import draft_solution
-            from fib_rmsnorm.sessions.session import Session
-            from fib_rmsnorm.sessions.watching import Watch
+            from fib_rmsnorm.sessions.watching import Session, Watch
 
             registry = Registry.find_or_shipped(asked.root)
             wanted = choose_definition(registry, asked.kernel, asked.definition)

@@ -15,8 +15,7 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.sessions.kernel_file import KernelFile
-from fib_rmsnorm.sessions.session import Session
-from fib_rmsnorm.sessions.watching import Watch
+from fib_rmsnorm.sessions.watching import Session, Watch
 from support.hanging import FOR_EVER_S, when_printed
 from support.lent_fork_server import LentForkServer
 from support.registries import QUICK, RIGHT, add_kernel, make_registry, make_scaling_registry

@@ -12,7 +12,7 @@ import pytest
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sessions.kernel_file import KernelFile
-from fib_rmsnorm.sessions.session import Session
+from fib_rmsnorm.sessions.watching import Session
 from support.registries import QUICK, RIGHT, add_kernel, make_registry
 
 _WRONG = {

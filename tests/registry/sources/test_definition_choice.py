@@ -10,7 +10,7 @@ from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.operators import define_by_name, find_operator
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sessions.kernel_file import KernelFile
-from fib_rmsnorm.sessions.session import Session
+from fib_rmsnorm.sessions.watching import Session
 from support.lent_fork_server import LentForkServer
 from support.registries import QUICK, RIGHT
 
