@@ -46,7 +46,6 @@ class Resumed:
 class Building:
     """A device's Solutions are being built."""
 
-    device: Device
     solutions: int
 
 
@@ -200,7 +199,7 @@ class Scheduler:
 
     def _run_group(self, device_runner: DeviceRunner, group: Group) -> Iterator[Event]:
         if unbuilt := device_runner.workers.count_unbuilt(group.solutions):
-            yield Building(device_runner.device, unbuilt)
+            yield Building(unbuilt)
         try:
             right = 0
             for found in device_runner.evaluate(group):
