@@ -234,7 +234,7 @@ def _watch(asked: _Asked) -> NoReturn:
         note(f"watching {asked.kernel} on {session.definition.name}, {session.device.hardware}; Ctrl-C ends")
         watch = Watch(session, registry, asked.file)
         with session, closing(watch.versions(timed=asked.is_timed)) as versions:
-            for version in filter(None, versions):
+            for version in versions:
                 if version.done:
                     _print_version(version, as_json=asked.as_json)
                 else:

@@ -212,11 +212,10 @@ class Watch:
         """The content that is being evaluated, or was last."""
         self._lock = threading.Lock()
 
-    def versions(self, *, timed: bool = True) -> Generator[Version | None]:
+    def versions(self, *, timed: bool = True) -> Generator[Version]:
         """Evaluate the kernel now and whenever its content changes, without end.
 
-        Yields what `Session.follow` yields, and None before each version. A newer save ends the evaluation of an older
-        one, whatever that does.
+        Yields what `Session.follow` yields. A newer save ends the evaluation of an older one, whatever that does.
         """
         with WatchedFiles(self._abandon_older) as files:
             files.watch(self._folders(None))
@@ -232,7 +231,6 @@ class Watch:
                     # Begun under the lock: a save that comes now ends it, and is not forgotten.
                     found = self._session.follow(self._kernel, timed=timed, draft=solution)
                 files.watch(self._folders(solution))
-                yield None
                 for version in found:
                     yield version
                     if version.abandoned:

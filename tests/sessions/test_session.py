@@ -147,29 +147,24 @@ def test_what_is_abandoned_before_its_first_version_is_asked_for_is_not_evaluate
 def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel, monkeypatch):
     versions = Watch(session, registry, KernelFile(file=save(kernel, RIGHT + "import helper\n"))).versions(timed=False)
 
-    def next_version():
-        while (found := next(versions)) is None:
-            pass
-        return found
-
     helper = kernel.with_name("helper.py")
-    assert next_version().status == "COMPILE_ERROR"  # no such module
+    assert next(versions).status == "COMPILE_ERROR"  # no such module
     helper.write_text("x = 1\n")
-    assert next_version().status == "PASSED"
+    assert next(versions).status == "PASSED"
     (kernel.parent / "other.txt").write_text("is none of its files")
     kernel.with_suffix(".new").write_text(HANGS.replace("while", "print('hangs', flush=True)\n    while"))
     when_printed(monkeypatch, "hangs", lambda: FOR_EVER_S if save(kernel, RIGHT + "# again\n") else 0.0)
     kernel.with_suffix(".new").rename(kernel)  # as some editors save
-    assert next_version().status == "ABANDONED"  # not TIMEOUT
-    assert next_version().status == "PASSED"
+    assert next(versions).status == "ABANDONED"  # not TIMEOUT
+    assert next(versions).status == "PASSED"
     kernel.unlink()
-    assert next_version().refused.startswith("no such file")
+    assert next(versions).refused.startswith("no such file")
     save(kernel, RIGHT + "# again\n")
-    assert next_version().status == "PASSED"
+    assert next(versions).status == "PASSED"
     save(kernel, RIGHT + "x = (\n")
-    assert next_version().refused.endswith("was never closed")
+    assert next(versions).refused.endswith("was never closed")
     save(kernel, RIGHT + "# again\n")
-    assert next_version().status == "PASSED"
+    assert next(versions).status == "PASSED"
     versions.close()
 
 
