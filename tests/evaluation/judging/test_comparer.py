@@ -92,11 +92,11 @@ def test_outputs_that_are_copied_are_compared(subject):
 
 
 @pytest.mark.parametrize("device", [GPU, Device("cpu", "a CPU", 1 << 30)], ids=lambda device: device.name)
-def test_a_judge_is_confined_and_reads_the_dataset(subject, tmp_path, device):
+def test_a_judge_reads_the_dataset(subject, tmp_path, device):
     judges = Judges()
     comparer = Comparer(judges, device, RunConfig(QUICK, 10, tmp_path), lambda _: FakeWorker(None))
     comparer.expect(subject)
-    assert judges.how == {"is_confined": True, "readable": [tmp_path]}
+    assert judges.how == {"readable": [tmp_path]}
 
 
 def test_another_judge_copies_what_one_could_not(subject):
@@ -207,9 +207,9 @@ def test_a_confined_judge_reads_the_dataset_and_the_files_that_it_is_sent(fork_s
     expect = Expect(**same, workload=workload, case=0, dataset=tmp_path)
     with (tmp_path / "outputs").open("rb") as file:
         deadline = time.monotonic() + 100
-        judge = fork_server.spawn(JUDGE, is_confined=True)
+        judge = fork_server.spawn(JUDGE)
         with pytest.raises(RefusalError, match="No such file"):
             ask(judge, expect, Verdicts, deadline)
-        judge = fork_server.spawn(JUDGE, is_confined=True, readable=[tmp_path])
+        judge = fork_server.spawn(JUDGE, readable=[tmp_path])
         assert ask(judge, expect, Verdicts, deadline) == Verdicts([])
         assert ask(judge, right, Verdicts, deadline, files=[file.fileno()]).verdicts[0].missing is None
