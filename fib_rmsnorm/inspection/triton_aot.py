@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
@@ -21,13 +20,6 @@ from fib_rmsnorm.machine.gpu_models import WARP, capability_of, find_architectur
 
 # Triton keeps compiled kernels by device, so each session is a device of its own and compiles anew.
 _device_numbers = itertools.count(1000)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Function:
-    """What the driver hands out for a loaded kernel, and gets back at each launch."""
-
-    number: int
 
 
 # With the memory clock it gives the bandwidth, which is all that anyone computes from the two.
@@ -74,23 +66,22 @@ class TritonSession(AotSession):
 
     def _load_binary(
         self, name: str, cubin: bytes, shared_bytes: int, device: int
-    ) -> tuple[object, object, int, int, int]:
+    ) -> tuple[object, int, int, int, int]:
         unknown = Kernel(kernel=name, arch=self.arch)
         kernels = {kernel.kernel: kernel for kernel in read_kernels(cubin, self.arch)}
         # Triton allocates all shared memory at launch, so its cubin does not tell.
         kernel = kernels.get(name, unknown).model_copy(update={"shared_bytes": shared_bytes})
         self.kernels.append(kernel)
-        function = _Function(len(self.kernels) - 1)
-        return object(), function, kernel.registers or 0, kernel.spill_bytes or 0, 1024
+        # Its number is the function that Triton hands back at each launch.
+        return object(), len(self.kernels) - 1, kernel.registers or 0, kernel.spill_bytes or 0, 1024
 
     def launcher_cls(self, source: object, metadata: Any) -> Callable[..., None]:
         threads = metadata.num_warps * WARP
         blocks_of_program = getattr(metadata, "num_ctas", 1)  # more than one form a cluster
 
-        def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, function: object, *_: object) -> None:
-            if isinstance(function, _Function):
-                grid = (grid_x * blocks_of_program, grid_y, grid_z)
-                self.launches.append(Launch(kernel_number=function.number, grid=grid, block=(threads, 1, 1)))
+        def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, number: int, *_: object) -> None:
+            grid = (grid_x * blocks_of_program, grid_y, grid_z)
+            self.launches.append(Launch(kernel_number=number, grid=grid, block=(threads, 1, 1)))
 
         return launch
 
