@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +16,6 @@ from fib_rmsnorm.inspection.disassembly import read_kernels
 from fib_rmsnorm.inspection.facts import Kernel, Launch
 from fib_rmsnorm.inspection.fake_cuda import AotSession
 from fib_rmsnorm.machine.gpu_models import WARP, capability_of, find_architecture
-
-# Triton keeps compiled kernels by device, so each session is a device of its own and compiles anew.
-_device_numbers = itertools.count(1000)
-
 
 # With the memory clock it gives the bandwidth, which is all that anyone computes from the two.
 _BUS_BITS = 4096
@@ -37,7 +32,6 @@ class TritonSession(AotSession):
         super().__init__(arch)
         architecture = find_architecture(arch)
         model = architecture.model
-        self._device = next(_device_numbers)
         properties = {
             "max_shared_mem": architecture.max_shared_bytes,
             "max_num_regs": 65536,
@@ -93,7 +87,7 @@ class TritonSession(AotSession):
         return capability_of(self.arch)
 
     def get_current_device(self) -> int:
-        return self._device
+        return 0
 
     def set_current_device(self, device: int) -> None:
         pass
