@@ -100,7 +100,6 @@ class Dispatcher:
                     yield from self._join(answer)
 
     def _give_out(self) -> Generator[Event]:
-        """Give each idle device a Workload."""
         busy = {race.device for race in (*self._races.values(), *self._doubted.values())}
         for device in [device for device in self._pool.devices if device not in busy]:
             queue = self._queues[device.hardware]

@@ -103,7 +103,6 @@ class WorkQueue:
         """By device, the Definition of its last group, for whose Solutions it holds workers."""
 
     def __bool__(self) -> bool:
-        """Whether groups are left."""
         with self._lock:
             return bool(self._left)
 

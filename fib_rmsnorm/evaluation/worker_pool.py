@@ -122,7 +122,6 @@ class WorkerPool:
         self.most_held = MAX_WORKERS
 
     def __len__(self) -> int:
-        """The number of workers."""
         return len(self._workers)
 
     def find(self, definition: Definition, solution: Solution, *, ahead: bool = False) -> WorkerClient:
@@ -282,7 +281,6 @@ class WorkerPool:
 
 
 def _keep_to_cores(pid: int, cores: Collection[int]) -> None:
-    """Let all threads of a process run on these cores alone."""
     with suppress(OSError):  # it has ended
         for thread in Path(f"/proc/{pid}/task").iterdir():
             os.sched_setaffinity(int(thread.name), cores)

@@ -41,7 +41,6 @@ def compile_solution(asked: Compile) -> Compiled:
 
 
 def _notes(asked: Compile, compiled: Compiled) -> Iterator[str]:
-    """Why facts are missing."""
     if LANGUAGES[asked.solution.spec.language.value].runs_on_host:
         return
     if find_cuobjdump() is None:
@@ -170,7 +169,6 @@ def record_launches(
 
 
 def _build_fake(library: Path) -> None:
-    """Compile the fake runtime against the toolkit's headers."""
     home, compiler = find_cuda_home(), find_cxx()
     if home is None or compiler is None:
         raise _UnknownError("recording what the host code launches needs a CUDA toolkit and a C++ compiler")

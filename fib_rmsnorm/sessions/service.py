@@ -186,7 +186,6 @@ class Service(AbstractContextManager["Service"]):
         )
 
     def _serve(self, evaluator: Evaluator) -> None:
-        """Take one request after the other, until the service ends."""
         while (job := self._take(evaluator)) is not None:
             try:
                 if job.work is not None:

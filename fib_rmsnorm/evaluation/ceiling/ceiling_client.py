@@ -77,7 +77,6 @@ class CeilingClient:
         return self._ask_once(self._process, request, kind)
 
     def _start(self) -> Process:
-        """Start the process."""
         builds = cache_folder().absolute() / "native"
         with making_folders():
             builds.mkdir(parents=True, exist_ok=True)

@@ -131,7 +131,6 @@ def _sweep(
 
 
 def _undisturbed(samples: Sequence[Sample]) -> list[float]:
-    """The times of the undisturbed calls, or of all if too few are."""
     return choose_calls([collect(samples)]).trials_ms[0]
 
 

@@ -121,7 +121,6 @@ class TamperCheck:
         ]
 
     def _add_functions(self, found: Iterable[tuple[str, Any, str, Any]]) -> None:
-        """Remember the code and the defaults of functions."""
         for name, _, _, value in found:
             if function := _function_of(value):
                 by_name = function.__kwdefaults__
