@@ -60,7 +60,7 @@ def _compile_native(asked: Compile) -> Compiled:
     found_kernels = read_kernels(library, asked.arch)
     kernels = sorted(found_kernels, key=lambda kernel: hashed.sub(r"_GLOBAL__N__\1", kernel.kernel))
     launches, reasons = [], []
-    if asked.inspects and kernels:
+    if asked.workloads and kernels:
         calls = [[_describe(each) for each in _arguments(asked, workload)] for workload in asked.workloads]
         found = record_launches(library, asked.solution.get_entry_symbol(), calls, kernels)
         launches = [() if isinstance(each, str) else tuple(each) for each in found]
