@@ -169,6 +169,7 @@ class WorkerPool:
     def end_finished(self, definitions: Collection[str]) -> list[Process]:
         """Kill the workers of all Definitions but these. Returns their processes, for whose end nobody has waited."""
         finished = [key for key, worker in list(self._workers.items()) if worker.definition.name not in definitions]
+        # Another thread may have ended one.
         ended = [worker.process for key in finished if (worker := self._workers.pop(key, None)) is not None]
         for process in ended:
             process.signal_kill()
@@ -226,10 +227,8 @@ class WorkerPool:
             if ahead:
                 raise
             # The workers of other Definitions hold memory of the device, which evaluates one at a time.
-            idle = [key for key, worker in list(self._workers.items()) if worker.definition.name != definition.name]
-            for worker in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
-                if worker is not None:
-                    worker.process.kill()
+            for process in self.end_finished({definition.name}):
+                process.kill()
             return self._build(request, ahead=False)
 
     def _build(self, request: Build, *, ahead: bool) -> WorkerClient:
