@@ -146,8 +146,6 @@ class DeviceCeiling:
 
     def __init__(self, device: str, cache: Path) -> None:
         self._device = device
-        if device != "cpu":
-            torch.cuda.set_device(device)
         self.timer = choose_timer(device)
         self.copier, self._note = choose_copier(device, cache)
 

@@ -120,8 +120,6 @@ class Worker:
         request = Build.model_validate(message)
         prepared = self._prepared or prepare_build(request.solution, request.cache)
         self._prepared = None
-        if request.device != "cpu":
-            torch.cuda.set_device(request.device)
         try:
             check_in_place(request.solution.spec.in_place, request.definition)
         except ValueError as error:
