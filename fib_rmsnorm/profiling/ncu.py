@@ -139,7 +139,7 @@ def profile(
 
     Raises InputError if ncu is missing, may not read the counters or sees no kernel, or if the Solution fails.
     """
-    require_gpu(solution, device, "profile needs a GPU")
+    require_gpu(solution, device, "profile needs a GPU; without one, see: fib-rmsnorm explain")
     ncu = find_ncu()
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)
