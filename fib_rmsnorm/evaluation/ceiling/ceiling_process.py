@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
 
@@ -213,7 +213,7 @@ class CeilingProcess:
     """Measures ceilings on request, and each of them once, unless its interval is wide."""
 
     def __init__(self) -> None:
-        self._devices: dict[str, DeviceCeiling] = {}
+        self._find_device = cache(DeviceCeiling)
         self._measured: dict[MeasureCeiling, Ceiling] = {}
 
     def build_copy(self, message: Message) -> Done:
@@ -230,11 +230,6 @@ class CeilingProcess:
         if known is None or known.copy_high_ms > _WIDE * known.copy_low_ms:
             self._measured[request] = _measure_repeatedly(device, request)
         return self._measured[request]
-
-    def _find_device(self, device: str, cache: Path) -> DeviceCeiling:
-        if device not in self._devices:
-            self._devices[device] = DeviceCeiling(device, cache)
-        return self._devices[device]
 
 
 def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:
