@@ -48,7 +48,7 @@ class GpuProperties:
     name: str
     memory_bytes: int
     uuid: str
-    """Hexadecimal digits in groups, without NVML's `GPU-` before them; empty if the driver is too old to say it."""
+    """Hexadecimal digits in groups, without NVML's `GPU-` before them. A slice of a GPU has its own."""
     pci_address: tuple[int, int, int]
     """Domain, bus and device."""
     capability: tuple[int, int]
@@ -81,8 +81,7 @@ def _read(driver: ctypes.CDLL, ordinal: int) -> GpuProperties:
     driver.cuDeviceGet(ctypes.byref(device), ordinal)
     driver.cuDeviceGetName(name, _NAME_BYTES, device)
     driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
-    read_uuid = getattr(driver, "cuDeviceGetUuid_v2", None)  # CUDA 11.4: a slice of a GPU has its own
-    has_uuid = read_uuid is not None and read_uuid(identity, device) == 0
+    driver.cuDeviceGetUuid_v2(identity, device)
 
     def attribute(number: int) -> int:
         value = ctypes.c_int()
@@ -92,7 +91,7 @@ def _read(driver: ctypes.CDLL, ordinal: int) -> GpuProperties:
     return GpuProperties(
         name=name.value.decode(errors="replace"),
         memory_bytes=memory.value,
-        uuid=str(uuid.UUID(bytes=identity.raw)) if has_uuid else "",
+        uuid=str(uuid.UUID(bytes=identity.raw)),
         pci_address=(attribute(_PCI_DOMAIN), attribute(_PCI_BUS), attribute(_PCI_DEVICE)),
         capability=(attribute(_MAJOR), attribute(_MINOR)),
         multiprocessors=attribute(_MULTIPROCESSORS),

@@ -90,9 +90,8 @@ def find_gpu(device: str) -> Gpu | None:
     # By its identity: CUDA_VISIBLE_DEVICES renumbers torch's GPUs, but not NVML's. A slice of a GPU has its own UUID.
     with suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
-        if properties.uuid:
-            with suppress(pynvml.NVMLError):
-                return Gpu(pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}"))
+        with suppress(pynvml.NVMLError):
+            return Gpu(pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}"))
         domain, bus, slot = properties.pci_address
         return Gpu(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{slot:02x}.0"))
     return None
