@@ -110,7 +110,6 @@ class WorkerPool:
         self._config = config
         self._workers: OrderedDict[str, WorkerClient] = OrderedDict()
         self._unbuildable: dict[str, tuple[EvaluationStatus, str]] = {}
-        self._files: dict[str, list[Path]] = {}
         self._building: dict[str, Process] = {}
         self._unwanted: set[str] = set()
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -271,12 +270,7 @@ class WorkerPool:
     def _input_files(self, definition: Definition) -> list[Path]:
         """The files of tensors that the Definition's Workloads name."""
         dataset = self._config.dataset
-        if dataset is None:
-            return []
-        if definition.name not in self._files:
-            workloads = Registry(dataset).workloads(definition.name)
-            self._files[definition.name] = tensor_files(workloads, dataset)
-        return self._files[definition.name]
+        return tensor_files(Registry(dataset).workloads(definition.name), dataset) if dataset else []
 
 
 def _keep_to_cores(pid: int, cores: Collection[int]) -> None:
