@@ -45,8 +45,7 @@ class Gpu:
         self._handle = handle
 
     def _read(self, function: str, *arguments: Any) -> Any:
-        # AttributeError: this version of nvidia-ml-py lacks the function.
-        with suppress(self._nvml.NVMLError, AttributeError):
+        with suppress(self._nvml.NVMLError):
             return getattr(self._nvml, function)(self._handle, *arguments)
         return None
 
