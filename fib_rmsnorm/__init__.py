@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         Workload,
     )
     from fib_rmsnorm.sessions.service import Service
-    from fib_rmsnorm.sessions.session import Session
     from fib_rmsnorm.sessions.version import Version
 
 # Names are imported on first use: torch takes a second, and `--help` needs none of them.
@@ -69,7 +68,6 @@ _HOMES = {
         "Workload",
     ),
     "fib_rmsnorm.sessions.service": ("Service",),
-    "fib_rmsnorm.sessions.session": ("Session",),
     "fib_rmsnorm.sessions.version": ("Version",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -88,7 +86,6 @@ __all__ = [
     "RmsNorm",
     "Selection",
     "Service",
-    "Session",
     "Settings",
     "Solution",
     "Trace",

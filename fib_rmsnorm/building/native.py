@@ -184,6 +184,13 @@ def find_cuda_home() -> Path | None:
     return next((home.resolve() for home in candidates if (home / "bin" / "nvcc").exists()), None)
 
 
+def find_cuda_tool(name: str, *others: Path) -> Path | None:
+    """A program of the CUDA toolkit: on PATH, in the toolkit, or else at one of other places."""
+    on_path, home = shutil.which(name), find_cuda_home()
+    candidates = [Path(on_path) if on_path else None, home / "bin" / name if home else None, *others]
+    return next((path for path in candidates if path and path.exists()), None)
+
+
 def find_cxx() -> str | None:
     """The C++ compiler that tvm-ffi uses: $CXX, else `c++`; None if it is missing."""
     return shutil.which(os.environ.get("CXX", "c++"))

@@ -117,8 +117,6 @@ def profile(
     registry = Registry.find_or_shipped(root)
     wanted, found = find_solution(registry, solution, definition, entry)
     place = choose_devices(device)[0]
-    if place.kind == "cpu":
-        raise InputError("profile needs a GPU; without one, see: fib-rmsnorm explain")
     records = []
     workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes, _DEFAULT_BATCH_SIZES)
     for workload in workloads:

@@ -215,8 +215,7 @@ def _watch(asked: _Asked) -> NoReturn:
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.definition_choice import choose_definition
             from fib_rmsnorm.registry.sources.draft import draft_solution
-            from fib_rmsnorm.sessions.session import Session
-            from fib_rmsnorm.sessions.watching import Watch
+            from fib_rmsnorm.sessions.watching import Session, Watch
 
             registry = Registry.find_or_shipped(asked.root)
             wanted = choose_definition(registry, asked.kernel, asked.definition)
@@ -225,17 +224,17 @@ def _watch(asked: _Asked) -> NoReturn:
         bar.stop()
         session = Session(
             registry,
-            wanted.name,
+            wanted,
+            fork_server,
             batch_sizes=asked.batch_sizes,
             device=asked.device,
             settings=make_settings(rtol=asked.rtol, atol=asked.atol),
             timeout_s=asked.timeout_s,
-            fork_server=fork_server,
         )
         note(f"watching {asked.kernel} on {session.definition.name}, {session.device.hardware}; Ctrl-C ends")
         watch = Watch(session, registry, asked.file)
         with session, closing(watch.versions(timed=asked.is_timed)) as versions:
-            for version in filter(None, versions):
+            for version in versions:
                 if version.done:
                     _print_version(version, as_json=asked.as_json)
                 else:

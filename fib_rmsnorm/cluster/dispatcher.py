@@ -100,7 +100,6 @@ class Dispatcher:
                     yield from self._join(answer)
 
     def _give_out(self) -> Generator[Event]:
-        """Give each idle device a Workload."""
         busy = {race.device for race in (*self._races.values(), *self._doubted.values())}
         for device in [device for device in self._pool.devices if device not in busy]:
             queue = self._queues[device.hardware]
@@ -114,7 +113,7 @@ class Dispatcher:
         """The Solutions of a group that have no Trace; yield the Traces of an earlier run."""
         missing = []
         for solution in group.solutions:
-            key = self._key(hardware, group, solution)
+            key = result_key(group, solution, hardware, self._settings)
             if key in self._recorded:
                 continue
             if earlier := self._done.get(key):
@@ -122,9 +121,6 @@ class Dispatcher:
             else:
                 missing.append(solution)
         return missing
-
-    def _key(self, hardware: str, group: Group, solution: Solution) -> ResultKey:
-        return result_key(group.definition, group.workload, solution, hardware, self._settings)
 
     def _emit(self, event: Evaluated | Resumed, key: ResultKey) -> Event:
         self._record(event)
@@ -181,7 +177,7 @@ class Dispatcher:
                 yield event
                 return
             solution = next(each for each in race.group.solutions if each.name == event.trace.solution)
-            key = self._key(race.device.hardware, race.group, solution)
+            key = result_key(race.group, solution, race.device.hardware, self._settings)
             if key not in self._recorded:
                 yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
 

@@ -257,7 +257,7 @@ def _find_done(
 ) -> dict[ResultKey, Trace]:
     """The passed evaluations of the plan that this machine recorded."""
     wanted = {
-        result_key(group.definition, group.workload, solution, name, settings)
+        result_key(group, solution, name, settings)
         for group in plan.groups
         for solution in group.solutions
         for name in hardware

@@ -90,11 +90,9 @@ class _Running:
 
     @property
     def trials(self) -> list[Timed]:
-        """Those so far."""
         return self.results.trials
 
     def attempt(self, step: Callable[[_Running], object]) -> None:
-        """Take a step, unless an earlier one has failed."""
         if self.failure is None:
             try:
                 step(self)
@@ -102,7 +100,6 @@ class _Running:
                 self.failure = failure
 
     def add(self, trial: Timed, seconds: float) -> None:
-        """Add a trial that took some seconds."""
         self.trials.append(trial)
         share = len(trial.undisturbed_ms) / len(trial.span_ms)
         self.spent_s += seconds
@@ -110,12 +107,10 @@ class _Running:
         self.undisturbed_trials += share
 
     def has_precise_median(self) -> bool:
-        """Whether the interval of the median is within the goal."""
         scatter = measure_scatter(choose_calls(self.trials).trials_ms, self.results.prepared.tick_ms)
         return scatter.interval.relative_to(scatter.latency_ms) <= INTERVAL_GOAL
 
     def has_spent_its_budget(self) -> bool:
-        """Whether its trials have used up the budget, or reached their maximum number."""
         spent = self.undisturbed_s > _BUDGET_S or self.spent_s > _MAX_BUDGET_S
         return spent or self.undisturbed_trials >= _MAX_TRIALS
 
@@ -195,7 +190,6 @@ class InterleavedTrials:
         return {*range(fewest), *(count - 1 for count in doubled)}
 
     def _is_to_be_judged(self, solution: _Running, trial: int, judged: set[int]) -> bool:
-        """Whether calls are judged after this trial."""
         if self._judged_calls > 1:
             return trial in judged
         if solution.judged_trials:

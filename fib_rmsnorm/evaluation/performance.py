@@ -93,7 +93,6 @@ def describe_performance(
 
 
 def _count_pieces(results: TrialResults) -> int:
-    """The number of kernels, copies and fills of a call."""
     return round(median([pieces for trial in results.trials for pieces in trial.pieces]))
 
 
@@ -112,7 +111,6 @@ def _find_marks(scatter: Scatter, conditions: Conditions) -> Iterator[str]:
 
 
 def _find_disturbances(clocks: Clocks) -> Iterator[str]:
-    """What disturbed a GPU."""
     if clocks.before_mhz and clocks.during_min_mhz and clocks.during_max_mhz:
         moved = (clocks.during_max_mhz - clocks.during_min_mhz) / clocks.during_max_mhz
         if moved > _MAX_CLOCK_CHANGE:

@@ -20,7 +20,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import run_in_threads
-from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, Workload, digest
+from fib_rmsnorm.schema import Settings, Solution, Trace, Workload, digest
 
 # An evaluation of a few rows takes as long as the part of another that grows with its bytes does for this many.
 _FIXED_BYTES = 1 << 30
@@ -46,7 +46,6 @@ class Resumed:
 class Building:
     """A device's Solutions are being built."""
 
-    device: Device
     solutions: int
 
 
@@ -64,11 +63,10 @@ class Judged:
 Event = Evaluated | Resumed | Building | Judged | Skip
 
 
-def result_key(
-    definition: Definition, workload: Workload, solution: Solution, hardware: str, settings: Settings
-) -> ResultKey:
+def result_key(group: Group, solution: Solution, hardware: str, settings: Settings) -> ResultKey:
     """The key that equal evaluations share: contents, workload, device model and settings."""
-    return (definition.name, digest(definition), digest(solution), workload.uuid, hardware, settings)
+    definition = group.definition
+    return (definition.name, digest(definition), digest(solution), group.workload.uuid, hardware, settings)
 
 
 def key_of_trace(trace: Trace) -> ResultKey | None:
@@ -105,7 +103,6 @@ class WorkQueue:
         """By device, the Definition of its last group, for whose Solutions it holds workers."""
 
     def __bool__(self) -> bool:
-        """Whether groups are left."""
         with self._lock:
             return bool(self._left)
 
@@ -186,8 +183,7 @@ class Scheduler:
             device_runner.ahead.close()
 
     def _find_done(self, group: Group, solution: Solution, hardware: str) -> Trace | None:
-        key = result_key(group.definition, group.workload, solution, hardware, self._settings)
-        return self._done.get(key)
+        return self._done.get(result_key(group, solution, hardware, self._settings))
 
     def _without_done(self, group: Group, hardware: str) -> Group:
         if not self._done:
@@ -200,7 +196,7 @@ class Scheduler:
 
     def _run_group(self, device_runner: DeviceRunner, group: Group) -> Iterator[Event]:
         if unbuilt := device_runner.workers.count_unbuilt(group.solutions):
-            yield Building(device_runner.device, unbuilt)
+            yield Building(unbuilt)
         try:
             right = 0
             for found in device_runner.evaluate(group):

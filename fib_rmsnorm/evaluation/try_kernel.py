@@ -132,7 +132,7 @@ def run_try(
 def _try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig, *, timed: bool) -> Iterator[Event | Check]:
     runner, definition, draft = DeviceRunner(fork_server, wanted.device, config), wanted.definition, wanted.draft
     known: dict[str, Admitted] = {}
-    yield Building(wanted.device, 1)
+    yield Building(1)
     try:
         with ThreadPoolExecutor(1) as pool:
             # What else a verdict needs, and timing, starts while the draft is built.
@@ -153,7 +153,7 @@ def _try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig, *, timed: 
         # The judge still has the right outputs of the last one, which is usually the largest.
         for workload in reversed([workload for workload in wanted.workloads if workload.uuid in known]):
             if unbuilt := runner.workers.count_unbuilt(rivals):
-                yield Building(wanted.device, unbuilt)
+                yield Building(unbuilt)
             right = {draft.name: known[workload.uuid]}
             for found in runner.evaluate(Group(definition, workload, (draft, *rivals)), right):
                 if isinstance(found, Trace):

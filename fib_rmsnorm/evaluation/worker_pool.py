@@ -16,7 +16,7 @@ from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Call, Guards, Prepare
+from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Call, Prepare
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
@@ -26,15 +26,14 @@ from fib_rmsnorm.sandbox.asking import (
     Answer,
     DeviceOpened,
     DeviceUnusableError,
-    InvalidAnswerError,
-    RefusedError,
     Request,
     ask,
     require_device,
 )
+from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
-from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessLimitError, ProcessTimeoutError
+from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import (
     Correctness,
     Definition,
@@ -91,11 +90,11 @@ class WorkerClient:
         except ProcessTimeoutError:
             late = f"{request.doing}: timed out after {self.config.timeout_s:g} s"
             raise EvaluationFailedError("TIMEOUT", late) from None
-        except (ProcessDiedError, ProcessLimitError, InvalidAnswerError, RefusedError) as error:
+        except (NoAnswerError, RefusalError) as error:
             require_room()
-            if isinstance(error, RefusedError):
+            if isinstance(error, RefusalError):
                 raise EvaluationFailedError(error.status, f"{request.doing}: {error}") from None
-            guarded = isinstance(error, ProcessDiedError) and isinstance(request, Call) and request.guards != Guards()
+            guarded = isinstance(error, ProcessDiedError) and isinstance(request, Call) and request.guarded
             where = _OF_GUARDED if guarded else ""
             raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}{where}") from None
         finally:
@@ -111,7 +110,6 @@ class WorkerPool:
         self._config = config
         self._workers: OrderedDict[str, WorkerClient] = OrderedDict()
         self._unbuildable: dict[str, tuple[EvaluationStatus, str]] = {}
-        self._files: dict[str, list[Path]] = {}
         self._building: dict[str, Process] = {}
         self._unwanted: set[str] = set()
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -123,7 +121,6 @@ class WorkerPool:
         self.most_held = MAX_WORKERS
 
     def __len__(self) -> int:
-        """The number of workers."""
         return len(self._workers)
 
     def find(self, definition: Definition, solution: Solution, *, ahead: bool = False) -> WorkerClient:
@@ -171,6 +168,7 @@ class WorkerPool:
     def end_finished(self, definitions: Collection[str]) -> list[Process]:
         """Kill the workers of all Definitions but these. Returns their processes, for whose end nobody has waited."""
         finished = [key for key, worker in list(self._workers.items()) if worker.definition.name not in definitions]
+        # Another thread may have ended one.
         ended = [worker.process for key in finished if (worker := self._workers.pop(key, None)) is not None]
         for process in ended:
             process.signal_kill()
@@ -228,10 +226,8 @@ class WorkerPool:
             if ahead:
                 raise
             # The workers of other Definitions hold memory of the device, which evaluates one at a time.
-            idle = [key for key, worker in list(self._workers.items()) if worker.definition.name != definition.name]
-            for worker in (self._workers.pop(key, None) for key in idle):  # another thread may have ended it
-                if worker is not None:
-                    worker.process.kill()
+            for process in self.end_finished({definition.name}):
+                process.kill()
             return self._build(request, ahead=False)
 
     def _build(self, request: Build, *, ahead: bool) -> WorkerClient:
@@ -274,16 +270,10 @@ class WorkerPool:
     def _input_files(self, definition: Definition) -> list[Path]:
         """The files of tensors that the Definition's Workloads name."""
         dataset = self._config.dataset
-        if dataset is None:
-            return []
-        if definition.name not in self._files:
-            workloads = Registry(dataset).workloads(definition.name)
-            self._files[definition.name] = tensor_files(workloads, dataset)
-        return self._files[definition.name]
+        return tensor_files(Registry(dataset).workloads(definition.name), dataset) if dataset else []
 
 
 def _keep_to_cores(pid: int, cores: Collection[int]) -> None:
-    """Let all threads of a process run on these cores alone."""
     with suppress(OSError):  # it has ended
         for thread in Path(f"/proc/{pid}/task").iterdir():
             os.sched_setaffinity(int(thread.name), cores)

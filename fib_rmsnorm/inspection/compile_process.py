@@ -41,7 +41,6 @@ def compile_solution(asked: Compile) -> Compiled:
 
 
 def _notes(asked: Compile, compiled: Compiled) -> Iterator[str]:
-    """Why facts are missing."""
     if LANGUAGES[asked.solution.spec.language.value].runs_on_host:
         return
     if find_cuobjdump() is None:
@@ -61,7 +60,7 @@ def _compile_native(asked: Compile) -> Compiled:
     found_kernels = read_kernels(library, asked.arch)
     kernels = sorted(found_kernels, key=lambda kernel: hashed.sub(r"_GLOBAL__N__\1", kernel.kernel))
     launches, reasons = [], []
-    if asked.inspects and kernels:
+    if asked.workloads and kernels:
         calls = [[_describe(each) for each in _arguments(asked, workload)] for workload in asked.workloads]
         found = record_launches(library, asked.solution.get_entry_symbol(), calls, kernels)
         launches = [() if isinstance(each, str) else tuple(each) for each in found]
@@ -170,7 +169,6 @@ def record_launches(
 
 
 def _build_fake(library: Path) -> None:
-    """Compile the fake runtime against the toolkit's headers."""
     home, compiler = find_cuda_home(), find_cxx()
     if home is None or compiler is None:
         raise _UnknownError("recording what the host code launches needs a CUDA toolkit and a C++ compiler")

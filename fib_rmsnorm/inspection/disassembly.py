@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.building.native import find_cuda_tool
 from fib_rmsnorm.inspection.facts import Access, Code, Costly, Direction, Kernel, Loop
 from fib_rmsnorm.machine.gpu_models import capability_of
 
@@ -109,12 +108,9 @@ def _dump(what: str, path: Path) -> str:
 
 def find_cuobjdump() -> Path | None:
     """CUDA's disassembler: the toolkit's, or the one that Triton brings."""
-    cuda_home, on_path, triton = find_cuda_home(), shutil.which("cuobjdump"), importlib.util.find_spec("triton")
-    candidates = [cuda_home / "bin" / "cuobjdump"] if cuda_home else []
-    candidates += [Path(on_path)] if on_path else []
+    triton = importlib.util.find_spec("triton")
     folders = (triton.submodule_search_locations or ()) if triton else ()
-    candidates += [Path(folder, "backends", "nvidia", "bin", "cuobjdump") for folder in folders]
-    return next((path for path in candidates if path.exists()), None)
+    return find_cuda_tool("cuobjdump", *(Path(folder, "backends/nvidia/bin/cuobjdump") for folder in folders))
 
 
 def _summarize(code: Sequence[_Instruction]) -> Code:

@@ -59,18 +59,17 @@ def compile_solutions(
 ) -> Generator[Compilation]:
     """Build each Solution, its kernels for the GPU architecture `arch`; None means a machine without a GPU."""
     for definition, solution in jobs:
-        if LANGUAGES[solution.spec.language.value].compiles_for_gpus and arch is None:
+        language = LANGUAGES[solution.spec.language.value]
+        if language.compiles_for_gpus and arch is None:
             yield Compilation(solution, "skipped", 0.0, "no GPU here: name an architecture, such as --arch sm_90")
             continue
         if missing := missing_dependency(solution):
             yield Compilation(solution, "skipped", 0.0, missing)
             continue
-        workloads = generate_workloads(definition, _BATCH_SIZES)
+        workloads = [] if language.is_compiled else generate_workloads(definition, _BATCH_SIZES)
         started = time.monotonic()
         try:
-            found = inspect_solution(
-                fork_server, definition, solution, workloads, arch or DEFAULT_ARCH, config, inspects=False
-            )
+            found = inspect_solution(fork_server, definition, solution, workloads, arch or DEFAULT_ARCH, config)
         except EvaluationFailedError as failure:
             yield Compilation(solution, "failed", time.monotonic() - started, str(failure))
         else:
@@ -86,10 +85,8 @@ def inspect_solution(
     workloads: Sequence[Workload],
     arch: str,
     config: RunConfig,
-    *,
-    inspects: bool = True,
 ) -> Compiled:
-    """Compile a Solution in a process of its own; with `inspects`, see what it launches.
+    """Compile a Solution in a process of its own, and see what it launches on the Workloads.
 
     Raises EvaluationFailedError with the compiler's output, and what the process wrote.
     """
@@ -99,7 +96,6 @@ def inspect_solution(
         workloads=list(workloads),
         arch=arch,
         cache=solution_cache(solution),
-        inspects=inspects,
     )
     process = fork_server.spawn(
         COMPILER, cache_variables(request.cache), readable=toolchain_paths(), writable=[request.cache]

@@ -94,10 +94,9 @@ class Compile(Request, do="compile", doing="compiling"):
     definition: CheckedDefinition
     solution: Solution
     workloads: list[Workload]
+    """Those at which launches are wanted. Kernels in Python are compiled for them."""
     arch: str
     cache: Path
-    inspects: bool = True
-    """Whether the launches of CUDA Solutions are wanted too."""
 
 
 class Compiled(_Fact):

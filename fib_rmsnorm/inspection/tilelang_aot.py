@@ -86,7 +86,6 @@ class TileLangSession(AotSession):
 
 @contextlib.contextmanager
 def _binaries() -> Iterator[list[bytes]]:
-    """Collect what TileLang compiles meanwhile."""
     binaries: list[bytes] = []
     compile_cuda = tvm_ffi.get_global_func(_CUDA_COMPILER)
 

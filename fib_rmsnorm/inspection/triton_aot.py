@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -18,17 +16,6 @@ from fib_rmsnorm.inspection.disassembly import read_kernels
 from fib_rmsnorm.inspection.facts import Kernel, Launch
 from fib_rmsnorm.inspection.fake_cuda import AotSession
 from fib_rmsnorm.machine.gpu_models import WARP, capability_of, find_architecture
-
-# Triton keeps compiled kernels by device, so each session is a device of its own and compiles anew.
-_device_numbers = itertools.count(1000)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Function:
-    """What the driver hands out for a loaded kernel, and gets back at each launch."""
-
-    number: int
-
 
 # With the memory clock it gives the bandwidth, which is all that anyone computes from the two.
 _BUS_BITS = 4096
@@ -45,7 +32,6 @@ class TritonSession(AotSession):
         super().__init__(arch)
         architecture = find_architecture(arch)
         model = architecture.model
-        self._device = next(_device_numbers)
         properties = {
             "max_shared_mem": architecture.max_shared_bytes,
             "max_num_regs": 65536,
@@ -74,23 +60,22 @@ class TritonSession(AotSession):
 
     def _load_binary(
         self, name: str, cubin: bytes, shared_bytes: int, device: int
-    ) -> tuple[object, object, int, int, int]:
+    ) -> tuple[object, int, int, int, int]:
         unknown = Kernel(kernel=name, arch=self.arch)
         kernels = {kernel.kernel: kernel for kernel in read_kernels(cubin, self.arch)}
         # Triton allocates all shared memory at launch, so its cubin does not tell.
         kernel = kernels.get(name, unknown).model_copy(update={"shared_bytes": shared_bytes})
         self.kernels.append(kernel)
-        function = _Function(len(self.kernels) - 1)
-        return object(), function, kernel.registers or 0, kernel.spill_bytes or 0, 1024
+        # Its number is the function that Triton hands back at each launch.
+        return object(), len(self.kernels) - 1, kernel.registers or 0, kernel.spill_bytes or 0, 1024
 
     def launcher_cls(self, source: object, metadata: Any) -> Callable[..., None]:
         threads = metadata.num_warps * WARP
         blocks_of_program = getattr(metadata, "num_ctas", 1)  # more than one form a cluster
 
-        def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, function: object, *_: object) -> None:
-            if isinstance(function, _Function):
-                grid = (grid_x * blocks_of_program, grid_y, grid_z)
-                self.launches.append(Launch(kernel_number=function.number, grid=grid, block=(threads, 1, 1)))
+        def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, number: int, *_: object) -> None:
+            grid = (grid_x * blocks_of_program, grid_y, grid_z)
+            self.launches.append(Launch(kernel_number=number, grid=grid, block=(threads, 1, 1)))
 
         return launch
 
@@ -102,7 +87,7 @@ class TritonSession(AotSession):
         return capability_of(self.arch)
 
     def get_current_device(self) -> int:
-        return self._device
+        return 0
 
     def set_current_device(self, device: int) -> None:
         pass

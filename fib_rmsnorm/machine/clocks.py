@@ -49,28 +49,21 @@ def count_strangers(before: ClockReading, now: ClockReading, ours: Collection[in
     return len(listed & set(before.compute_pids))
 
 
-class LoadWatch:
-    """Reads the load on entering and leaving."""
-
-    def __enter__(self) -> LoadWatch:
-        self._before = _read_load()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._after = _read_load()
-
-    def other_share(self) -> float | None:
-        """The share of the cores' time that was taken by others than this process and its descendants, if known."""
-        if self._before is None or self._after is None:
-            return None
-        busy_s, ours_s, taken_s = (after - before for before, after in zip(self._before, self._after, strict=True))
-        if taken_s <= 0:
-            return None
-        others_s, available_s = busy_s - ours_s, taken_s * len(os.sched_getaffinity(0))
-        return round(min(1.0, max(0.0, others_s / available_s)), 3)
+Load = tuple[float, float, float]
 
 
-def _read_load() -> tuple[float, float, float] | None:
+def other_share(before: Load | None, now: Load | None) -> float | None:
+    """The share of the cores' time that was taken by others than this process and its descendants, if known."""
+    if before is None or now is None:
+        return None
+    busy_s, ours_s, taken_s = (later - earlier for earlier, later in zip(before, now, strict=True))
+    if taken_s <= 0:
+        return None
+    others_s, available_s = busy_s - ours_s, taken_s * len(os.sched_getaffinity(0))
+    return round(min(1.0, max(0.0, others_s / available_s)), 3)
+
+
+def read_load() -> Load | None:
     """Totals since the machine and the processes started, in seconds, and the time now; None if they are hidden.
 
     Busy time of the cores that this process may use, including what a hypervisor took of them; and CPU time of this
@@ -94,12 +87,10 @@ class ClockWatch:
     take time of the cores that are measured.
     """
 
-    def __init__(self, device: str, at_start: ClockReading, interval_s: float = _INTERVAL_S) -> None:
+    def __init__(self, device: str, at_start: ClockReading) -> None:
         """`at_start` is the reading from before any process of this run used the device."""
         self._device = device
         self._at_start = at_start
-        self._interval_s = interval_s
-        self._load = LoadWatch()
         self._readings: list[ClockReading] = []
         self._leaving = threading.Event()
         self._thread: threading.Thread | None = None
@@ -109,11 +100,11 @@ class ClockWatch:
         if gpu := find_gpu(self._device):
             self._thread = threading.Thread(target=self._sample_until_left, args=(gpu,), daemon=True)
             self._thread.start()
-        self._load.__enter__()
+        self._load = read_load()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._load.__exit__()
+        self._load_after = read_load()
         if self._thread is not None:
             self._leaving.set()
             self._thread.join()
@@ -124,7 +115,7 @@ class ClockWatch:
     def _sample_until_left(self, gpu: Gpu) -> None:
         while True:
             self._readings.append(gpu.read_clocks())
-            if self._leaving.wait(self._interval_s):
+            if self._leaving.wait(_INTERVAL_S):
                 return
 
     def summary(self) -> Clocks:
@@ -143,5 +134,5 @@ class ClockWatch:
             max_temperature_c=max(temperatures, default=None),
             throttle_reasons=sorted(set().union(*reasons)) if reasons else None,
             other_processes=count_strangers(self._at_start, self._after, our_pids()),
-            other_share=self._load.other_share() if self._device == "cpu" else None,
+            other_share=other_share(self._load, self._load_after) if self._device == "cpu" else None,
         )

@@ -48,7 +48,7 @@ class GpuProperties:
     name: str
     memory_bytes: int
     uuid: str
-    """Hexadecimal digits in groups, without NVML's `GPU-` before them; empty if the driver is too old to report it."""
+    """Hexadecimal digits in groups, without NVML's `GPU-` before them. A slice of a GPU has its own."""
     pci_address: tuple[int, int, int]
     """Domain, bus and device."""
     capability: tuple[int, int]
@@ -71,9 +71,8 @@ def list_gpus() -> tuple[GpuProperties, ...]:
 
 
 def find_properties(device: str) -> GpuProperties | None:
-    """The properties of torch's `cuda:N`; None if there is no such GPU."""
-    gpus, index = list_gpus(), int(device.partition(":")[2] or 0)
-    return gpus[index] if index < len(gpus) else None
+    """The properties of torch's `cuda:N`; None for the CPU, or if there is no such GPU."""
+    return next((gpu for index, gpu in enumerate(list_gpus()) if device == f"cuda:{index}"), None)
 
 
 def _read(driver: ctypes.CDLL, ordinal: int) -> GpuProperties:
@@ -82,8 +81,7 @@ def _read(driver: ctypes.CDLL, ordinal: int) -> GpuProperties:
     driver.cuDeviceGet(ctypes.byref(device), ordinal)
     driver.cuDeviceGetName(name, _NAME_BYTES, device)
     driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
-    read_uuid = getattr(driver, "cuDeviceGetUuid_v2", None)  # CUDA 11.4: a slice of a GPU has its own
-    has_uuid = read_uuid is not None and read_uuid(identity, device) == 0
+    driver.cuDeviceGetUuid_v2(identity, device)
 
     def attribute(number: int) -> int:
         value = ctypes.c_int()
@@ -93,7 +91,7 @@ def _read(driver: ctypes.CDLL, ordinal: int) -> GpuProperties:
     return GpuProperties(
         name=name.value.decode(errors="replace"),
         memory_bytes=memory.value,
-        uuid=str(uuid.UUID(bytes=identity.raw)) if has_uuid else "",
+        uuid=str(uuid.UUID(bytes=identity.raw)),
         pci_address=(attribute(_PCI_DOMAIN), attribute(_PCI_BUS), attribute(_PCI_DEVICE)),
         capability=(attribute(_MAJOR), attribute(_MINOR)),
         multiprocessors=attribute(_MULTIPROCESSORS),
@@ -149,11 +147,11 @@ def choose_devices(request: str = "auto") -> list[Device]:
 
 def gpu_arch(device: Device) -> str | None:
     """The architecture of a GPU, such as `sm_90`; None for a CPU."""
-    gpu = None if device.kind == "cpu" else find_properties(device.name)
+    gpu = find_properties(device.name)
     return f"sm_{gpu.capability[0]}{gpu.capability[1]}" if gpu else None
 
 
 def has_dependent_launch(device: Device) -> bool:
     """Whether a GPU has programmatic dependent launch."""
-    gpu = None if device.kind == "cpu" else find_properties(device.name)
+    gpu = find_properties(device.name)
     return gpu is not None and gpu.capability >= (9, 0)

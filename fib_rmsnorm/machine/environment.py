@@ -54,7 +54,7 @@ def identify_session(device: Device) -> str | None:
         return None
     if device.kind != "cpu":
         gpu = find_properties(device.name)
-        if gpu is None or not gpu.uuid:
+        if gpu is None:
             return None
         parts.append(gpu.uuid)
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:_SESSION_DIGITS]

@@ -45,8 +45,7 @@ class Gpu:
         self._handle = handle
 
     def _read(self, function: str, *arguments: Any) -> Any:
-        # AttributeError: this version of nvidia-ml-py lacks the function.
-        with suppress(self._nvml.NVMLError, AttributeError):
+        with suppress(self._nvml.NVMLError):
             return getattr(self._nvml, function)(self._handle, *arguments)
         return None
 
@@ -80,21 +79,18 @@ class Gpu:
 @cache
 def find_gpu(device: str) -> Gpu | None:
     """Find torch's `cuda:N` in NVML; None for the CPU, or if NVML or its entry for the GPU is missing."""
-    if device == "cpu":
+    properties = find_properties(device)
+    if properties is None:
         return None
     try:
         import pynvml
     except ImportError:
         return None
-    properties = find_properties(device)
-    if properties is None:
-        return None
     # By its identity: CUDA_VISIBLE_DEVICES renumbers torch's GPUs, but not NVML's. A slice of a GPU has its own UUID.
     with suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
-        if properties.uuid:
-            with suppress(pynvml.NVMLError):
-                return Gpu(pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}"))
+        with suppress(pynvml.NVMLError):
+            return Gpu(pynvml, pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{properties.uuid}"))
         domain, bus, slot = properties.pci_address
         return Gpu(pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(f"{domain:08x}:{bus:02x}:{slot:02x}.0"))
     return None

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
 
 from fib_rmsnorm.building.cache import cache_folder, held
-from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.building.native import find_cuda_tool
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.tool_process import (
@@ -124,11 +123,7 @@ def _parse(value: str, unit: str) -> float | None:
 
 def find_ncu() -> Path | None:
     """Find ncu on PATH, in the CUDA toolkit, or where its own package installs it."""
-    candidates = [Path(found)] if (found := shutil.which("ncu")) else []
-    if home := find_cuda_home():
-        candidates.append(home / "bin" / "ncu")
-    candidates += sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True)
-    return next((path for path in candidates if path.exists()), None)
+    return find_cuda_tool("ncu", *sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True))
 
 
 def profile(
@@ -144,7 +139,7 @@ def profile(
 
     Raises InputError if ncu is missing, may not read the counters or sees no kernel, or if the Solution fails.
     """
-    require_gpu(solution, device, "profile needs a GPU")
+    require_gpu(solution, device, "profile needs a GPU; without one, see: fib-rmsnorm explain")
     ncu = find_ncu()
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)

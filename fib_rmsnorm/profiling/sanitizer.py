@@ -6,11 +6,10 @@ Its lines stand behind `=========`, the details of a report further to the right
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from fib_rmsnorm.building.native import find_cuda_home
+from fib_rmsnorm.building.native import find_cuda_tool
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.tool_process import prepare_call, python_command, require_gpu, run_tool
@@ -91,14 +90,6 @@ def _join_alike(findings: list[SanitizerFinding]) -> list[SanitizerFinding]:
     return list(joined.values())
 
 
-def find_compute_sanitizer() -> Path | None:
-    """Find compute-sanitizer on PATH or in the CUDA toolkit."""
-    candidates = [Path(found)] if (found := shutil.which("compute-sanitizer")) else []
-    if home := find_cuda_home():
-        candidates += [home / "bin" / "compute-sanitizer", home / "compute-sanitizer" / "compute-sanitizer"]
-    return next((path for path in candidates if path.exists()), None)
-
-
 def sanitize(
     definition: Definition,
     solution: Solution,
@@ -116,7 +107,7 @@ def sanitize(
     Raises InputError if the tool is missing or fails, or if the Solution fails without a finding.
     """
     require_gpu(solution, device, "--sanitize needs a GPU; on a CPU, try guards the inputs of judged calls itself")
-    tool = find_compute_sanitizer()
+    tool = find_cuda_tool("compute-sanitizer")
     if tool is None:
         raise EnvironmentMissingError(_NO_SANITIZER)
     with prepare_call(definition, solution, workload, device, dataset=dataset, tool=tool) as call:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Role:
-    """A kind of process that the fork server starts."""
+    """A kind of process that the fork server starts, and confines."""
 
     module: str
     """The module whose `main(channel, outputs_fd)` the process runs. The fork server imports it once."""
     runs_untrusted_code: bool
-    """Whether the process runs untrusted code. It is confined then, and its orphaned descendants stay its children."""
+    """Whether the process runs untrusted code. Then it may not take all processes that its user may have."""

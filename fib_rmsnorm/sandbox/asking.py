@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
-from fib_rmsnorm.sandbox.channel import Message
-from fib_rmsnorm.sandbox.process import Process
+from fib_rmsnorm.sandbox.channel import Message, RefusalError
+from fib_rmsnorm.sandbox.process import NoAnswerError, Process
 
 Answer = TypeVar("Answer")
 
@@ -63,18 +63,6 @@ class DeviceMemory:
     nbytes: Annotated[int, Field(ge=0, le=_MOST_BYTES)]
 
 
-class RefusedError(Exception):
-    """A process answered that a request failed."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(refusal.message)
-        self.status = refusal.status
-
-
-class InvalidAnswerError(Exception):
-    """A process sent an invalid answer and was killed."""
-
-
 def ask(
     process: Process,
     request: Request,
@@ -85,7 +73,7 @@ def ask(
 ) -> Answer:
     """Send a request, with open files, and wait until `deadline` (a time.monotonic value) for an answer of type `kind`.
 
-    Raises RefusedError, InvalidAnswerError, and what `Process.request` raises.
+    Raises RefusalError, and what `Process.request` raises.
     """
     message = process.request({"do": request.do, **request.model_dump(mode="json")}, deadline, memory_limit, files)
     try:
@@ -97,12 +85,11 @@ def ask(
     except ValidationError as error:
         process.kill()
         first = error.errors()[0]
-        raise InvalidAnswerError(
-            f"sent an invalid answer: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-        ) from None
+        where = ".".join(map(str, first["loc"]))
+        raise NoAnswerError(f"sent an invalid answer: {where}: {first['msg']}") from None
     if refusal.fatal:
         process.kill()
-    raise RefusedError(refusal)
+    raise RefusalError(refusal.status, refusal.message)
 
 
 @cache  # to make one takes milliseconds

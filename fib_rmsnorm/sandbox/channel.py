@@ -12,8 +12,7 @@ import select
 import socket
 import struct
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
@@ -116,39 +115,21 @@ Handler = Callable[[Message], object]
 """A function of a request that returns an object whose attributes are the answer's fields."""
 
 
-def serve(
-    channel: Channel,
-    handlers: dict[str, Handler],
-    check: Callable[[], None] = lambda: None,
-    answered_first: Mapping[str, Callable[[], None]] = MappingProxyType({}),
-) -> None:
-    """Answer requests until the other end closes. `check` follows each request. Exceptions become answers.
-
-    A request that is `answered_first` has a quicker check of its own, and `check` runs while the other end goes on. If
-    that fails, that is the answer to the next request: whatever such a request asks for, another has to follow it.
-    """
-    found_late: BaseException | None = None
+def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], None] = lambda: None) -> None:
+    """Answer requests until the other end closes. `check` follows each request. Exceptions become answers."""
     while True:
         try:
             request = channel.receive()
         except (EOFError, OSError):
             return
-        quick_check = answered_first.get(request.get("do", ""))
         try:
-            if found_late is not None:
-                raise found_late
             found = handlers[request["do"]](request)
-            (quick_check or check)()
+            check()
             answer = {"ok": True, **vars(found)}
         except BaseException as error:  # SystemExit too: a solution must not end its process without a message
             answer = _describe_failure(error)
         channel.close_files()
         channel.send(answer)
-        if quick_check and found_late is None:
-            try:
-                check()
-            except BaseException as error:
-                found_late = error
 
 
 def _describe_failure(error: BaseException) -> Message:

@@ -69,7 +69,7 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         """The run's id, which every process of the run has in its environment."""
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
-        self._temporary_folders: dict[int, str | None] = {}
+        self._temporary_folders: dict[int, str] = {}
         self._task_limit = task_limit or _find_task_limit()
         self._stopping = threading.Event()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -97,33 +97,25 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         role: Role,
         environment: dict[str, str] | None = None,
         *,
-        is_confined: bool = False,
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
     ) -> Process:
         """Start a process of a role, with variables added to its environment.
 
-        A process that runs untrusted code, or `is_confined` for another reason, writes to the folders of `writable` and
-        to a temporary folder of its own alone, which is its home and is removed when it has ended. It reads these,
-        `readable`, and what Python and the system consist of.
+        It writes to the folders of `writable` and to a temporary folder of its own alone, which is its home and is
+        removed when it has ended. It reads these, `readable`, and what Python and the system consist of.
         Raises FibRmsnormError with the fork server's last line of output if it cannot start.
         """
         if self._stopping.is_set():
             raise StoppedError
-        is_confined = is_confined or role.runs_untrusted_code
-        temporary = None
-        if is_confined:  # many systems remove temporary files that nobody used for days
-            Path(self._folder).mkdir(mode=0o700, exist_ok=True)
-            temporary = make_private_folder(self._folder)
+        Path(self._folder).mkdir(mode=0o700, exist_ok=True)  # many systems remove what nobody used for days
+        temporary = make_private_folder(self._folder)
         try:
-            own = [temporary] if temporary else []
-            variables = {**(environment or {}), **dict.fromkeys(("TMPDIR", "HOME") if temporary else (), temporary)}
             request = {
                 **asdict(role),
-                "is_confined": is_confined,
-                "environment": variables,
+                "environment": {**(environment or {}), "TMPDIR": temporary, "HOME": temporary},
                 "readable": [*map(str, readable)],
-                "writable": [*own, *map(str, writable)],
+                "writable": [temporary, *map(str, writable)],
             }
             for _ in range(_ATTEMPTS):
                 if process := self._spawn(request, temporary):
@@ -134,15 +126,14 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
                 time.sleep(_BETWEEN_ATTEMPTS_S)
             raise FibRmsnormError("cannot start worker processes: you have as many as you may have (ulimit -u)")
         except BaseException:
-            if temporary:
-                remove_private_folder(temporary)
+            remove_private_folder(temporary)
             raise
 
     def _find_alive(self) -> list[Process]:
         with self._lock:
             return list(self._alive.values())
 
-    def _spawn(self, request: Mapping[str, object], temporary: str | None) -> Process | None:
+    def _spawn(self, request: Mapping[str, object], temporary: str) -> Process | None:
         """Start a process; None if its user may have no more."""
         data = json.dumps(request).encode()
         ours, theirs = socket.socketpair()
@@ -184,10 +175,9 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         """Remove a process that has ended from the list, with all that it left: processes and temporary files."""
         with self._lock:
             self._alive.pop(process.pid, None)
-            temporary = self._temporary_folders.pop(process.pid, None)
+            temporary = self._temporary_folders.pop(process.pid)
         self.kill_escaped()
-        if temporary:
-            remove_private_folder(temporary)
+        remove_private_folder(temporary)
 
     def kill_escaped(self) -> None:
         """Kill orphaned descendants of workers, which are our children now.

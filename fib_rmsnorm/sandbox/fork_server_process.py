@@ -182,9 +182,8 @@ def _become(request: dict[str, Any], fds: list[int], readable: Readable) -> None
     with contextlib.suppress(OSError):
         # When memory runs out, Linux kills a solution's process before any other.
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE_ADJ)
-    if request["is_confined"]:
-        become_subreaper()  # so that its orphaned descendants stay its children
-        confine(readable, request["readable"], request["writable"])
+    become_subreaper()  # so that its orphaned descendants stay its children
+    confine(readable, request["readable"], request["writable"])
     os.environ.update(request["environment"])
     tempfile.tempdir = None  # chosen anew from the environment: the fork server may have chosen another
 

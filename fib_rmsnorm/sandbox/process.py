@@ -24,16 +24,16 @@ _POLL_S = 0.2
 _EXIT_DELAY_S = 0.1  # a process that exits closes its channel a moment before its exit status is there
 
 
-class ProcessDiedError(Exception):
-    """The process ended before it answered. The message says how, with the signal's name."""
+class NoAnswerError(Exception):
+    """The process gave no valid answer and has ended. The message says why, to follow its name: `died of SIGSEGV`."""
 
 
-class ProcessTimeoutError(Exception):
-    """The process did not answer in time and was killed."""
+class ProcessDiedError(NoAnswerError):
+    """It ended before it answered. The message says how, with the signal's name."""
 
 
-class ProcessLimitError(Exception):
-    """The process exceeded a limit, of memory or of processes and threads, and was killed. The message says which."""
+class ProcessTimeoutError(NoAnswerError):
+    """It did not answer in time and was killed."""
 
 
 class StoppedError(Exception):
@@ -79,8 +79,8 @@ class Process:
     ) -> Message:
         """Send a request, with open files, and wait until `deadline` (a time.monotonic value) for its answer.
 
-        Raises ProcessDiedError, ProcessTimeoutError or ProcessLimitError, and then the process is gone;
-        StoppedError if the run is stopped meanwhile.
+        Raises NoAnswerError, also for one that exceeds a limit of memory or of processes and threads, and then the
+        process is gone; StoppedError if the run is stopped meanwhile.
         """
         if self._ended is not None and not self._stopping.is_set():
             raise ProcessDiedError(self._ended)
@@ -89,6 +89,7 @@ class Process:
                 self._channel.receive_part()  # EOFError if it has died meanwhile
                 raise ValueError("it came before any request")
             self._channel.send(message, files)
+            started = time.monotonic()
             while True:
                 left = deadline - time.monotonic()
                 ready = wait([self._channel.fileno(), self._pidfd], max(0.0, min(_POLL_S, left)))
@@ -102,10 +103,10 @@ class Process:
                     raise ProcessDiedError(self.kill())
                 if left <= 0:
                     self.kill()
-                    raise ProcessTimeoutError
+                    raise ProcessTimeoutError(f"timed out after {time.monotonic() - started:.0f} s")
                 if excess := self._find_excess(memory_limit):
                     self.kill()
-                    raise ProcessLimitError(excess)
+                    raise NoAnswerError(excess)
         except (EOFError, OSError, ValueError) as error:
             if self._stopping.is_set():
                 raise StoppedError from None

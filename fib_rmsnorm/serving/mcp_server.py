@@ -227,7 +227,6 @@ def _name_client(context: Context) -> str:
 
 
 def _value(job: Job, kind: type[Any]) -> Any:
-    """What other work returned."""
     if job.error or not isinstance(job.value, kind):
         raise ToolError(job.error or "the request was cancelled")
     return job.value

@@ -26,6 +26,7 @@ from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Settings, So
 from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
 from fib_rmsnorm.sessions.version import Version, add_timing, describe_verdict
 
+_MOST_JUDGING = 64  # more than ever judge at once
 _MOST_DEFINITIONS = 3
 """The number of Definitions whose references stay warm."""
 
@@ -37,40 +38,30 @@ class DeviceTurns:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._judging = 0
-        self._waiting = 0
-        self._is_timing = False
+        self._places = threading.Semaphore(_MOST_JUDGING)
+        self._entry = threading.Lock()
+        """Held for a moment by those that judge, and by the one that times until it is done."""
 
     @contextmanager
     def judging(self) -> Iterator[None]:
         """Hold the device for judging, beside others that judge."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._is_timing and not self._waiting)
-            self._judging += 1
+        with self._entry:
+            self._places.acquire()
         try:
             yield
         finally:
-            with self._changed:
-                self._judging -= 1
-                self._changed.notify_all()
+            self._places.release()
 
     @contextmanager
     def timing(self) -> Iterator[None]:
         """Hold the device alone."""
-        with self._changed:
-            self._waiting += 1
+        with self._entry:
+            for _ in range(_MOST_JUDGING):
+                self._places.acquire()
             try:
-                self._changed.wait_for(lambda: not self._is_timing and not self._judging)
-                self._is_timing = True
+                yield
             finally:
-                self._waiting -= 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._is_timing = False
-                self._changed.notify_all()
+                self._places.release(_MOST_JUDGING)
 
 
 class Evaluator:
@@ -131,7 +122,6 @@ class Evaluator:
         new: Version,
         *,
         timed: bool = True,
-        judged: bool = True,
         rivals: Sequence[Contender] = (),
         before: Contender | None = None,
     ) -> Generator[Version]:
@@ -143,14 +133,10 @@ class Evaluator:
         self._evaluated = current
         timed = timed and not is_interpreted(current.solution, self.device)
         try:
-            version = current.version
-            if judged or version is None:
-                version = new.model_copy(update=self._judge(current, plan, started))
-                yield version.model_copy(update={"done": not (timed and version.passed)})
+            version = new.model_copy(update=self._judge(current, plan, started))
+            yield version.model_copy(update={"done": not (timed and version.passed)})
             if timed and version.passed:
                 yield from self._time(current, version, plan, started, rivals, before)
-            elif not judged:
-                yield version
         finally:
             with self._ending:
                 self._evaluated = None

@@ -6,7 +6,7 @@ import os
 import threading
 import traceback
 import uuid
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime, timezone
@@ -59,8 +59,9 @@ class Service(AbstractContextManager["Service"]):
         self.devices: Sequence[Device] = choose_devices(device)
         self._most_queued = most_queued
         self._changed = threading.Condition()
-        self._queues: OrderedDict[str, deque[Job]] = OrderedDict()
-        """The waiting requests by client; the first client is the next."""
+        self._waiting: list[Job] = []
+        self._served: Counter[str] = Counter()
+        """When each client was served last, as a number that grows."""
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         """The jobs that wait or run, and the last results."""
         self._running: dict[Job, Evaluator] = {}
@@ -140,10 +141,10 @@ class Service(AbstractContextManager["Service"]):
 
     def _put(self, job: Job) -> Job:
         with self._changed:
-            queue = self._queues.setdefault(job.client, deque())
-            if len(queue) >= self._most_queued:
-                raise QueueFullError(f"{len(queue)} requests of this client wait already; wait for one, or cancel one")
-            queue.append(job)
+            waiting = sum(each.client == job.client for each in self._waiting)
+            if waiting >= self._most_queued:
+                raise QueueFullError(f"{waiting} requests of this client wait already; wait for one, or cancel one")
+            self._waiting.append(job)
             self._jobs[job.id] = job
             self._changed.notify()
         return job
@@ -170,11 +171,8 @@ class Service(AbstractContextManager["Service"]):
         if job.state == "done":
             return
         job.cancelled = True
-        queue = self._queues.get(job.client)
-        if queue and job in queue:
-            queue.remove(job)
-            if not queue:
-                del self._queues[job.client]
+        if job in self._waiting:
+            self._waiting.remove(job)
             self._finish(job)
         elif job in self._running:
             self._running[job].abandon()
@@ -188,7 +186,6 @@ class Service(AbstractContextManager["Service"]):
         )
 
     def _serve(self, evaluator: Evaluator) -> None:
-        """Take one request after the other, until the service ends."""
         while (job := self._take(evaluator)) is not None:
             try:
                 if job.work is not None:
@@ -208,14 +205,14 @@ class Service(AbstractContextManager["Service"]):
     def _take(self, evaluator: Evaluator) -> Job | None:
         """The next request, of each client in turn; None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closing or any(self._queues.values()))
+            self._changed.wait_for(lambda: self._is_closing or self._waiting)
             if self._is_closing:
                 return None
-            client = next(client for client, queue in self._queues.items() if queue)
-            job = self._queues[client].popleft()
-            self._queues.move_to_end(client)
-            if not self._queues[client]:
-                del self._queues[client]
+            job = min(self._waiting, key=lambda each: self._served[each.client])
+            self._waiting.remove(job)
+            self._served[job.client] = max(self._served.values(), default=0) + 1
+            if len(self._served) > _MOST_RESULTS:
+                self._served.clear()
             job.state = "running"
             evaluator.begin()
             self._running[job] = evaluator

@@ -71,7 +71,6 @@ def _reach_farthest(losses: _Losses, batches: Sequence[int]) -> tuple[Parameters
 
 
 def _loss(timings: Mapping[Parameters, float], parameters: Parameters) -> float:
-    """The slowdown relative to the best parameters."""
     return timings[parameters] / min(timings.values()) - 1
 
 

@@ -192,8 +192,6 @@ def _name_table(hardware: str, multiprocessors: int | None) -> str:
 
 
 def _count_multiprocessors(device: Device) -> int | None:
-    if device.kind == "cpu":
-        return None
     gpu = find_properties(device.name)
     return gpu.multiprocessors if gpu else None
 

@@ -163,13 +163,13 @@ def test_what_was_not_watched_is_never_clean(fib, kernel, tool, log, how, told):
 
 
 def test_without_the_tool_it_says_where_to_get_it(fib, kernel, monkeypatch):
-    monkeypatch.setattr(sanitizer, "find_compute_sanitizer", lambda: None)
+    monkeypatch.setattr(sanitizer, "find_cuda_tool", lambda _: None)
     assert "apt-get install cuda-sanitizer-13-0" in fib("try", kernel, "--sanitize", "memcheck").refusal
 
 
 @pytest.mark.gpu
 def test_a_real_gpu(fib, registry, tmp_path, monkeypatch):
-    if sanitizer.find_compute_sanitizer() is None:
+    if sanitizer.find_cuda_tool("compute-sanitizer") is None:
         pytest.skip("needs compute-sanitizer")
     monkeypatch.chdir(registry.root)
     kernel = tmp_path / "kernel.py"

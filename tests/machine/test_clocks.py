@@ -13,7 +13,7 @@ import pytest
 
 from fib_rmsnorm.machine import clocks
 from fib_rmsnorm.machine import nvml as nvml_module
-from fib_rmsnorm.machine.clocks import ClockWatch, LoadWatch, count_strangers, read_clocks
+from fib_rmsnorm.machine.clocks import ClockWatch, count_strangers, other_share, read_clocks, read_load
 from fib_rmsnorm.machine.devices import GpuProperties
 from fib_rmsnorm.machine.nvml import ClockReading, find_gpu
 from fib_rmsnorm.schema import Clocks
@@ -143,7 +143,7 @@ def test_the_peak_is_that_of_the_data_sheet(nvml):
 def test_a_watch_sums_up_what_it_saw(nvml):
     nvml.clocks = [1980, 1980, 1500, 1700]
     nvml.reasons = POWER_CAP
-    with ClockWatch("cuda:0", ClockReading(compute_pids=(7, 10)), interval_s=0.001) as watch:
+    with ClockWatch("cuda:0", ClockReading(compute_pids=(7, 10))) as watch:
         nvml.wait_for(3)
         nvml.reasons = THERMAL
         nvml.wait_for(2)  # the first may have been read before
@@ -224,21 +224,21 @@ def told(monkeypatch):
 def test_our_own_processes_do_not_count_as_others(told):
     """Not even one that has ended."""
     told(busy(0.0), busy(0.4))
-    with LoadWatch() as watch:
-        subprocess.run([sys.executable, "-c", WORK], check=True)
-    assert watch.other_share() == pytest.approx(0, abs=0.05)
+    before = read_load()
+    subprocess.run([sys.executable, "-c", WORK], check=True)
+    assert other_share(before, read_load()) == pytest.approx(0, abs=0.05)
 
 
 def test_what_is_busy_and_not_ours_is_others(told, clock, monkeypatch):
     monkeypatch.setattr(clocks, "time", clock)
     told(busy(0.0), busy(50.0 * CORES))
-    with LoadWatch() as watch:
-        clock.sleep(100)
-    assert watch.other_share() == pytest.approx(0.5, abs=0.05)  # without what this process has taken itself
+    before = read_load()
+    clock.sleep(100)
+    assert other_share(before, read_load()) == pytest.approx(
+        0.5, abs=0.05
+    )  # without what this process has taken itself
 
 
 def test_a_machine_that_does_not_tell_is_unknown(told):
     told([], [])
-    with LoadWatch() as watch:
-        pass
-    assert watch.other_share() is None
+    assert other_share(read_load(), read_load()) is None

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fib_rmsnorm.building.native import find_cuda_tool
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.ncu import find_ncu
-from fib_rmsnorm.profiling.sanitizer import find_compute_sanitizer
 from fib_rmsnorm.profiling.tool_process import prepare_call, python_command, run_tool
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.sandbox.confinement import find_gaps
@@ -98,7 +98,7 @@ def may_read_counters():
 @needs_sandbox
 @pytest.mark.parametrize("sanitizer", ["memcheck", "initcheck", "racecheck", "synccheck"])
 def test_under_compute_sanitizer_a_solution_reaches_nothing(fib, attacker, sanitizer):
-    if find_compute_sanitizer() is None:
+    if find_cuda_tool("compute-sanitizer") is None:
         pytest.skip("needs compute-sanitizer")
     outcome = fib("try", attacker, "--sanitize", sanitizer)
     assert outcome.code == 0, outcome.out + outcome.err

@@ -79,9 +79,9 @@ class Pair:
         self.fork_server, self.roles = fork_server, roles
         self.offers, self.takes = (fork_server.spawn(role) for role in roles)
 
-    def replace_taker(self, *, is_confined=False):
+    def replace_taker(self):
         self.takes.kill()
-        self.takes = self.fork_server.spawn(self.roles[1], is_confined=is_confined)
+        self.takes = self.fork_server.spawn(self.roles[1])
 
     def ask(self, process, do, **fields):
         return process.request({"do": do, **fields}, time.monotonic() + 600)
@@ -116,15 +116,6 @@ def test_what_was_taken_is_what_was_offered(pair):
     for first in (0, 5, 10**6):
         assert pair.take(pair.offer(first))["ok"]
         assert pair.found() == expected(first)
-
-
-def test_a_confined_process_takes_it_too(pair):
-    pair.replace_taker(is_confined=True)
-    try:
-        assert pair.take(pair.offer(5))["ok"]
-        assert pair.found() == expected(5)
-    finally:
-        pair.replace_taker()
 
 
 def test_what_the_other_process_writes_later_changes_nothing(pair):

@@ -9,13 +9,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fib_rmsnorm import Definition, Registry, Session
+from fib_rmsnorm import Definition, Registry, Version
+from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.sessions.kernel_file import KernelFile
-from fib_rmsnorm.sessions.watching import Watch
+from fib_rmsnorm.sessions.watching import Session, Watch
 from support.hanging import FOR_EVER_S, when_printed
+from support.lent_fork_server import LentForkServer
 from support.registries import QUICK, RIGHT, add_kernel, make_registry, make_scaling_registry
 
 CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
@@ -35,10 +37,12 @@ def registry(folder) -> Registry:
 
 
 @pytest.fixture(scope="module")
-def session(folder, registry, lent):
-    with pytest.MonkeyPatch.context() as patch:
+def session(folder, registry):
+    definition = registry.definition("rmsnorm_d128")
+    options = {"batch_sizes": (2,), "device": "cpu", "settings": QUICK, "timeout_s": 60}
+    with pytest.MonkeyPatch.context() as patch, LentForkServer(ROLES) as forks:
         patch.setenv("FIB_RMSNORM_CACHE", str(folder / "cache"))
-        with Session(registry, "rmsnorm_d128", batch_sizes=(2,), device="cpu", settings=QUICK, timeout_s=60) as session:
+        with Session(registry, definition, forks, **options) as session:
             yield session
         assert not list((folder / "cache/sessions").iterdir())
 
@@ -53,15 +57,23 @@ def save(kernel: Path, source: str) -> Path:
     return kernel
 
 
+def measure(session: Session, kernel: Path) -> Version:
+    return [*session.follow(KernelFile(file=kernel))][-1]
+
+
+def check(session: Session, kernel: Path) -> Version:
+    return [*session.follow(KernelFile(file=kernel), timed=False)][-1]
+
+
 def workers() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
 @pytest.mark.process
 def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kernel):
-    first = session.measure(save(kernel, RIGHT))
-    wrong = session.measure(save(kernel, RIGHT.replace("+ eps", "+ 0 * eps")))
-    second = session.measure(save(kernel, RIGHT + "# faster\n"))
+    first = measure(session, save(kernel, RIGHT))
+    wrong = measure(session, save(kernel, RIGHT.replace("+ eps", "+ 0 * eps")))
+    second = measure(session, save(kernel, RIGHT + "# faster\n"))
     assert (first.status, wrong.status, second.status) == ("PASSED", "INCORRECT_NUMERICAL", "PASSED")
     assert "the output equals RMSNorm without eps" in wrong.failures[0].log
     assert not wrong.timings
@@ -70,17 +82,16 @@ def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kern
     (baseline,) = timing.rivals
     assert timing.before.latency_ms > 0 and baseline.latency_ms > 0
     assert baseline.solution == "rmsnorm_python_plain_v1"
-    assert session.history[-1] == second
 
 
 def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder):
     for number in range(2):
-        session.measure(save(kernel, f"{RIGHT}# {number}\n"))
+        measure(session, save(kernel, f"{RIGHT}# {number}\n"))
     gc.collect()  # what other tests have left
     held, files = workers(), len(list((folder / "cache/sessions").glob("*/*")))
     descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     for number, source in enumerate((CRASHES, RIGHT + "# 3\n", "def run(x, weight, eps:\n", RIGHT + "# 4\n")):
-        session.measure(save(kernel, source))
+        measure(session, save(kernel, source))
         assert len(workers()) <= len(held), number
     gc.collect()
     assert len(workers()) == len(held)
@@ -89,85 +100,71 @@ def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder)
 
 
 def test_what_cannot_be_read_is_refused_and_does_not_replace_the_version_before(session, kernel):
-    right = session.measure(save(kernel, RIGHT + "# before\n"))
-    refused = session.measure(save(kernel, "def run(x, weight, eps:\n"))
+    right = measure(session, save(kernel, RIGHT + "# before\n"))
+    refused = measure(session, save(kernel, "def run(x, weight, eps:\n"))
     assert refused.status == "COMPILE_ERROR" and refused.refused.endswith("kernel.py:1: '(' was never closed")
-    assert session.check(kernel.parent / "gone.py").refused.startswith("no such file")
-    after = session.measure(save(kernel, RIGHT + "# after\n"))
+    assert check(session, kernel.parent / "gone.py").refused.startswith("no such file")
+    after = measure(session, save(kernel, RIGHT + "# after\n"))
     assert after.timings[0].before.solution == f"kernel.py#{right.number}"
 
 
 def test_a_version_keeps_its_number_while_others_are_refused(session, kernel):
-    right = session.check(save(kernel, RIGHT + "# numbered\n"))
-    refused = [session.check(kernel.with_name("gone.py")) for _ in range(2)]
-    again = session.check(kernel)
-    after = session.check(save(kernel, RIGHT + "# numbered next\n"))
+    right = check(session, save(kernel, RIGHT + "# numbered\n"))
+    refused = [check(session, kernel.with_name("gone.py")) for _ in range(2)]
+    again = check(session, kernel)
+    after = check(session, save(kernel, RIGHT + "# numbered next\n"))
     first = right.number
     assert [version.number for version in (*refused, again, after)] == [first + 1, first + 2, first, first + 3]
     assert again.passed and after.passed
-    numbers = [version.number for version in session.history]
-    assert numbers[-4:] == [first + 1, first + 2, first, first + 3] and len({*numbers}) == len(numbers)
 
 
 def test_what_is_abandoned_after_its_evaluation_is_right_again(session, kernel):
-    first = session.check(save(kernel, RIGHT + "# abandoned late\n"))
+    first = check(session, save(kernel, RIGHT + "# abandoned late\n"))
     held = workers()
     session.abandon()
-    again = session.measure(kernel)
+    again = measure(session, kernel)
     assert again.status == "PASSED", again.failures
     assert (again.number, again.abandoned, bool(again.timings)) == (first.number, False, True)
     assert held <= workers()
 
 
 def test_what_is_abandoned_while_it_is_timed_is_right_again(session, kernel):
-    versions = session.follow(save(kernel, RIGHT + "# abandoned while timed\n"))
+    versions = session.follow(KernelFile(file=save(kernel, RIGHT + "# abandoned while timed\n")))
     judged = next(versions)
     session.abandon()
     assert [version.abandoned for version in versions] == [True]
-    again = session.measure(kernel)
+    again = measure(session, kernel)
     assert again.status == "PASSED", again.failures
     assert (again.number, again.abandoned, bool(again.timings)) == (judged.number, False, True)
 
 
 def test_what_is_abandoned_before_its_first_version_is_asked_for_is_not_evaluated(session, kernel):
-    versions = session.follow(save(kernel, HANGS))
+    versions = session.follow(KernelFile(file=save(kernel, HANGS)))
     session.abandon()
     assert [version.status for version in versions] == ["ABANDONED"]
-
-
-def test_a_measurement_after_a_check_judges_no_second_time(session, kernel):
-    checked = session.check(save(kernel, RIGHT + "# checked\n"))
-    measured = session.measure(kernel)
-    assert not checked.timings and measured.timings
-    assert (measured.number, measured.verdict_s) == (checked.number, checked.verdict_s)
 
 
 def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel, monkeypatch):
     versions = Watch(session, registry, KernelFile(file=save(kernel, RIGHT + "import helper\n"))).versions(timed=False)
 
-    def next_version():
-        while (found := next(versions)) is None:
-            pass
-        return found
-
     helper = kernel.with_name("helper.py")
-    assert next_version().status == "COMPILE_ERROR"  # no such module
+    assert next(versions).status == "COMPILE_ERROR"  # no such module
     helper.write_text("x = 1\n")
-    assert next_version().status == "PASSED"
+    assert next(versions).status == "PASSED"
     (kernel.parent / "other.txt").write_text("is none of its files")
     kernel.with_suffix(".new").write_text(HANGS.replace("while", "print('hangs', flush=True)\n    while"))
     when_printed(monkeypatch, "hangs", lambda: FOR_EVER_S if save(kernel, RIGHT + "# again\n") else 0.0)
     kernel.with_suffix(".new").rename(kernel)  # as some editors save
-    assert next_version().status == "ABANDONED"  # not TIMEOUT
-    assert next_version().status == "PASSED"
+    assert next(versions).status == "ABANDONED"  # not TIMEOUT
+    assert next(versions).status == "PASSED"
     kernel.unlink()
-    assert next_version().refused.startswith("no such file")
+    assert next(versions).refused.startswith("no such file")
     save(kernel, RIGHT + "# again\n")
-    assert next_version().status == "PASSED"
+    assert next(versions).status == "PASSED"
     save(kernel, RIGHT + "x = (\n")
-    assert next_version().refused.endswith("was never closed")
+    assert next(versions).refused.endswith("was never closed")
     save(kernel, RIGHT + "# again\n")
-    assert next_version().status == "PASSED"
+    assert next(versions).status == "PASSED"
     versions.close()
 
 
@@ -202,18 +199,19 @@ def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(gemm, fib
 
 
 @pytest.mark.process  # Triton's interpreter
-def test_a_kernel_that_is_not_timed_here_is_checked_then_measured(session, kernel):
-    source = make_starting_kernel(RmsNorm().define(), "triton").text
-    checked = session.check(save(kernel, source))
-    assert checked.passed and "interpreted" in checked.note
-    assert session.measure(kernel) == checked
+def test_a_kernel_that_is_interpreted_is_not_timed(session, kernel):
+    found = measure(session, save(kernel, make_starting_kernel(RmsNorm().define(), "triton").text))
+    assert found.passed and found.done and "interpreted" in found.note and not found.timings
 
 
-def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(tmp_path, kernel, lent):
+def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(tmp_path, kernel):
     registry = make_scaling_registry(tmp_path / "registry")
     definition = registry.definition("scaled")
     both = [generate_workloads(definition, [2], scalars={"factor": factor})[0] for factor in (2, 3)]
     registry.write_workloads(definition, both)
-    with Session(registry, "scaled", device="cpu") as session:
-        found = session.check(save(kernel, "def run(x, factor):\n    return x * 2\n"))
+    with (
+        LentForkServer(ROLES) as forks,
+        Session(registry, definition, forks, device="cpu", settings=QUICK, timeout_s=60) as session,
+    ):
+        found = check(session, save(kernel, "def run(x, factor):\n    return x * 2\n"))
     assert [verdict.title for verdict in found.failures] == ["batch=2, factor=3"]

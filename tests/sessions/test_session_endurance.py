@@ -9,7 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fib_rmsnorm import Session
+from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.watching import Session
 from support.registries import QUICK, RIGHT, add_kernel, make_registry
 
 _WRONG = {
@@ -52,10 +55,11 @@ def test_200_kernels_leave_no_process_no_memory_and_no_file(tmp_path, monkeypatc
     add_kernel(registry, "rmsnorm_python_plain_v1")
     others = psutil.Process().children(recursive=True)  # of tests before this one
     kernel = tmp_path / "kernel.py"
-    with Session(registry, "rmsnorm_d128", batch_sizes=(2,), device="cpu", settings=QUICK) as session:
+    options = {"batch_sizes": (2,), "device": "cpu", "settings": QUICK, "timeout_s": 60}
+    with ForkServer(ROLES) as forks, Session(registry, registry.definition(None), forks, **options) as session:
         for number in range(1, 201):
             kernel.write_text(_WRONG.get(number % 10, RIGHT) + f"# {number}\n")
-            version = session.measure(kernel)
+            *_, version = session.follow(KernelFile(file=kernel))
             assert version.passed == (number % 10 not in _WRONG), version
             if number == 20:
                 left, memory = _left(cache, temporary), _memory()
@@ -65,6 +69,5 @@ def test_200_kernels_leave_no_process_no_memory_and_no_file(tmp_path, monkeypatc
         print({pid: (memory[pid] >> 20, after[pid] >> 20) for pid in kept})
         assert len(kept) >= 4  # this process, the fork server, the judge, the reference
         assert all(after[pid] - memory[pid] < _MOST_GROWTH for pid in kept)
-        assert len(session.history) == 200
     assert set(psutil.Process().children(recursive=True)) <= set(others)
     assert not list(temporary.iterdir()) and not list((cache / "sessions").iterdir())

@@ -25,7 +25,6 @@ USERS = (
     "fib_rmsnorm.evaluation.head_to_head",
     "fib_rmsnorm.sandbox.fork_server",
     "fib_rmsnorm.sessions.service",
-    "fib_rmsnorm.sessions.session",
     "fib_rmsnorm.tuning.sweep",
 )
 """The modules whose ForkServer a command starts."""

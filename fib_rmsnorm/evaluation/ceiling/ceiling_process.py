@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from time import perf_counter
 
@@ -131,7 +131,6 @@ def _sweep(
 
 
 def _undisturbed(samples: Sequence[Sample]) -> list[float]:
-    """The times of the undisturbed calls, or of all if too few are."""
     return choose_calls([collect(samples)]).trials_ms[0]
 
 
@@ -147,8 +146,6 @@ class DeviceCeiling:
 
     def __init__(self, device: str, cache: Path) -> None:
         self._device = device
-        if device != "cpu":
-            torch.cuda.set_device(device)
         self.timer = choose_timer(device)
         self.copier, self._note = choose_copier(device, cache)
 
@@ -216,7 +213,7 @@ class CeilingProcess:
     """Measures ceilings on request, and each of them once, unless its interval is wide."""
 
     def __init__(self) -> None:
-        self._devices: dict[str, DeviceCeiling] = {}
+        self._find_device = cache(DeviceCeiling)
         self._measured: dict[MeasureCeiling, Ceiling] = {}
 
     def build_copy(self, message: Message) -> Done:
@@ -233,11 +230,6 @@ class CeilingProcess:
         if known is None or known.copy_high_ms > _WIDE * known.copy_low_ms:
             self._measured[request] = _measure_repeatedly(device, request)
         return self._measured[request]
-
-    def _find_device(self, device: str, cache: Path) -> DeviceCeiling:
-        if device not in self._devices:
-            self._devices[device] = DeviceCeiling(device, cache)
-        return self._devices[device]
 
 
 def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:

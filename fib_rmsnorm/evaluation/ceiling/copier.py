@@ -193,5 +193,4 @@ class CudaCopy(Copier):
 
 
 def _count_vectors(traffic: StreamTraffic) -> int:
-    """Vectors of the longest stream."""
     return max(traffic.in_units(_VECTOR_BYTES)[1:])

@@ -29,15 +29,14 @@ from fib_rmsnorm.sandbox.asking import (
     DeviceMemory,
     DeviceOpened,
     Done,
-    InvalidAnswerError,
     OpenDevice,
-    RefusedError,
     Request,
     ask,
     require_device,
 )
+from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.process import Process, ProcessDiedError, ProcessTimeoutError
+from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError
 from fib_rmsnorm.schema import BuildSpec, Definition, Settings, Solution, SourceFile, SupportedLanguages, Workload
 
 _FILE = "reference.py"
@@ -237,7 +236,7 @@ class Comparer:
         request = TakeOutputs(device=self._device.name, memory=memory, are_expected=are_expected)
         try:
             ask(judge, request, Done, time.monotonic() + self._config.timeout_s)
-        except (ProcessDiedError, ProcessTimeoutError, InvalidAnswerError, RefusedError) as error:
+        except (NoAnswerError, RefusalError) as error:
             raise _NotCopiedError(outputs, str(error)) from None
         self._opens_memory = True
         return None
@@ -251,7 +250,7 @@ class Comparer:
             return self._judge
         # It reads what others wrote: outputs, and tensors of Workloads.
         dataset = [self._config.dataset] if self._config.dataset else []
-        self._judge = judge = self._fork_server.spawn(JUDGE, is_confined=True, readable=dataset)
+        self._judge = judge = self._fork_server.spawn(JUDGE, readable=dataset)
         if self._device.kind != "cpu":
             request = OpenDevice(device=self._device.name)
             require_device(judge, self._device, lambda: self._ask(judge, request, DeviceOpened, []))
@@ -260,9 +259,7 @@ class Comparer:
     def _ask(self, judge: Process, request: Request, kind: type[Answer], files: Sequence[int]) -> Answer:
         try:
             return ask(judge, request, kind, time.monotonic() + self._config.timeout_s, files=files)
-        except ProcessTimeoutError:
-            raise ReferenceFailedError(f"the judge timed out after {self._config.timeout_s:g} s") from None
-        except (ProcessDiedError, InvalidAnswerError) as error:
+        except NoAnswerError as error:
             raise ReferenceFailedError(f"the judge {error}: {judge.take_log()}") from None
-        except RefusedError as refused:
+        except RefusalError as refused:
             raise ReferenceFailedError(f"the judge failed: {refused}") from None

@@ -97,7 +97,6 @@ class Judge:
         self._begin(None)
 
     def _begin(self, workload: tuple[str, str, Recognition | None] | None) -> None:
-        """Forget what was of another Workload."""
         self._current = workload
         self._cases: dict[tuple[int, bool], ExpectedOutputs] = {}
         """By the number of the case, and whether it has few rows."""

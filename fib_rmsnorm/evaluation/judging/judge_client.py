@@ -16,7 +16,6 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Called,
     Effects,
     EndTiming,
-    Guards,
     PrepareTiming,
     Reveal,
     RevealChain,
@@ -103,15 +102,11 @@ class JudgeClient:
         names = list(subject.definition.outputs)
         few = worker.is_interpreted
         cases = count_cases(subject.definition, subject.recognition, subject.workload, few_rows=few)
-        guards = Guards()
-        if self._is_cpu and not first.changed_inputs:
-            # The first call shows what it changes for good, without the worker's death. Triton's interpreter writes
-            # arguments back to where they came from.
-            tensors = tuple(name for name, spec in subject.definition.inputs.items() if spec.shape is not None)
-            guards = Guards(fenced=tensors, read_only=() if few else tensors)
+        # The first call shows what it changes for good, without the worker's death.
+        guarded = self._is_cpu and not first.changed_inputs
         for case in range(cases):
             request = Call(
-                workload=subject.workload, case=case, recognition=subject.recognition, few_rows=few, guards=guards
+                workload=subject.workload, case=case, recognition=subject.recognition, few_rows=few, guarded=guarded
             )
             called = worker.ask(request, Called) if case else first
             outputs = Transferred(worker, called.memory)
@@ -123,8 +118,9 @@ class JudgeClient:
             suspects = verdicts[-1].mistakes if faults else None
             if called.changed_outputs:
                 break  # work that this call has left running would disturb the next
-        if cases == 1 and not faults and guards != Guards():
-            worker.ask(Call(workload=subject.workload, case=0, recognition=None, guards=guards), Called)
+        if cases == 1 and not faults and guarded:
+            again = Call(workload=subject.workload, case=0, recognition=None, few_rows=few, guarded=True)
+            worker.ask(again, Called)
             worker.process.clear_outputs()
         if faults:
             raise _refusal(faults, suspects or {}, verdicts, names)

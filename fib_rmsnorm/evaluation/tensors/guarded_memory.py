@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, PAGESIZE, PROT_READ, PROT_WRITE, mmap
 from typing import Any
 
@@ -30,21 +30,21 @@ _ALIGNMENT = 64
 
 
 def place_inputs(
-    inputs: Mapping[str, Any], fenced: Collection[str], read_only: Collection[str]
+    inputs: Mapping[str, Any], *, is_guarded: bool, is_read_only: bool
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """Return the inputs of a call, those of these names in guarded memory, and copies of all tensors among them."""
+    """Return the inputs of a call, tensors in guarded memory if it is, and copies of all tensors among them."""
     placed = dict(inputs)
-    for name in {*fenced, *read_only}:
-        if inputs[name].nbytes and inputs[name].is_contiguous():
-            placed[name] = copy_to_guarded(inputs[name], is_fenced=name in fenced, is_read_only=name in read_only)
     tensors = {name: value for name, value in inputs.items() if isinstance(value, torch.Tensor)}
+    for name, value in tensors.items():
+        if is_guarded and value.nbytes and value.is_contiguous():
+            placed[name] = copy_to_guarded(value, is_read_only=is_read_only)
     return placed, {name: value.clone() if placed[name] is value else value for name, value in tensors.items()}
 
 
-def copy_to_guarded(tensor: torch.Tensor, *, is_fenced: bool, is_read_only: bool) -> torch.Tensor:
+def copy_to_guarded(tensor: torch.Tensor, *, is_read_only: bool) -> torch.Tensor:
     """Copy a contiguous CPU tensor to pages of its own. They are freed with the copy.
 
-    `is_fenced`: reading or writing the pages before and behind raises SIGSEGV. `is_read_only`: writing to it does.
+    Reading or writing the pages before and behind raises SIGSEGV, and with `is_read_only` writing to it.
     """
     size = -(-tensor.nbytes // PAGESIZE) * PAGESIZE
     memory = mmap(-1, size + 2 * PAGESIZE, MAP_PRIVATE | MAP_ANONYMOUS, PROT_READ | PROT_WRITE)
@@ -56,9 +56,8 @@ def copy_to_guarded(tensor: torch.Tensor, *, is_fenced: bool, is_read_only: bool
     place = torch.frombuffer(memory, dtype=torch.uint8, count=tensor.nbytes, offset=start)
     copy = place.view(tensor.dtype).view(tensor.shape).copy_(tensor)
     address = everything.data_ptr()
-    if is_fenced:
-        _protect(address, PAGESIZE, _PROT_NONE)
-        _protect(address + PAGESIZE + size, PAGESIZE, _PROT_NONE)
+    _protect(address, PAGESIZE, _PROT_NONE)
+    _protect(address + PAGESIZE + size, PAGESIZE, _PROT_NONE)
     if is_read_only:
         _protect(address + PAGESIZE, size, PROT_READ)
     return copy

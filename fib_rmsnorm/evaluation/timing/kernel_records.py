@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from statistics import median
 from typing import NamedTuple
 
@@ -62,13 +61,11 @@ class MemoryRecord(ctypes.Structure):
     _fields_ = (("kind", ctypes.c_uint32), ("configuration", ctypes.c_uint32 * 3), *_TIMES, *_PLACE)
 
 
-def read_launch(record: bytes) -> KernelLaunch | None:
-    """The launch in a copy of a kernel's record; None if the copy is too short.
+def read_launch(record: bytes) -> KernelLaunch:
+    """The launch in a copy of a kernel's record.
 
     The name is read from where the record points to: CUPTI keeps names while it is attached.
     """
-    if len(record) < ctypes.sizeof(KernelRecord):
-        return None
     found = KernelRecord.from_buffer_copy(record)
     return KernelLaunch(
         name=_read_name(found.name),
@@ -143,12 +140,13 @@ def attribute(
         raise MeasurementError(
             f"the GPU was busy for {wait / 1e3:.3g} us more than CUPTI recorded: a kernel launched others", len(extras)
         )
+    kernels = [piece.kernel for piece in own[-1] if piece.kernel][:MAX_LAUNCHES] if own else []
     return [
         Sample(
             ((end if queued else max(end, mark)) - work[0].start) / 1e6,
             sum(piece.end - piece.start for piece in work) / 1e6,
             len(work),
-            _read_launches(work) if number == len(extras) else None,
+            tuple(map(read_launch, kernels)) if number == len(extras) else None,
         )
         for number, (work, end, mark) in enumerate(zip(own, ended, marked, strict=True), 1)
     ]
@@ -162,12 +160,7 @@ class _Call(NamedTuple):
 
 
 def _is_end_of_call(piece: Piece) -> bool:
-    if len(piece.kernel) < ctypes.sizeof(KernelRecord):
+    if not piece.kernel:
         return False
     found = KernelRecord.from_buffer_copy(piece.kernel)
     return found.grid_x == found.block_x == 1 and _read_name(found.name) == END_OF_CALL
-
-
-def _read_launches(pieces: Iterable[Piece]) -> tuple[KernelLaunch, ...]:
-    kernels = islice((piece.kernel for piece in pieces if piece.kernel), MAX_LAUNCHES)
-    return tuple(launch for kernel in kernels if (launch := read_launch(kernel)))

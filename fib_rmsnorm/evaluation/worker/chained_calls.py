@@ -120,12 +120,10 @@ class ChainedCalls:
         return call
 
     def _call_link(self, link: int, kernel: CopyKernel) -> None:
-        """Enqueue a link."""
         outputs = self._caller.outputs_of(self._bind(link, kernel)(), self._buffers)
         self._consume(link, kernel, outputs)
 
     def _skip_link(self, link: int, kernel: CopyKernel) -> None:
-        """Enqueue a link without its call."""
         self._bind(link, kernel)
         self._consume(link, kernel, [self._written, *self._buffers.tensors[1:]])
 

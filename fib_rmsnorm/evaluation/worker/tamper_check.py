@@ -13,7 +13,6 @@ import sys
 from _ctypes import CFuncPtr
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from types import CodeType, FunctionType
 from typing import Any
@@ -37,8 +36,6 @@ _OURS = ("fib_rmsnorm.evaluation", "fib_rmsnorm.sandbox", "fib_rmsnorm.building"
 # The fork server has imported these for other processes. Nothing of them runs in this one, and each check would read
 # a quarter more.
 _OF_OTHERS = ("fib_rmsnorm.evaluation.judging.", "fib_rmsnorm.evaluation.ceiling.")
-# What sends an answer, besides the channel itself: the modules and classes.
-_SENDING = ("json", "socket.", "struct.", "builtins.", "fib_rmsnorm.sandbox.channel")
 # Attributes of the evaluator's objects that hold objects of the solution; and the type of their container, if any.
 _OF_THE_SOLUTION: dict[str, type | None] = {"_entry": None, "_returned": deque}
 # Attributes that hold one of these types are state and may change. All others must keep the value that they had when
@@ -61,67 +58,24 @@ _OF_A_C_FUNCTION = ("argtypes", "restype", "errcheck")
 _AROUND_A_FUNCTION = ("fget", "func", "__func__")
 
 
-@dataclass
-class _Remembered:
-    """Named code, as it was when the check was armed. The first of each tuple is a dotted name."""
-
-    members: list[tuple[str, Any, str, Any]] = field(default_factory=list)
-    """Values of dicts: the dict, the key and the value."""
-    functions: list[tuple[str, FunctionType, CodeType, Any, Any]] = field(default_factory=list)
-    """Functions with their code and defaults."""
-    others: list[tuple[str, Any, str, Any]] = field(default_factory=list)
-    """Values of attributes: the owner, the key and the value."""
-    owners: dict[str, tuple[Any, frozenset[str], bool]] = field(default_factory=dict)
-    """Modules and classes with all their names, and whether they are fully checked."""
-
-    def select(self, prefixes: tuple[str, ...]) -> _Remembered:
-        """What has a name that begins so."""
-        return _Remembered(
-            [one for one in self.members if one[0].startswith(prefixes)],
-            [one for one in self.functions if one[0].startswith(prefixes)],
-            [one for one in self.others if one[0].startswith(prefixes)],
-            {name: owner for name, owner in self.owners.items() if name.startswith(prefixes)},
-        )
-
-    def find_replaced(self) -> list[str]:
-        """Dotted names of what is no longer as it was, and of what was added that may shadow something."""
-        found = [name for name, members, key, value in self.members if members.get(key) is not value]
-        found += [
-            name
-            for name, function, code, defaults, by_name in self.functions
-            if function.__code__ is not code
-            or function.__defaults__ is not defaults
-            or function.__kwdefaults__ is not by_name
-        ]
-        found += [name for name, owner, key, value in self.others if getattr(owner, key, None) is not value]
-        found += [
-            f"{name}.{key}"
-            for name, (owner, names, is_fully_checked) in self.owners.items()
-            if len(vars(owner)) > len(names)  # removed names were found above
-            for key in vars(owner).keys() - names
-            if (
-                shadows(owner, key)
-                if is_fully_checked
-                else callable(vars(owner)[key]) or isinstance(vars(owner)[key], property)
-            )
-        ]
-        return found
-
-
 class TamperCheck:
-    """Remembers the code that the evaluator relies on, as it was when the check was armed."""
+    """Remembers the code that the evaluator relies on, by dotted names, as it was when the check was armed."""
 
     def __init__(self) -> None:
         self._objects: tuple[object, ...] | None = None
+        self._members: list[tuple[str, Any, str, Any]] = []
+        """Values of dicts: the dict, the key and the value."""
+        self._functions: list[tuple[str, FunctionType, CodeType, Any, Any]] = []
+        """Functions with their code and defaults."""
+        self._others: list[tuple[str, Any, str, Any]] = []
+        """Values of attributes: the owner, the key and the value."""
+        self._owners: dict[str, tuple[Any, frozenset[str], bool]] = {}
+        """Modules and classes with all their names, and whether they are fully checked."""
 
-    def arm(self, *objects: object, channel: object = None) -> None:
-        """Remember everything as it is now, including what `objects` hold. What they hold later is checked too.
-
-        Answers are sent by the `channel`, which one of them holds.
-        """
+    def arm(self, *objects: object) -> None:
+        """Remember everything as it is now, including what `objects` hold. What they hold later is checked too."""
         random.Random("")  # from Python 3.13 on, the first seed that is a text completes the module
         self._objects = objects
-        self._channel = channel
         modules = {
             name: module
             for name, module in sys.modules.items()
@@ -140,14 +94,13 @@ class TamperCheck:
             for name, owner in owners.items()
             for key, value in vars(owner).items()
         ]
-        names = {name: (owner, frozenset(vars(owner)), name in FULLY_CHECKED) for name, owner in owners.items()}
-        self._remembered = _Remembered(list(members), owners=names)
+        self._owners = {name: (owner, frozenset(vars(owner)), name in FULLY_CHECKED) for name, owner in owners.items()}
+        self._members += members
         self._add_functions(members)
-        ours = [code for _, function, code, _, _ in self._remembered.functions if function.__module__.startswith(_OURS)]
-        self._remembered.others += (used := find_used(ours))
+        ours = [code for _, function, code, _, _ in self._functions if function.__module__.startswith(_OURS)]
+        self._others += (used := find_used(ours))
         self._add_functions(used)
         self._add_held_values()
-        self._sending = self._remembered.select(_SENDING)
         self._operators = set(registered_operators())
         self._kernels = find_kernels()
         self._hooks = find_hooks()
@@ -156,36 +109,28 @@ class TamperCheck:
         """Remember what the objects hold: some of it can be reached only through their attributes."""
         self._known: dict[int, tuple[Any, type]] = {}
         held = list(self._held())
-        self._remembered.members += [one for one in held if isinstance(one[1], dict)]
-        self._remembered.others += [one for one in held if not isinstance(one[1], dict)]
+        self._members += [one for one in held if isinstance(one[1], dict)]
+        self._others += [one for one in held if not isinstance(one[1], dict)]
         self._add_functions(held)
         c_functions = [(name, value) for name, _, _, value in held if isinstance(value, CFuncPtr)]
         self._addresses = [(name, function, bytes(function)) for name, function in c_functions]
-        self._remembered.others += [
+        self._others += [
             (f"{name}.{key}", function, key, getattr(function, key))
             for name, function in c_functions
             for key in _OF_A_C_FUNCTION
         ]
 
     def _add_functions(self, found: Iterable[tuple[str, Any, str, Any]]) -> None:
-        """Remember the code and the defaults of functions."""
         for name, _, _, value in found:
             if function := _function_of(value):
                 by_name = function.__kwdefaults__
                 code, defaults = function.__code__, function.__defaults__
-                self._remembered.functions.append((name, function, code, defaults, by_name))
-                self._remembered.members += [
-                    (f"{name}.{key}", by_name, key, one) for key, one in (by_name or {}).items()
-                ]
+                self._functions.append((name, function, code, defaults, by_name))
+                self._members += [(f"{name}.{key}", by_name, key, one) for key, one in (by_name or {}).items()]
 
-    def make_check(self, *, of_sending: bool = False) -> Callable[[], None]:
-        """Return a function that raises RefusalError if anything was replaced. It passes until the check is armed.
-
-        One `of_sending` looks only for what sends an answer, in an eighth of the time. What replaces something else is
-        found when the answer is on its way; this could change the answer, and put back what it has replaced.
-        """
-        # Bound now, in case the class is changed later.
-        replaced = self._replaced_in_sending if of_sending else self.replaced
+    def make_check(self) -> Callable[[], None]:
+        """Return a function that raises RefusalError if anything was replaced. It passes until the check is armed."""
+        replaced = self.replaced  # bound now, in case the class is changed later
 
         def check() -> None:
             if self._objects is not None and (found := replaced()):
@@ -194,18 +139,31 @@ class TamperCheck:
         return check
 
     def replaced(self) -> list[str]:
-        """Dotted names of what was replaced, of methods that were set on single objects, and of hooks."""
-        found = self._remembered.find_replaced()
+        """Names of what was replaced, or may shadow something, of methods set on single objects, and of hooks."""
+        found = [name for name, members, key, value in self._members if members.get(key) is not value]
+        found += [
+            name
+            for name, function, code, defaults, by_name in self._functions
+            if function.__code__ is not code
+            or function.__defaults__ is not defaults
+            or function.__kwdefaults__ is not by_name
+        ]
+        found += [name for name, owner, key, value in self._others if getattr(owner, key, None) is not value]
+        found += [
+            f"{name}.{key}"
+            for name, (owner, names, is_fully_checked) in self._owners.items()
+            if len(vars(owner)) > len(names)  # removed names were found above
+            for key in vars(owner).keys() - names
+            if (
+                shadows(owner, key)
+                if is_fully_checked
+                else callable(vars(owner)[key]) or isinstance(vars(owner)[key], property)
+            )
+        ]
         found += [name for name, function, address in self._addresses if bytes(function) != address]
         found += sorted(filter(replaces_reading, registered_operators() - self._operators))
-        return found + self._find_new_hooks() + list(dict.fromkeys(self._replaced_in(self._objects)))
-
-    def _replaced_in_sending(self) -> list[str]:
-        """The same, of what sends an answer."""
-        return self._sending.find_replaced() + self._find_new_hooks() + list(self._replaced_in((self._channel,)))
-
-    def _find_new_hooks(self) -> list[str]:
-        return [name for name, hook in find_hooks().items() if hook != self._hooks[name]]
+        found += [name for name, hook in find_hooks().items() if hook != self._hooks[name]]
+        return found + list(dict.fromkeys(self._replaced_in(self._objects)))
 
     def replaced_kernels(self) -> list[str]:
         """Names of the torch operators that have other kernels now. Expensive, so not part of `replaced`."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, Field, FiniteFloat
+from pydantic import Field, FiniteFloat
 
 from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Latency, TrialTimes
@@ -50,14 +50,6 @@ class Built:
     build_s: FiniteFloat
 
 
-class Guards(BaseModel):
-    """Inputs of a call on a CPU that are guarded by the processor: a fault ends the worker by a signal."""
-
-    fenced: tuple[str, ...] = ()
-    """Those before and behind which nothing can be read or written."""
-    read_only: tuple[str, ...] = ()
-
-
 class Call(Request, do="call", doing="calling"):
     """Call the solution once on the inputs of a case, and transfer its outputs."""
 
@@ -67,7 +59,8 @@ class Call(Request, do="call", doing="calling"):
     """The operator that knows the hard cases, if there is one."""
     few_rows: bool = False
     """Whether all cases but the first have few rows, because an interpreter runs the kernel."""
-    guards: Guards = Guards()
+    guarded: bool = False
+    """Whether the processor guards the inputs, on a CPU: a fault ends the worker by a signal."""
 
 
 class CallAsTimed(Request, do="call_as_timed", doing="calling"):

@@ -87,7 +87,6 @@ class Worker:
         self._outbox = Outbox(outputs_file)
         self._tamper_check = TamperCheck()
         self.check = self._tamper_check.make_check()
-        self.check_sending = self._tamper_check.make_check(of_sending=True)
         self.handlers: dict[str, Handler] = {
             "open_device": self.open_device,
             "build": self.build,
@@ -102,7 +101,7 @@ class Worker:
             "time_chain": self.time_chain,
             "reveal_chain": self.reveal_chain,
         }
-        self._channel = channel
+        self._channel = channel  # held, so that the check covers it
         self._kept_outputs = KeptOutputs()
         self._prepared: Future[float] | None = None
         self._target: WorkerTarget | None = None
@@ -121,8 +120,6 @@ class Worker:
         request = Build.model_validate(message)
         prepared = self._prepared or prepare_build(request.solution, request.cache)
         self._prepared = None
-        if request.device != "cpu":
-            torch.cuda.set_device(request.device)
         try:
             check_in_place(request.solution.spec.in_place, request.definition)
         except ValueError as error:
@@ -132,7 +129,7 @@ class Worker:
         self._target = WorkerTarget(request.definition, request.dataset, request.device, timer, is_python)
         try:
             prepared_s = prepared.result()
-            self._tamper_check.arm(self, channel=self._channel)
+            self._tamper_check.arm(self)
             started = perf_counter()
             entry = build_entry(request.solution, request.device, request.cache)
         except BuildError as error:
@@ -147,7 +144,8 @@ class Worker:
         with on_one_thread(target.device):
             wanted = target.on_device(request.workload)
             case = make_case(wanted, request.recognition, request.case, few_rows=request.few_rows)
-            inputs, before = place_inputs(case.inputs, request.guards.fenced, request.guards.read_only)
+            # Triton's interpreter, which has few rows, writes arguments back to where they came from.
+            inputs, before = place_inputs(case.inputs, is_guarded=request.guarded, is_read_only=not request.few_rows)
             outputs = OutputBuffers(target.on_device(case.workload))
         started = perf_counter()
         found, changed_outputs = caller.run_checked(inputs, outputs, settle=request.case == 0)
@@ -281,5 +279,4 @@ class Worker:
 def main(channel: Channel, outputs_fd: int) -> None:
     """Serve until the channel closes."""
     worker = Worker(channel, outputs_fd)
-    # While a trial is checked, the next Solution gets ready for its own. Another request always follows a trial.
-    serve(channel, worker.handlers, worker.check, {"time": worker.check_sending})
+    serve(channel, worker.handlers, worker.check)

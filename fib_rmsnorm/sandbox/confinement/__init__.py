@@ -14,10 +14,11 @@ from pathlib import Path
 
 from fib_rmsnorm.sandbox.confinement import landlock, seccomp
 from fib_rmsnorm.sandbox.confinement.landlock import enter_landlock
-from fib_rmsnorm.sandbox.confinement.libc import gain_no_privileges, libc
+from fib_rmsnorm.sandbox.confinement.libc import libc, prctl
 from fib_rmsnorm.sandbox.confinement.readable import Readable
 from fib_rmsnorm.sandbox.confinement.seccomp import enter_seccomp
 
+_PR_SET_NO_NEW_PRIVS = 38
 _VERSION_3 = 0x20080522
 # Root in a container, whose folders may belong to another user, keeps two: to open files, which Landlock restricts
 # anyway, and to lock pages in memory, as CUDA does. Without the others it cannot mount, trace, lower its OOM score,
@@ -44,13 +45,14 @@ def confine(
     It confines the calling thread and the threads that this one starts. `reads_counters` is for a process
     that reads a GPU's counters, `is_watched` for one with a tool that talks to a process of its own.
     """
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)  # as Landlock and seccomp require of anyone but root
     enter_landlock([*readable.readable, *also_readable], readable.listable, writable)
     drop_privileges(reads_counters=reads_counters)
     enter_seccomp(sends_files=is_watched)
 
 
 def drop_privileges(*, reads_counters: bool = False) -> None:
-    """Give up all capabilities but those to open files and to lock memory. Programs that it starts gain none.
+    """Give up all capabilities but those to open files and to lock memory.
 
     With `reads_counters`, the process keeps the one by which it may read a GPU's counters, if it has it.
     """
@@ -61,7 +63,6 @@ def drop_privileges(*, reads_counters: bool = False) -> None:
             if int(_DRIVER_VERSION.read_text(encoding="ascii").partition(".")[0]) < _DRIVER_WITH_PERFMON:
                 counting = _SYS_ADMIN
         kept |= 1 << counting
-    gain_no_privileges()
     header = struct.pack("=Ii", _VERSION_3, 0)
     found = ctypes.create_string_buffer(24)  # lower, then upper halves: effective, permitted, inheritable
     if libc().capget(header, found) != 0:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-_PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_CHILD_SUBREAPER = 36
 _IOLBF = 1
 
@@ -43,11 +42,6 @@ def system_call(number: int, *arguments: object) -> int:
         error = ctypes.get_errno()
         raise OSError(error, f"system call {number} failed: {os.strerror(error)}")
     return result
-
-
-def gain_no_privileges() -> None:
-    """Let no program that this process starts gain privileges, as Landlock and seccomp require of anyone but root."""
-    prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def become_subreaper() -> None:

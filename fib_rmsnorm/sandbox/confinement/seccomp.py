@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from fib_rmsnorm.sandbox.confinement.libc import gain_no_privileges, system_call
+from fib_rmsnorm.sandbox.confinement.libc import system_call
 from fib_rmsnorm.sandbox.confinement.system_calls import ArgumentCheck, Rule, rules
 
 _SET_MODE_FILTER = 1
@@ -79,7 +79,6 @@ def enter_seccomp(*, sends_files: bool) -> None:
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HP", len(program), ctypes.addressof(buffer))
-    gain_no_privileges()
     try:
         system_call(machine.seccomp, _SET_MODE_FILTER, _FLAG_SPEC_ALLOW, header)
     except OSError as error:

@@ -24,7 +24,8 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Revealed
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import recognise_source
-from fib_rmsnorm.sandbox.asking import DeviceMemory, Done, RefusedError, ask
+from fib_rmsnorm.sandbox.asking import DeviceMemory, Done, ask
+from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
 from fib_rmsnorm.schema import SafetensorsInput, Settings
@@ -91,11 +92,11 @@ def test_outputs_that_are_copied_are_compared(subject):
 
 
 @pytest.mark.parametrize("device", [GPU, Device("cpu", "a CPU", 1 << 30)], ids=lambda device: device.name)
-def test_a_judge_is_confined_and_reads_the_dataset(subject, tmp_path, device):
+def test_a_judge_reads_the_dataset(subject, tmp_path, device):
     judges = Judges()
     comparer = Comparer(judges, device, RunConfig(QUICK, 10, tmp_path), lambda _: FakeWorker(None))
     comparer.expect(subject)
-    assert judges.how == {"is_confined": True, "readable": [tmp_path]}
+    assert judges.how == {"readable": [tmp_path]}
 
 
 def test_another_judge_copies_what_one_could_not(subject):
@@ -183,7 +184,7 @@ def test_false_memory_ends_a_judge_and_the_next_one_judges_what_was_transferred(
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     judge, deadline = fork_server.spawn(JUDGE), time.monotonic() + 100
     take = TakeOutputs(device=device, memory=[FALSE], are_expected=False)
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusalError):
         ask(judge, take, Done, deadline)
     assert not judge.alive
     judge = fork_server.spawn(JUDGE)
@@ -206,9 +207,9 @@ def test_a_confined_judge_reads_the_dataset_and_the_files_that_it_is_sent(fork_s
     expect = Expect(**same, workload=workload, case=0, dataset=tmp_path)
     with (tmp_path / "outputs").open("rb") as file:
         deadline = time.monotonic() + 100
-        judge = fork_server.spawn(JUDGE, is_confined=True)
-        with pytest.raises(RefusedError, match="No such file"):
+        judge = fork_server.spawn(JUDGE)
+        with pytest.raises(RefusalError, match="No such file"):
             ask(judge, expect, Verdicts, deadline)
-        judge = fork_server.spawn(JUDGE, is_confined=True, readable=[tmp_path])
+        judge = fork_server.spawn(JUDGE, readable=[tmp_path])
         assert ask(judge, expect, Verdicts, deadline) == Verdicts([])
         assert ask(judge, right, Verdicts, deadline, files=[file.fileno()]).verdicts[0].missing is None

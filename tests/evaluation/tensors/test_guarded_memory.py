@@ -35,7 +35,7 @@ def read(address: int) -> int:
 @pytest.mark.parametrize("nbytes", [64, 4032, PAGE, PAGE + 64, 3 * PAGE])
 def test_nothing_lies_before_and_behind_a_fenced_tensor(nbytes):
     tensor = torch.arange(nbytes // 2, dtype=torch.int16)
-    copy = copy_to_guarded(tensor, is_fenced=True, is_read_only=False)
+    copy = copy_to_guarded(tensor, is_read_only=False)
     start, end = copy.data_ptr(), copy.data_ptr() + nbytes
     assert torch.equal(copy, tensor)
     assert start % 64 == 0
@@ -45,25 +45,26 @@ def test_nothing_lies_before_and_behind_a_fenced_tensor(nbytes):
 
 
 def test_an_end_that_is_not_aligned_is_followed_by_poison():
-    copy = copy_to_guarded(torch.ones(3, 5), is_fenced=True, is_read_only=True)
+    copy = copy_to_guarded(torch.ones(3, 5), is_read_only=True)
     end = copy.data_ptr() + copy.nbytes
     assert end % 64 == 60
     assert bytes(read(end + index) for index in range(4)) == b"\xff" * 4
     assert end_of(lambda: read(end + 4)) == -signal.SIGSEGV
 
 
-def test_only_the_named_inputs_are_moved_and_all_are_copied():
-    inputs = {"x": torch.ones(8), "weight": torch.ones(8), "none": torch.empty(0), "eps": 1e-6}
-    placed, before = place_inputs(inputs, ["x", "none"], ["x"])
-    assert {name for name, value in placed.items() if value is not inputs[name]} == {"x"}
+@pytest.mark.parametrize("is_guarded", [False, True])
+def test_what_is_guarded_is_moved_and_all_is_copied(is_guarded):
+    inputs = {"x": torch.ones(8), "weight": torch.ones(8, 2).T, "none": torch.empty(0), "eps": 1e-6}
+    placed, before = place_inputs(inputs, is_guarded=is_guarded, is_read_only=True)
+    assert [name for name, value in placed.items() if value is not inputs[name]] == ["x"] * is_guarded
     assert before.keys() == {"x", "weight", "none"}
     placed["weight"].zero_()
-    assert before["weight"].sum() == 8
-    assert end_of(placed["x"].zero_) == -signal.SIGSEGV
+    assert before["weight"].sum() == 16
+    assert end_of(placed["x"].zero_) == (-signal.SIGSEGV if is_guarded else 0)
 
 
 def read_only() -> torch.Tensor:
-    return copy_to_guarded(ROWS, is_fenced=True, is_read_only=True)
+    return copy_to_guarded(ROWS, is_read_only=True)
 
 
 def test_a_tensor_that_cannot_be_written_is_refused_only_for_writing():

@@ -66,9 +66,8 @@ def test_a_name_need_not_end_or_be_there():
     assert read_launch(make_record()).name == ""
 
 
-@given(st.binary(max_size=2 * LAYOUT.size), st.integers(0, LAYOUT.size))
-def test_garbage_and_parts_of_records_are_read_within_bounds(garbage, cut):
-    assert read_launch(garbage[:cut][: LAYOUT.size - 1]) is None
+@given(st.binary(max_size=2 * LAYOUT.size))
+def test_garbage_is_read_within_bounds(garbage):
     whole = garbage.ljust(LAYOUT.size, b"\xff")
     launch = read_launch(whole[:NAME_AT] + bytes(8) + whole[LAYOUT.size :])
     assert launch.name == ""

@@ -10,7 +10,8 @@ import pytest
 from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MAX_LAUNCHES
 from fib_rmsnorm.evaluation.worker.worker_messages import MAX_REASON, ChainTimed, Time, TimeChain, Timed
-from fib_rmsnorm.sandbox.asking import InvalidAnswerError, ask
+from fib_rmsnorm.sandbox.asking import ask
+from fib_rmsnorm.sandbox.process import NoAnswerError
 from fib_rmsnorm.schema import KernelLaunch, Performance, Workload
 
 LAUNCH = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
@@ -102,7 +103,7 @@ WRONG_CHAINED = [
 )
 def test_anything_else_is_refused_and_ends_the_process(answer, changes):
     process = Answers(replace(answer, **changes))
-    with pytest.raises(InvalidAnswerError, match="invalid answer") as caught:
+    with pytest.raises(NoAnswerError, match="invalid answer") as caught:
         ask_for(answer, process)
     assert process.killed
     assert len(str(caught.value)) < 500
