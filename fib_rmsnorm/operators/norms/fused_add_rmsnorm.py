@@ -246,7 +246,6 @@ class FusedAddRmsNormFp8(FusedAddRmsNorm, RmsNormFp8):
     kernel = NormKernel(
         "Add + RMSNorm",
         "s = x + residual, new_residual = s, out = s * rsqrt(mean(s^2) + eps) * weight / out_scale",
-        "Return the rows of x + residual, normalized, scaled by weight and divided by out_scale, and the sum.",
         family="quantised_norm",
     )
     steps = (*FusedAddRmsNorm.steps, "divide by the scale", "two limits")
@@ -276,7 +275,6 @@ class FusedAddRmsNormFp8PerRow(FusedAddRmsNorm, RmsNormFp8PerRow):
         "Add + RMSNorm",
         "s = x + residual, new_residual = s, y = s * rsqrt(mean(s^2) + eps) * weight, out_scale = max(max|y| / "
         "largest, 1 / (largest * 512)), out = y / out_scale",
-        "Return the rows of x + residual, normalized, scaled and divided by their scales, the sum, and the scales.",
         family="quantised_norm",
     )
     steps = (*FusedAddRmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")

@@ -104,8 +104,8 @@ class NormKernel:
     title: str
     formula: str
     """Both for the first line: `{title} in Triton: {formula}, in float32, rounded once.`"""
-    does: str
-    """What `run` does, in a sentence."""
+    does: str = ""
+    """What `run` does, in a sentence, where the language has docstrings."""
     expression: str = ""
     """An element of `out` in Python, by the parts in float32, `rstd`, and `round`, `relu` and `silu`. A language that
     lacks one of these gets no kernel."""

@@ -218,7 +218,6 @@ class NormOperator(Operator):
             is_centered=self.is_centered,
             is_per_row="out_scale" in self.outputs,
             has_residual="residual" in inputs,
-            form=self.dtypes.get("out"),
         )
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:

@@ -103,7 +103,6 @@ class RmsNormFp8(_Quantised):
     kernel = NormKernel(
         "RMSNorm",
         "out = x * rsqrt(mean(x^2) + eps) * weight / out_scale",
-        "Return x, (batch, hidden), with each row normalized, scaled by weight, (hidden,), and divided by out_scale.",
         family="quantised_norm",
     )
     scalars: ClassVar[Mapping[str, Scalar]] = {**RmsNorm.scalars, "out_scale": Scalar(_USUAL_SCALE, least=1e-12)}
@@ -165,7 +164,6 @@ class RmsNormFp8PerRow(_Quantised):
         "RMSNorm",
         "y = x * rsqrt(mean(x^2) + eps) * weight, out_scale = max(max|y| / largest, 1 / (largest * 512)), "
         "out = y / out_scale",
-        "Return x normalized, scaled by weight and divided by its rows' scales, (batch, hidden), and these, (batch,).",
         family="quantised_norm",
     )
     steps = (*RmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")

