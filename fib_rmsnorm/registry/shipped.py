@@ -13,11 +13,9 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import (
     FOLDERS,
     ROOT_VARIABLE,
-    Layout,
     find_root,
     follow_links,
     is_registry,
-    list_definitions,
     registry_folder_of,
 )
 from fib_rmsnorm.registry.selection import find_main_definition, write_main_definition
@@ -45,17 +43,6 @@ def find_or_shipped(given: Path | None = None) -> Path:
         if given is not None or os.environ.get(ROOT_VARIABLE):
             raise
         return shipped_registry()
-
-
-def count_records(root: Path) -> dict[str, int]:
-    """Count the Definitions, Solutions and Workloads of a registry, of which none is parsed."""
-    layout = Layout(root)
-    lines = [path.read_bytes().splitlines() for path in layout.workloads.rglob("*.jsonl")]
-    return {
-        "definitions": len(list_definitions([root])),
-        "solutions": len({path.stem for path in layout.solutions.glob("*/*/*/*.json")}),
-        "workloads": sum(bool(line.strip()) for each in lines for line in each),
-    }
 
 
 def make_registry(target: Path) -> None:
