@@ -6,7 +6,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
-#include <string>
+#include <array>
 #include <unordered_map>
 #include <vector>
 
@@ -20,7 +20,7 @@ enum Extra : uint8_t { NONE = 0, BIAS = 1, RESIDUAL = 2, IS_GRADIENT = 4 };
 struct Key {
   int64_t rows;
   int64_t hidden;
-  int32_t form;  // its place in `forms`
+  int32_t form;  // its place in FORMS
   int32_t device;
   at::ScalarType dtype;
   at::ScalarType weight_dtype;  // Undefined without a weight
@@ -57,13 +57,13 @@ struct Kernel {
   bool adds_before = {};  // whether it is the norm's, which gets the sum of x and the residual
 };
 
-std::vector<std::string> forms;  // as the operators name the conventions
-int layer_norm = -1;             // the place of LayerNorm's
+constexpr std::array<c10::string_view, 4> FORMS{"torch", "llama", "gemma", "layernorm"};
+constexpr int LAYER_NORM = 3;  // its place
 std::unordered_map<Key, Kernel, KeyHash> kernels;
 
 int find_form(c10::string_view name) {
-  const auto found = std::find(forms.begin(), forms.end(), name);
-  return found == forms.end() ? -1 : static_cast<int>(found - forms.begin());
+  const auto found = std::find(FORMS.begin(), FORMS.end(), name);
+  return found == FORMS.end() ? -1 : static_cast<int>(found - FORMS.begin());
 }
 
 // The kernel for calls like this one; one without an entry if none is known.

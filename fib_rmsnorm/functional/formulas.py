@@ -1,7 +1,7 @@
 """The norms and their gradients in plain torch: where no kernel serves, and for compilers and transforms.
 
 All compute in float32, or in float64 if x has that dtype, and round each result once, as the operators' references do.
-A form is what a norm computes, as the custom ops and the formulas name it.
+A form is what a norm computes: RMSNorm by the name of its rounding convention, or "layernorm".
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ class Form(NamedTuple):
 
 
 FORMS = {
-    "rmsnorm": Form(),
-    "rmsnorm_llama": Form(rounds_first=True),
-    "rmsnorm_gemma": Form(adds_one=True),
+    "torch": Form(),
+    "llama": Form(rounds_first=True),
+    "gemma": Form(adds_one=True),
     "layernorm": Form(is_centred=True),
 }
-CONVENTIONS = {"torch": "rmsnorm", "llama": "rmsnorm_llama", "gemma": "rmsnorm_gemma"}
-"""The form of RMSNorm by the name of its rounding convention."""
 
 
 class Gradients(NamedTuple):
@@ -44,11 +42,10 @@ class Gradients(NamedTuple):
     """It has the weight's dtype or, without a weight, that of the computation."""
 
 
-def find_form(convention: str) -> str:
-    """The form of RMSNorm by the name of its convention. Raises ValueError for another name."""
-    if convention not in CONVENTIONS:
-        raise ValueError(f"convention: expected one of {', '.join(map(repr, CONVENTIONS))}, got {convention!r}")
-    return CONVENTIONS[convention]
+def check_convention(convention: str) -> None:
+    """Raise ValueError for what is not the name of a rounding convention of RMSNorm."""
+    if convention not in FORMS or FORMS[convention].is_centred:
+        raise ValueError(f"convention: expected one of 'torch', 'llama', 'gemma', got {convention!r}")
 
 
 def normalize(
@@ -76,7 +73,7 @@ def normalize(
     is_alike = (
         is_fusible and rows.dtype == x.dtype and all(each is None or each.dtype == x.dtype for each in (weight, bias))
     )
-    if is_alike and form == "rmsnorm" and bias is None:
+    if is_alike and form == "torch" and bias is None:
         out = torch_functional.rms_norm(rows, rows.shape[-1:], weight, eps)
     elif is_alike and form == "layernorm":
         out = torch_functional.layer_norm(rows, rows.shape[-1:], weight, bias, eps)

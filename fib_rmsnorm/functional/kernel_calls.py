@@ -107,11 +107,12 @@ def name_operator(form: str, *, weight: bool, bias: bool = False, residual: bool
     if not weight:
         # Without a weight all conventions round once.
         return "rmsnorm_no_weight" if form != "layernorm" and not (bias or residual) else None
+    operator = {"torch": "rmsnorm", "layernorm": "layernorm"}.get(form, f"rmsnorm_{form}")
     if bias:
-        return f"{form}_bias" if form in ("rmsnorm", "layernorm") and not residual else None
+        return f"{operator}_bias" if form in ("torch", "layernorm") and not residual else None
     if residual:
-        return f"fused_add_{form}" if form != "layernorm" else None
-    return form
+        return f"fused_add_{operator}" if form != "layernorm" else None
+    return operator
 
 
 def name_gradient_operator(form: str, *, residual: bool) -> str | None:
@@ -120,7 +121,7 @@ def name_gradient_operator(form: str, *, residual: bool) -> str | None:
     Of Llama's convention it has the gradients as if nothing were rounded on the way. Gemma's would need 1 + weight in
     x's dtype, and so rounded.
     """
-    if form in ("rmsnorm", "rmsnorm_llama"):
+    if form in ("torch", "llama"):
         return "fused_add_rmsnorm_backward" if residual else "rmsnorm_backward"
     return "layernorm_backward" if form == "layernorm" and not residual else None
 

@@ -17,7 +17,7 @@ from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.deployment.kernels import DEPLOYMENT, KernelChoice
 from fib_rmsnorm.functional import custom_ops
-from fib_rmsnorm.functional.formulas import compute_dtype, find_form, normalize, normalize_wide
+from fib_rmsnorm.functional.formulas import check_convention, compute_dtype, normalize, normalize_wide
 from fib_rmsnorm.functional.kernel_calls import find_for, find_norm, forget_choices, rows_of, run_kernel
 
 _is_compiling = torch.compiler.is_dynamo_compiling
@@ -75,10 +75,10 @@ def rms_norm(
         out: Any = custom_ops.quick_norm(convention, x, residual, weight, bias, eps)
         if out is not None:
             return out  # type: ignore[no-any-return]
-    form = find_form(convention)
+    check_convention(convention)
     _check_parameters(x, weight=weight, bias=bias)
     _check_rows(x, residual=residual)
-    normed: Tensor | tuple[Tensor, Tensor] = _norm(form, x, residual, weight, bias, eps)
+    normed: Tensor | tuple[Tensor, Tensor] = _norm(convention, x, residual, weight, bias, eps)
     return normed
 
 
@@ -161,7 +161,7 @@ def rms_norm_fp8(
             return Quantized(out.view(x.shape), by, None if residual is None else new_residual.view(x.shape))
     total = None if residual is None else x + residual
     wide = x.float() if residual is None else x.float() + residual.float()
-    normalized = normalize_wide("rmsnorm", wide, weight, None, eps, wide.dtype)
+    normalized = normalize_wide("torch", wide, weight, None, eps, wide.dtype)
     if scales is None:
         scales = (normalized.abs().amax(-1) / most).clamp(min=LEAST_SCALE / most)
         divided = normalized / scales.unsqueeze(-1)
@@ -182,8 +182,9 @@ def why(
 
     Print it, or read its `kernel`, `trace` and `passed_over`. A kernel that is not built yet is built.
     """
-    form = convention if convention == "layernorm" else find_form(convention)
-    return find_norm(form, x, weight, bias, has_residual=residual is not None)[0].choice
+    if convention != "layernorm":
+        check_convention(convention)
+    return find_norm(convention, x, weight, bias, has_residual=residual is not None)[0].choice
 
 
 def use_registry(root: str | Path | None) -> None:
@@ -256,7 +257,7 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
 
 def _autocasts(form: str, x: Tensor) -> bool:
     """Whether autocast has torch's own norm compute, and return, float32."""
-    is_torchs = form == "layernorm" or (form == "rmsnorm" and IS_RMS_NORM_AUTOCAST)
+    is_torchs = form == "layernorm" or (form == "torch" and IS_RMS_NORM_AUTOCAST)
     return is_torchs and x.device.type == "cuda" and x.dtype != torch.float64 and torch.is_autocast_enabled("cuda")
 
 
