@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.kernels import load_native_calls
+from fib_rmsnorm.deployment.kernels import KernelChoice, load_native_calls
 from fib_rmsnorm.functional.formulas import FORMS, compute_dtype, differentiate, normalize
-from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, ChosenKernel, find_gradient, find_norm, pass_over
+from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, find_gradient, find_norm, pass_over
 
 TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
@@ -48,24 +48,25 @@ def remember_kernel(
     if x.numel() == 0 or form not in FORMS:
         return False
 
-    def find() -> tuple[ChosenKernel | None, bool]:
+    def find() -> tuple[KernelChoice | None, bool]:
         has_residual = bool(extra & _RESIDUAL)
         if extra & _IS_GRADIENT:
             return find_gradient(form, x, weight, has_residual=has_residual), False
         return find_norm(form, x, weight, bias, has_residual=has_residual)
 
     chosen, adds_before = find()
-    if has_refused and chosen is not None and chosen.entry is not None:
+    if has_refused and chosen is not None and chosen.kernel is not None:
         pass_over(chosen, "refused the call")
         chosen, adds_before = find()
-    if chosen is None or chosen.entry is None or (native := _connect()) is None:
+    if chosen is None or chosen.kernel is None or (native := _connect()) is None:
         return False
     hidden, weight_dtype = x.shape[-1], None if weight is None else weight.dtype
-    handle = chosen.entry.__chandle__() if hasattr(chosen.entry, "__chandle__") else 0
+    entry = chosen.kernel.entry
+    handle = entry.__chandle__() if hasattr(entry, "__chandle__") else 0
     call = form, x.numel() // hidden, hidden, x.dtype, weight_dtype, x.get_device(), extra
-    if native.remember(*call, chosen.entry, handle, adds_before) > MOST_CHOICES:
+    if native.remember(*call, entry, handle, adds_before) > MOST_CHOICES:
         native.forget()
-        native.remember(*call, chosen.entry, handle, adds_before)
+        native.remember(*call, entry, handle, adds_before)
     return True
 
 

@@ -25,7 +25,7 @@ _is_compiling = torch.compiler.is_dynamo_compiling
 LEAST_SCALE = 1 / 512
 """The limit of a row's scale, in units of 1 / the largest float8, as the operators of the registry have it."""
 
-IS_RMS_NORM_AUTOCAST: bool = torch._C._dispatch_has_kernel_for_dispatch_key("aten::rms_norm", "AutocastCUDA")
+_IS_RMS_NORM_AUTOCAST: bool = torch._C._dispatch_has_kernel_for_dispatch_key("aten::rms_norm", "AutocastCUDA")
 """Whether CUDA's autocast has torch's own RMSNorm compute, and return, float32: in torch 2.13, but not in 2.11."""
 
 
@@ -184,7 +184,7 @@ def why(
     """
     if convention != "layernorm":
         check_convention(convention)
-    return find_norm(convention, x, weight, bias, has_residual=residual is not None)[0].choice
+    return find_norm(convention, x, weight, bias, has_residual=residual is not None)[0]
 
 
 def use_registry(root: str | Path | None) -> None:
@@ -237,7 +237,7 @@ def _is_transformed(*tensors: Tensor | None) -> bool:
 def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     """The norm, and the sum if there is a residual, by the operator; who must look into it gets its formula."""
     is_transform = False
-    if _autocasts(form, x):
+    if returns_float32(form, x) and torch.is_autocast_enabled("cuda"):
         x = x.float()
         residual, weight, bias = (None if each is None else each.float() for each in (residual, weight, bias))
     if _is_compiling():
@@ -255,10 +255,10 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
     return custom_ops.add_norm(x, residual, weight, bias, eps, form)
 
 
-def _autocasts(form: str, x: Tensor) -> bool:
-    """Whether autocast has torch's own norm compute, and return, float32."""
-    is_torchs = form == "layernorm" or (form == "torch" and IS_RMS_NORM_AUTOCAST)
-    return is_torchs and x.device.type == "cuda" and x.dtype != torch.float64 and torch.is_autocast_enabled("cuda")
+def returns_float32(form: str, x: Tensor) -> bool:
+    """Whether torch's own norm computes, and returns, float32 under autocast."""
+    is_torchs = form == "layernorm" or (form == "torch" and _IS_RMS_NORM_AUTOCAST)
+    return is_torchs and x.device.type == "cuda" and x.dtype != torch.float64
 
 
 def default_eps(dtype: torch.dtype) -> float:

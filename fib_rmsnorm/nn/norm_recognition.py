@@ -16,10 +16,9 @@ import torch
 from torch import nn
 
 from fib_rmsnorm.functional.formulas import FORMS, normalize_wide
-from fib_rmsnorm.functional.norms import IS_RMS_NORM_AUTOCAST, default_eps
+from fib_rmsnorm.functional.norms import default_eps, returns_float32
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error
 
-_AUTOCAST = ("torch", "layernorm") if IS_RMS_NORM_AUTOCAST else ("layernorm",)
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _LARGEST_EPS = 0.1
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -39,8 +38,7 @@ class NormFormula:
 
     def cast(self, x: torch.Tensor, *, autocast: bool) -> torch.Tensor:
         """What x is to our norm: float32 where CUDA's autocast makes torch's own norms compute and return that."""
-        casts = autocast and x.device.type == "cuda" and self.convention in _AUTOCAST
-        return x.float() if casts else x
+        return x.float() if autocast and returns_float32(self.convention, x) else x
 
     def compute(
         self, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, rstd_factor: float = 1.0
