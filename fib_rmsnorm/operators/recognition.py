@@ -92,10 +92,8 @@ class Recognition:
         return self._operator.define_like(self._sizes_by_part(definition.const_axes), dtypes)
 
     def write_kernel(self, definition: Definition, language: str) -> str | None:
-        """Write a plain kernel for the Definition to start from; None if none takes its dtypes and shapes."""
+        """Write a plain kernel for the Definition to start from; None if none takes its dtypes."""
         specs = {**definition.inputs, **definition.outputs}
-        if any(specs[name].shape for part, name in self.tensors.items() if part in self._operator.scalars):
-            return None
         dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
         return self._operator.write_kernel(dtypes, language)
 

@@ -243,11 +243,7 @@ class FusedAddRmsNormFp8(FusedAddRmsNorm, RmsNormFp8):
         "out = (scaled / out_scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",
         "return out, total.to(residual.dtype)",
     )
-    kernel = NormKernel(
-        "Add + RMSNorm",
-        "s = x + residual, new_residual = s, out = s * rsqrt(mean(s^2) + eps) * weight / out_scale",
-        family="quantised_norm",
-    )
+    kernel = None
     steps = (*FusedAddRmsNorm.steps, "divide by the scale", "two limits")
 
 
@@ -271,12 +267,7 @@ class FusedAddRmsNormFp8PerRow(FusedAddRmsNorm, RmsNormFp8PerRow):
         "out = (scaled / out_scale[:, None]).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",
         "return out, total.to(residual.dtype), out_scale",
     )
-    kernel = NormKernel(
-        "Add + RMSNorm",
-        "s = x + residual, new_residual = s, y = s * rsqrt(mean(s^2) + eps) * weight, out_scale = max(max|y| / "
-        "largest, 1 / (largest * 512)), out = y / out_scale",
-        family="quantised_norm",
-    )
+    kernel = None
     steps = (*FusedAddRmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
 
 

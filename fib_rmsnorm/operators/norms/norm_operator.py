@@ -195,12 +195,11 @@ class NormOperator(Operator):
         takes_float32 = kind == "plain" and not hasattr(words, "is_of_one_dtype")
         if len(of_rows) != 1 or not (of_columns <= of_rows or (of_columns == {"float32"} and takes_float32)):
             return None
-        epilogue = kernel.write_epilogue(language, columns, kind) if kernel.expression else ""
-        if epilogue is None:
+        if (epilogue := kernel.write_epilogue(language, columns, kind)) is None:
             return None
         is_mixed = bool(columns) and kind == "plain"  # the weight may be float32 whatever x is
         return fill_in(
-            kernel.family,
+            "row_norm",
             language,
             title=kernel.title,
             formula=kernel.formula,
@@ -216,7 +215,6 @@ class NormOperator(Operator):
             types={part: "Weight" if is_mixed and part in columns else "Element" for part in inputs},
             is_mixed=is_mixed,
             is_centered=self.is_centered,
-            is_per_row="out_scale" in self.outputs,
             has_residual="residual" in inputs,
         )
 

@@ -22,7 +22,6 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     PER_ELEMENT,
     PER_ROW,
     SCALE,
-    NormKernel,
     NormTensor,
     X,
     write_rms_reference,
@@ -65,6 +64,7 @@ class _Quantised(RmsNorm):
     """What both have: `out` is of a format of 8 bits."""
 
     dtypes: ClassVar[Mapping[str, str]] = {"out": "float8_e4m3fn", "out_scale": "float32"}
+    kernel = None
     extreme_kinds: ClassVar[Kinds] = {}  # limits and maxima of GPUs pass over a NaN, torch's do not
     is_strict = True
 
@@ -100,11 +100,6 @@ class RmsNormFp8(_Quantised):
         "out": _OUT,
     }
     reference = _write_reference("float8_e4m3fn")
-    kernel = NormKernel(
-        "RMSNorm",
-        "out = x * rsqrt(mean(x^2) + eps) * weight / out_scale",
-        family="quantised_norm",
-    )
     scalars: ClassVar[Mapping[str, Scalar]] = {**RmsNorm.scalars, "out_scale": Scalar(_USUAL_SCALE, least=1e-12)}
     derived = ("out_scale",)
     steps = (*RmsNorm.steps, "divide by the scale", "two limits")
@@ -160,12 +155,6 @@ class RmsNormFp8PerRow(_Quantised):
     }
     outputs: ClassVar[tuple[str, ...]] = ("out", "out_scale")
     reference = _write_reference_per_row("float8_e4m3fn")
-    kernel = NormKernel(
-        "RMSNorm",
-        "y = x * rsqrt(mean(x^2) + eps) * weight, out_scale = max(max|y| / largest, 1 / (largest * 512)), "
-        "out = y / out_scale",
-        family="quantised_norm",
-    )
     steps = (*RmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
     needs_whole_rows = True
 

@@ -125,10 +125,6 @@ def list_definitions(operator: str) -> list[Definition]:
     [
         ("rmsnorm_bias", 4),
         ("rmsnorm_silu_gate", 1),
-        ("rmsnorm_fp8_per_row", 3),
-        ("rmsnorm_fp8_per_row_e5m2", 1),
-        ("fused_add_rmsnorm_fp8", 1),
-        ("fused_add_rmsnorm_fp8_per_row", 3),
         *((each, 1) for each in BACKWARD),
     ],
 )
@@ -196,7 +192,7 @@ def write_all(folder: Path) -> list[Path]:
 def test_kernels_are_formatted_as_the_rest_of_the_repository(tmp_path):
     files = write_all(tmp_path)
     python, cpp = ([each for each in files if (each.suffix == ".py") == is_python] for is_python in (True, False))
-    assert len(python) > 25 and len(cpp) > 30
+    assert len(python) > 25 and len(cpp) > 20
     binaries, settings = Path(sys.executable).parent, REPOSITORY / "pyproject.toml"
     style = f"--style=file:{REPOSITORY / '.clang-format'}"
     for command in (
