@@ -24,7 +24,7 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     read_dtype,
     read_weight,
 )
-from fib_rmsnorm.operators.operator import Cost, HardCase, Operator, Option, Parts, Scalar
+from fib_rmsnorm.operators.operator import Cost, HardCase, Inputs, Operator, Option, Parts, Scalar
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
@@ -231,9 +231,7 @@ class NormOperator(Operator):
         """The number of values of eps in the hard cases: the Workload's and another, unless the reference holds it."""
         return 1 if "eps" in constants or "eps" not in self.scalars else 2
 
-    def make_hard_case(
-        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
-    ) -> HardCase:
+    def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
         rows, eps = inputs["x"].shape[0], inputs["eps"]
         rotations = hard_rows.count_rotations(len(self.kinds), rows)
@@ -247,11 +245,11 @@ class NormOperator(Operator):
         columns = self.make_hard_columns({**inputs, **made, "eps": eps}, order)
         return HardCase(f"hard rows, eps={eps:g}", {**made, **columns, "eps": eps}, order)
 
-    def make_hard_columns(self, inputs: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
+    def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
         """Make the inputs that rows share hard, beside rows of these kinds."""
         return {"weight": hard_rows.make_hard_weight(inputs["weight"])}
 
-    def make_extreme_case(self, inputs: Mapping[str, Any], index: int) -> HardCase:
+    def make_extreme_case(self, inputs: Inputs, index: int) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
         order = hard_rows.rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
         made = hard_rows.fill_rows(inputs, order, self.extreme_kinds)
