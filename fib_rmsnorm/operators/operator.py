@@ -127,8 +127,6 @@ class Operator(ABC):
     """The source of its own reference."""
     scalars: ClassVar[Mapping[str, Scalar]] = {}
     """The parts that are scalar inputs, or constants of a reference."""
-    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {}
-    """The sizes that generated Workloads give to a variable axis, other than the row axis, which plays this part."""
     probe_sizes: ClassVar[Mapping[str, int]]
     """The sizes of variable axes for which a reference is probed."""
     derived: ClassVar[tuple[str, ...]] = ()

@@ -178,16 +178,6 @@ def _recognise(
     return Recognition(operator.name, parts.tensors, parts.axes, outputs, constants, is_own=is_own)
 
 
-def default_sizes(definition: Definition) -> dict[str, tuple[int, ...]]:
-    """The usual sizes of variable axes by name, of those that an operator knows some for."""
-    found: dict[str, tuple[int, ...]] = {}
-    for operator, parts in _list_fitting(definition, list_operators()):
-        for part, sizes in operator.sizes.items():
-            if parts.axes.get(part) in definition.var_axes:
-                found.setdefault(parts.axes[part], sizes)
-    return found
-
-
 def default_scalars(definition: Definition) -> dict[str, Scalar]:
     """The usual values of scalar inputs by name, of those that an operator knows one for.
 

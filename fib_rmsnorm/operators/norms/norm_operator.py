@@ -56,7 +56,6 @@ class NormOperator(Operator):
     called: ClassVar[Mapping[str, str]] = {}
     """What a tensor may be called, of those that others of their shape may be taken for: regular expressions."""
     scalars: ClassVar[Mapping[str, Scalar]] = {"eps": Scalar(1e-6, least=0)}
-    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {"hidden": (4096,)}
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 8, "hidden": 256}
     kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.HARD_ROWS)
     """The kinds of hard rows."""
