@@ -154,6 +154,7 @@ class RmsNormBackward(NormOperator):
             outputs=list(self.outputs),
             rows=[part for part in self.arguments if self.tensors[part].shape == PER_ELEMENT],
             statistics=list(self.derived),
+            types={part: "float" if part in self.derived else "Element" for part in self.arguments},
             sums=[part for part in self.outputs if part != "dx"],
             has_mean="mean" in self.arguments,
             has_residual="dnew_residual" in self.arguments,
