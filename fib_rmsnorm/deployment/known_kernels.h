@@ -7,7 +7,8 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
+#include <map>
+#include <tuple>
 #include <vector>
 
 namespace {
@@ -17,31 +18,8 @@ using at::Tensor;
 // What a call has beside x and a weight.
 enum Extra : uint8_t { NONE = 0, BIAS = 1, RESIDUAL = 2, IS_GRADIENT = 4 };
 
-struct Key {
-  int64_t rows;
-  int64_t hidden;
-  int32_t form;  // its place in FORMS
-  int32_t device;
-  at::ScalarType dtype;
-  at::ScalarType weight_dtype;  // Undefined without a weight
-  uint8_t extra;
-
-  bool operator==(const Key& other) const {
-    return rows == other.rows && hidden == other.hidden && form == other.form && device == other.device &&
-           dtype == other.dtype && weight_dtype == other.weight_dtype && extra == other.extra;
-  }
-};
-
-struct KeyHash {
-  size_t operator()(const Key& key) const {
-    const uint64_t small = (static_cast<uint64_t>(key.extra) << 32) ^ (static_cast<uint64_t>(key.form) << 24) ^
-                           (static_cast<uint64_t>(key.device) << 16) ^ (static_cast<uint64_t>(key.dtype) << 8) ^
-                           static_cast<uint64_t>(key.weight_dtype);
-    uint64_t mixed = static_cast<uint64_t>(key.rows) * 0x9e3779b97f4a7c15u;
-    mixed = (mixed ^ static_cast<uint64_t>(key.hidden)) * 0x9e3779b97f4a7c15u;
-    return (mixed ^ small) * 0x9e3779b97f4a7c15u >> 8;
-  }
-};
+// Rows, hidden, the form's place in FORMS, device, dtype, the weight's (Undefined without one), and Extra.
+using Key = std::tuple<int64_t, int64_t, int, int, at::ScalarType, at::ScalarType, uint8_t>;
 
 // A reference that goes with its scope.
 struct Owned {
@@ -59,7 +37,7 @@ struct Kernel {
 
 constexpr std::array<c10::string_view, 4> FORMS{"torch", "llama", "gemma", "layernorm"};
 constexpr int LAYER_NORM = 3;  // its place
-std::unordered_map<Key, Kernel, KeyHash> kernels;
+std::map<Key, Kernel> kernels;
 
 int find_form(c10::string_view name) {
   const auto found = std::find(FORMS.begin(), FORMS.end(), name);
