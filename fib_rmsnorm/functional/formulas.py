@@ -32,16 +32,6 @@ FORMS = {
 }
 
 
-class Gradients(NamedTuple):
-    """The gradients of a norm. A tensor without elements stands for one that nobody needs."""
-
-    x: Tensor
-    """This is the gradient of the residual too, because only its sum with x is used."""
-    weight: Tensor
-    bias: Tensor
-    """It has the weight's dtype or, without a weight, that of the computation."""
-
-
 def check_convention(convention: str) -> None:
     """Raise ValueError for what is not the name of a rounding convention of RMSNorm."""
     if convention not in FORMS or FORMS[convention].is_centred:
@@ -84,8 +74,11 @@ def normalize(
 
 def differentiate(
     dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
-) -> Gradients:
-    """The gradients of `normalize`; x is the new residual if a residual was added.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of x, which is the new residual if one was added, of the weight and of the bias.
+
+    That of x is the residual's too, because only their sum is used. A tensor without elements stands for one that
+    nobody needs; that of the bias has the weight's dtype, or without a weight that of the computation.
 
     With n the normalised row, w = dy * weight and means over the row: dx = (w - n * mean(w * n)) * rstd, for LayerNorm
     less mean(w) * rstd; dweight = sum(dy * n) and dbias = sum(dy), over all rows.
@@ -106,7 +99,7 @@ def differentiate(
     seen = normalized.to(x.dtype).to(wide.dtype) if traits.rounds_first else normalized
     dweight = nothing if weight is None else (dy_wide * seen).sum(0).to(weight.dtype).reshape(weight.shape)
     dbias = dy_wide.sum(0).to(wide.dtype if weight is None else weight.dtype) if has_bias else nothing
-    return Gradients(dx.to(x.dtype).reshape(x.shape), dweight, dbias)
+    return dx.to(x.dtype).reshape(x.shape), dweight, dbias
 
 
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:

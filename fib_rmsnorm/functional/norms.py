@@ -266,15 +266,12 @@ def default_eps(dtype: torch.dtype) -> float:
     return _DEFAULT_EPS.get(dtype, torch.finfo(torch.float32).eps)
 
 
-def _ask_torch(dtype: torch.dtype) -> float:
-    """Torch 2.8 takes the epsilon of x's dtype, later versions that of the dtype in which they compute."""
-    tiny = torch.full((1, 1), 2.0**-12, dtype=dtype)
-    own = torch.finfo(dtype).eps
-    is_own = torch.nn.functional.rms_norm(tiny, (1,)).item() < 0.1 and own > 1e-4
-    return own if is_own or dtype == torch.float64 else torch.finfo(torch.float32).eps
-
-
-_DEFAULT_EPS = {dtype: _ask_torch(dtype) for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
+# Torch 2.8 takes the epsilon of x's dtype, later versions that of the dtype in which they compute.
+_TAKES_OWN_EPS = torch_functional.rms_norm(torch.full((1, 1), 2.0**-12, dtype=torch.float16), (1,)).item() < 0.1
+_DEFAULT_EPS = {
+    dtype: torch.finfo(dtype if _TAKES_OWN_EPS else compute_dtype(dtype)).eps
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+}
 
 
 def _normalize_wide(x: Tensor, weight: Tensor, eps: float) -> Tensor:
