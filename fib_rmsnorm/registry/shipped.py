@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +11,6 @@ from secrets import token_hex
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import (
     FOLDERS,
-    ROOT_VARIABLE,
-    find_root,
     follow_links,
     is_registry,
     registry_folder_of,
@@ -33,16 +30,6 @@ def shipped_registry() -> Path:
         if is_registry(root):
             return root
     raise InputError(f"{package} contains no registry; run: pip install --force-reinstall fib-rmsnorm")
-
-
-def find_or_shipped(given: Path | None = None) -> Path:
-    """The root that `find_root` finds, or that of the shipped registry if none is named or around."""
-    try:
-        return find_root(given)
-    except InputError:
-        if given is not None or os.environ.get(ROOT_VARIABLE):
-            raise
-        return shipped_registry()
 
 
 def make_registry(target: Path) -> None:
