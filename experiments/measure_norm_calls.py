@@ -48,7 +48,7 @@ def list_ways(x: torch.Tensor, weight: torch.nn.Parameter) -> dict[str, Callable
         "kernel, out allocated": lambda: entry(x, weight, EPS, torch.empty_like(x)),
         "function": lambda: rms_norm(x, weight, EPS),
         "module": lambda: module(x),
-        "operator (torch.ops)": lambda: norm(x, weight, None, EPS, "rmsnorm"),
+        "operator (torch.ops)": lambda: norm(x, weight, None, EPS, "torch"),
         "torch's function": lambda: functional.rms_norm(x, shape, weight, EPS),
         "torch's module": lambda: torchs(x),
     }
@@ -62,7 +62,7 @@ def list_other_norms(x: torch.Tensor, weight: torch.nn.Parameter) -> dict[str, C
     residual, bias, shape = torch.randn_like(x), torch.zeros_like(weight), tuple(weight.shape)
     return {
         "residual, function": lambda: rms_norm(x, weight, EPS, residual=residual),
-        "residual, operator": lambda: add_norm(x, residual, weight, None, EPS, "rmsnorm"),
+        "residual, operator": lambda: add_norm(x, residual, weight, None, EPS, "torch"),
         "residual, torch's two": lambda: functional.rms_norm(x + residual, shape, weight, EPS),
         "LayerNorm, function": lambda: layer_norm(x, weight, bias),
         "LayerNorm, torch's": lambda: functional.layer_norm(x, shape, weight, bias),

@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import msgspec
-
 from fib_rmsnorm.analysis.decoding import DecodedTrace, NotATraceError, Origin, decode
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
@@ -94,8 +92,6 @@ def _decode_file(path: Path, root: Path | None, faults: list[str]) -> Iterator[D
                 yield trace
     except InputError as error:
         faults.append(str(error))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        faults.append(f"{path}: not a JSON array: {error}")
 
 
 def _find_origin(path: Path) -> Origin:

@@ -103,13 +103,9 @@ def _without_options() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
+        from fib_rmsnorm import __version__
 
-        try:
-            found = version("fib-rmsnorm")
-        except PackageNotFoundError:
-            found = "unknown (not installed)"
-        typer.echo(f"fib-rmsnorm {found}")
+        typer.echo(f"fib-rmsnorm {__version__}")
         raise typer.Exit
 
 

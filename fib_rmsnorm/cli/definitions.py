@@ -21,7 +21,7 @@ from fib_rmsnorm.cli.options import (
     take_main_definition,
     there,
 )
-from fib_rmsnorm.cli.printing import note, print_json, say
+from fib_rmsnorm.cli.printing import print_json, say
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import Operator, Option, find_operator, list_operators
 
@@ -71,9 +71,6 @@ def define(
     operator: Annotated[
         str, typer.Argument(metavar="OPERATOR", help=f"Operator; default: {_DEFAULT}.", show_default=False)
     ] = _DEFAULT,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a Definition of the same name that differs; default: refuse.")
-    ] = False,
     root: Root = None,
     json: Json = False,
     **options: Any,
@@ -87,7 +84,7 @@ def define(
     given = _check_options(wanted, options)
     registry = Registry.find(root)
     definition = wanted.define(**given)
-    path, is_new = _write(registry, definition, replace=replace)
+    path, is_new = _write(registry, definition)
     if json:
         echo(definition.model_dump_json(indent=2))
         return
@@ -96,10 +93,10 @@ def define(
     say(f"Next:\n  {_next_command(registry, definition, root)}")
 
 
-def _write(registry: Registry, definition: Definition, *, replace: bool) -> tuple[Path, bool]:
+def _write(registry: Registry, definition: Definition) -> tuple[Path, bool]:
     """Make a Definition the main one, and write it unless it is there; return its path and whether it was written.
 
-    Raises InputError if another one is there, which may have been edited by hand, unless it is to be replaced.
+    Raises InputError if another one is there, which may have been edited by hand.
     """
     from fib_rmsnorm.registry.files.locking import locked
     from fib_rmsnorm.registry.selection import write_main_definition
@@ -108,12 +105,12 @@ def _write(registry: Registry, definition: Definition, *, replace: bool) -> tupl
 
     path = registry.layout.definition(definition.op_type, definition.name)
     with locked(writing=[registry.root]):
-        is_new = replace or not path.exists()
+        is_new = not path.exists()
         if is_new:
             registry.write_definition(definition)
         elif (there := read_json(path, Definition, registry.root)) != definition:
             differs = ", ".join(name for name, value in definition if getattr(there, name) != value)
-            raise InputError(f"{path} differs in {differs}; to lose what it has there, add: --replace")
+            raise InputError(f"{path} differs in {differs}; to lose what it has there, remove the file first")
         write_main_definition(registry.root, definition.name)
     return path, is_new
 
@@ -154,9 +151,6 @@ def workload(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Value of a scalar input, such as eps; repeatable."),
     ] = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Remove the Definition's other Workloads; default: keep them.")
-    ] = False,
     root: Root = None,
     json: Json = False,
 ) -> None:
@@ -179,14 +173,11 @@ def workload(
     with locked(writing=[registry.root]):
         # One may lie in the files of two op_types.
         there = {workload.model_dump_json(): workload for workload in registry.workloads(wanted.name)}
-        others = [workload for workload in there.values() if workload.uuid not in made]
-        kept = [] if replace else others
+        kept = [workload for workload in there.values() if workload.uuid not in made]
         everything = [*kept, *workloads]
         if kept:
             everything.sort(key=lambda each: [each.axes.get(name, 0) for name in wanted.var_axes])
         path = registry.write_workloads(wanted, everything)
-    if replace and others:
-        note(f"Removed {count(len(others), 'Workload')}; Traces that refer to it are told by: fib-rmsnorm validate")
     if json:
         print_json([workload.model_dump(mode="json") for workload in workloads])
         return

@@ -150,11 +150,11 @@ def take_main_definition(root: Path, how_others: str) -> str | None:
     return main
 
 
-def split_sizes(value: str | None, option: str = "--batch-sizes") -> tuple[int, ...]:
-    """Split a comma-separated list of sizes. Raises InputError unless each is a positive integer."""
+def split_sizes(value: str | None, option: str = "--batch-sizes", least: int = 1) -> tuple[int, ...]:
+    """Split a comma-separated list of sizes. Raises InputError unless each is an integer of at least `least`."""
     for part in split_names(value):
-        if not part.isdecimal() or int(part) == 0:
-            raise InputError(f"{option}: {part!r} is not a positive integer")
+        if not part.isdecimal() or int(part) < least:
+            raise InputError(f"{option}: {part!r} is not {'a positive' if least else 'a nonnegative'} integer")
     return tuple(map(int, split_names(value)))
 
 

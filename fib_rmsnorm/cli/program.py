@@ -23,7 +23,6 @@ INTERRUPTED = 130
 UNREAD = 141
 """Exit code when the reader of the output has gone: what a shell reports after SIGPIPE."""
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-_PROCESSES = Path("/proc/self")
 _tidiers: list[Callable[[], object]] = []
 
 
@@ -86,13 +85,11 @@ def _require_streams() -> None:
 
 
 def _blame_surroundings() -> None:
-    """Exit if the working folder is gone or there is no /proc, after an exception that this may explain."""
+    """Exit if the working folder is gone, after an exception that this may explain."""
     try:
         Path.cwd()
     except OSError:
         sys.exit(_complain("the working folder no longer exists; run: cd"))
-    if not _PROCESSES.exists():
-        sys.exit(_complain(f"there is no {_PROCESSES} here; run: mount -t proc proc /proc"))
 
 
 def _end_unread() -> NoReturn:

@@ -29,10 +29,12 @@ def init(
     """Create a registry with Definitions, kernels and Workloads, and without Traces."""
     from shlex import quote
 
-    from fib_rmsnorm.registry.shipped import count_records, make_registry
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.catalogue import Catalogue
+    from fib_rmsnorm.registry.shipped import make_registry
 
     make_registry(folder)
-    counts = count_records(folder)
+    counts = _count_records(Catalogue.read(Registry(folder)), "definitions", "solutions", "workloads")
     if json:
         print_json({"root": str(folder.resolve()), **counts})
         return
@@ -62,7 +64,7 @@ def export(
     if solutions:
         chosen = chosen.select(definitions=sorted({solution.definition for solution in chosen.solutions.values()}))
     write(chosen, find_blobs(registry, chosen.workloads), folder)
-    counts = _count_records(chosen)
+    counts = _count_records(chosen, "definitions", "solutions", "workloads", "traces")
     if json:
         print_json({"root": str(folder.resolve()), **counts})
     else:
@@ -153,10 +155,9 @@ _NOUNS = {
 }
 
 
-def _count_records(catalogue: Catalogue) -> dict[str, int]:
-    """How many records of each kind there are."""
-    records = pick(catalogue, "definitions", "solutions", "workloads", "traces")
-    return {kind: len(mine) for kind, mine in records.items()}
+def _count_records(catalogue: Catalogue, *kinds: str) -> dict[str, int]:
+    """How many records of each of these kinds there are."""
+    return {kind: len(getattr(catalogue, kind)) for kind in kinds}
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:

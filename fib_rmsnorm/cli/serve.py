@@ -47,14 +47,7 @@ def command(
             try:
                 from fib_rmsnorm.serving.mcp_server import make_server
                 from fib_rmsnorm.serving.transports import HOST, PATH, listen, make_http
-            except ImportError as error:
-                if error.name is None or error.name.partition(".")[0] not in (
-                    "mcp",
-                    "mcp_types",
-                    "uvicorn",
-                    "starlette",
-                ):
-                    raise
+            except ModuleNotFoundError:
                 raise EnvironmentMissingError("serve --mcp needs its SDK; run: pip install 'mcp>=2.3,<3'") from None
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.serving.requests import Requests

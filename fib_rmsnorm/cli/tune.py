@@ -15,6 +15,7 @@ from fib_rmsnorm.cli.options import (
     Json,
     Root,
     TimeLimit,
+    split_named,
     split_names,
     split_sizes,
 )
@@ -50,7 +51,7 @@ def command(
     json: Json = False,
 ) -> int:
     """Find the fastest launch parameters of a Solution and write the table it reads."""
-    chosen = _split_values(values or [])
+    chosen = {name: split_sizes(given, "--set", least=0) for name, given in split_named("--set", values or []).items()}
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
     from fib_rmsnorm.machine.devices import choose_devices
@@ -89,17 +90,6 @@ def command(
         kept = read_kept(tunables, place)
         _write(registry, tunables, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
     return 0 if passes else 1
-
-
-def _split_values(values: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    chosen = {}
-    for value in values:
-        name, equals, numbers = value.partition("=")
-        parts = split_names(numbers)
-        if not equals or not parts or not all(part.isdecimal() for part in parts):
-            raise InputError(f"--set {value!r}: expected NAME=VALUES, such as threads=128,256")
-        chosen[name.strip()] = tuple(int(part) for part in parts)
-    return chosen
 
 
 def _sweep(

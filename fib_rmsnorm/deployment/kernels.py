@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from fib_rmsnorm.deployment.winner_table import Candidate, DeployedRegistry, MeasuredShape, Shape
 from fib_rmsnorm.registry.layout import find_root
@@ -46,8 +47,6 @@ class BuiltKernel:
     solution: str
     entry: Callable[..., Any]
     language: str
-    is_native: bool
-    """Whether it is C++ or CUDA, checks its tensors and launches on the device of x, whichever is current."""
 
 
 def first_line(error: Exception) -> str:
@@ -68,7 +67,24 @@ def build_kernel(solution: Solution, device: torch.device) -> BuiltKernel:
     with _unchanged_imports(), on_device(device):
         entry = build_entry(solution, str(device), solution_cache(solution))
     language = solution.spec.language.value
-    return BuiltKernel(solution.name, entry, language, LANGUAGES[language].is_compiled)
+    if device.type == "cuda" and not LANGUAGES[language].is_compiled:
+        entry = _guard(entry, device)
+    return BuiltKernel(solution.name, entry, language)
+
+
+def _guard(entry: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    """The entry point of a kernel in Python: it launches on the current device, and may need aligned addresses."""
+
+    def run(*arguments: Any) -> None:
+        # Never an output, whose memory is its own.
+        aligned = [each.clone() if isinstance(each, Tensor) and each.data_ptr() % 16 else each for each in arguments]
+        if device.index == torch.cuda.current_device():
+            entry(*aligned)
+            return
+        with on_device(device):
+            entry(*aligned)
+
+    return run
 
 
 @contextmanager
@@ -126,14 +142,21 @@ def _try_build_native_calls() -> ModuleType | str:
         return reason
 
 
-@dataclass(frozen=True)
-class KernelChoice:
-    """What serves an operator on a shape and device; printed, it says why."""
+class NormCall(NamedTuple):
+    """What decides which kernel serves."""
 
     operator: str | None
     shape: Shape
-    device: str
-    """Its name in Traces: `NVIDIA H200`."""
+    device: torch.device
+    has_other_bias: bool = False
+    """Whether the bias has another dtype than the weight."""
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """What serves a call; printed, it says why."""
+
+    call: NormCall
     kernel: BuiltKernel | None
     """None: torch serves."""
     near: MeasuredShape | None
@@ -149,10 +172,11 @@ class KernelChoice:
 
     def __str__(self) -> str:
         name = self.kernel.solution if self.kernel else "torch"
-        lines = [f"{name} serves {self.operator or 'this'} on {self.device}: {self.shape}"]
+        operator, shape, device, _ = self.call
+        lines = [f"{name} serves {operator or 'this'} on {model_of(device)}: {shape}"]
         trace = self.trace
         if trace is not None and self.near is not None:
-            nearest = "" if self.near.shape == self.shape else ", the nearest shape measured"
+            nearest = "" if self.near.shape == shape else ", the nearest shape measured"
             lines.append(f"{trace.latency_us:.3g} us at {self.near.shape}{nearest}: {trace.trace}")
             if self.near.faster_elsewhere:
                 lines.append(f"faster there, but of another author: {self.near.faster_elsewhere}")
@@ -189,28 +213,26 @@ class Deployment:
                 self._registry = DeployedRegistry(shipped_registry())
             return self._registry
 
-    def choose(
-        self, operator: str, shape: Shape, device: torch.device, refusals: Mapping[str, str] | None = None
-    ) -> KernelChoice:
-        """Find the kernel for a shape, and build it if it is not built yet.
+    def choose(self, call: NormCall, refusals: Mapping[str, str] | None = None) -> KernelChoice:
+        """Find the kernel for a call of an operator, and build it if it is not built yet.
 
         `refusals` says, by Solution, why it did not take a call of this shape.
         """
-        name = model_of(device)
-        near, solutions = self.registry.table.find(operator, device.type, name, shape)
+        operator, shape, device, _ = call
+        near, solutions = self.registry.table.find(operator or "", device.type, model_of(device), shape)
         passed_over: list[str] = []
         for solution in map(self.registry.solution, solutions):
             reason = (refusals or {}).get(solution.name)
-            takes_float32 = solution.spec.language.value in FLOAT_WEIGHT_LANGUAGES.get(operator, ())
+            takes_float32 = solution.spec.language.value in FLOAT_WEIGHT_LANGUAGES.get(operator or "", ())
             if not takes_float32 and shape.weight_dtype not in (None, shape.dtype):
                 reason = reason or f"takes no weight in {shape.weight_dtype} beside {shape.dtype}"
             kernel = reason or self.build(solution, device)
             if isinstance(kernel, BuiltKernel):
-                return KernelChoice(operator, shape, name, kernel, near, tuple(passed_over))
+                return KernelChoice(call, kernel, near, tuple(passed_over))
             passed_over.append(f"{solution.name}: {kernel}")
         if not solutions:
             passed_over.append(f"the registry has no {operator} that may serve on {device.type}")
-        return KernelChoice(operator, shape, name, None, near, tuple(passed_over))
+        return KernelChoice(call, None, near, tuple(passed_over))
 
     def build(self, solution: Solution, device: torch.device) -> BuiltKernel | str:
         """The kernel of a Solution, built if it is not yet; or why it cannot be. A reason is told in one warning."""

@@ -6,8 +6,9 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
-#include <string>
-#include <unordered_map>
+#include <array>
+#include <map>
+#include <tuple>
 #include <vector>
 
 namespace {
@@ -17,31 +18,8 @@ using at::Tensor;
 // What a call has beside x and a weight.
 enum Extra : uint8_t { NONE = 0, BIAS = 1, RESIDUAL = 2, IS_GRADIENT = 4 };
 
-struct Key {
-  int64_t rows;
-  int64_t hidden;
-  int32_t form;  // its place in `forms`
-  int32_t device;
-  at::ScalarType dtype;
-  at::ScalarType weight_dtype;  // Undefined without a weight
-  uint8_t extra;
-
-  bool operator==(const Key& other) const {
-    return rows == other.rows && hidden == other.hidden && form == other.form && device == other.device &&
-           dtype == other.dtype && weight_dtype == other.weight_dtype && extra == other.extra;
-  }
-};
-
-struct KeyHash {
-  size_t operator()(const Key& key) const {
-    const uint64_t small = (static_cast<uint64_t>(key.extra) << 32) ^ (static_cast<uint64_t>(key.form) << 24) ^
-                           (static_cast<uint64_t>(key.device) << 16) ^ (static_cast<uint64_t>(key.dtype) << 8) ^
-                           static_cast<uint64_t>(key.weight_dtype);
-    uint64_t mixed = static_cast<uint64_t>(key.rows) * 0x9e3779b97f4a7c15u;
-    mixed = (mixed ^ static_cast<uint64_t>(key.hidden)) * 0x9e3779b97f4a7c15u;
-    return (mixed ^ small) * 0x9e3779b97f4a7c15u >> 8;
-  }
-};
+// Rows, hidden, the form's place in FORMS, device, dtype, the weight's (Undefined without one), and Extra.
+using Key = std::tuple<int64_t, int64_t, int, int, at::ScalarType, at::ScalarType, uint8_t>;
 
 // A reference that goes with its scope.
 struct Owned {
@@ -57,13 +35,13 @@ struct Kernel {
   bool adds_before = {};  // whether it is the norm's, which gets the sum of x and the residual
 };
 
-std::vector<std::string> forms;  // as the operators name the conventions
-int layer_norm = -1;             // the place of LayerNorm's
-std::unordered_map<Key, Kernel, KeyHash> kernels;
+constexpr std::array<c10::string_view, 4> FORMS{"torch", "llama", "gemma", "layernorm"};
+constexpr int LAYER_NORM = 3;  // its place
+std::map<Key, Kernel> kernels;
 
 int find_form(c10::string_view name) {
-  const auto found = std::find(forms.begin(), forms.end(), name);
-  return found == forms.end() ? -1 : static_cast<int>(found - forms.begin());
+  const auto found = std::find(FORMS.begin(), FORMS.end(), name);
+  return found == FORMS.end() ? -1 : static_cast<int>(found - FORMS.begin());
 }
 
 // The kernel for calls like this one; one without an entry if none is known.

@@ -149,7 +149,7 @@ Gradients run_known_gradient(int form, const Tensor& dy_given, const Tensor* dne
   if (above.defined()) arguments.add_rows(above);
   arguments.add_rows(x);
   arguments.add(weight);
-  if (form == layer_norm) {
+  if (form == LAYER_NORM) {
     std::tie(mean, rstd) = find_moments(rows, eps);
     made.bias = at::empty(weight.sizes(), weight.options());
     arguments.add(mean);
@@ -163,7 +163,7 @@ Gradients run_known_gradient(int form, const Tensor& dy_given, const Tensor* dne
   if (!arguments.call(kernel)) return {};
   if (!has_bias) {
     made.bias = at::empty({0}, x.options());
-  } else if (form != layer_norm) {
+  } else if (form != LAYER_NORM) {
     const pybind11::gil_scoped_release unlocked;
     made.bias = dy.view(rows.sizes()).sum(at::IntArrayRef{0}, false, at::kFloat).to(weight.scalar_type());
   }

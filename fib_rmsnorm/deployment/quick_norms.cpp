@@ -11,16 +11,10 @@
 
 namespace {
 
-PyObject* conventions = nullptr;  // a tuple of strings, interned, in the order of `forms`
-
-int find_convention(PyObject* name) {
-  const Py_ssize_t count = PyTuple_GET_SIZE(conventions);
-  for (Py_ssize_t i = 0; i < count; ++i)
-    if (PyTuple_GET_ITEM(conventions, i) == name) return static_cast<int>(i);
-  if (PyUnicode_Check(name))
-    for (Py_ssize_t i = 0; i < count; ++i)
-      if (PyUnicode_Compare(PyTuple_GET_ITEM(conventions, i), name) == 0) return static_cast<int>(i);
-  return -1;
+int find_form(PyObject* name) {
+  const char* text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : "";
+  if (text == nullptr) PyErr_Clear();
+  return text == nullptr ? -1 : find_form(c10::string_view(text));
 }
 
 // Whether nothing but autograd is to see a call of these tensors: no mode, trace, transform or autocast, and no tensor
@@ -46,7 +40,7 @@ PyObject* wrap_outputs(const NormOutputs& made) {
   return PyTuple_Pack(2, out.object, new_residual.object);
 }
 
-// (convention, x, residual, weight, bias, eps) -> out, or out and the new residual
+// (form, x, residual, weight, bias, eps) -> out, or out and the new residual
 PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   TORCH_CHECK(count == 6, "expected 6 arguments");
@@ -67,13 +61,13 @@ PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     PyErr_Clear();
     return leave_to_others();
   }
-  const int convention = find_convention(arguments[0]);
-  NormOutputs made = run_known(convention, {*x, residual, weight, bias, eps});
+  const int form = find_form(arguments[0]);
+  NormOutputs made = run_known(form, {*x, residual, weight, bias, eps});
   if (!made.out.defined()) return leave_to_others();
   if (is_asked({x, residual, weight, bias})) {
     const auto known = [](const Tensor* tensor) { return tensor != nullptr ? MaybeTensor(*tensor) : std::nullopt; };
     const auto kept =
-        NormNode::apply(*x, known(residual), known(weight), known(bias), DoneNorm{made, eps, forms[convention]});
+        NormNode::apply(*x, known(residual), known(weight), known(bias), DoneNorm{made, eps, FORMS[form]});
     made = {kept[0], residual != nullptr ? kept[1] : Tensor()};
   }
   return wrap_outputs(made);
@@ -84,7 +78,7 @@ at::ScalarType scalar_type(PyObject* dtype) {
   return dtype == Py_None ? at::ScalarType::Undefined : reinterpret_cast<THPDtype*>(dtype)->scalar_type;
 }
 
-// (convention, rows, hidden, dtype, weight's dtype, device, extra, entry, native, adds before) -> how many kernels are
+// (form, rows, hidden, dtype, weight's dtype, device, extra, entry, native, adds before) -> how many kernels are
 // known
 PyObject* remember(PyObject*, PyObject* arguments) {
   HANDLE_TH_ERRORS
@@ -97,7 +91,7 @@ PyObject* remember(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "OLLOOibOKp", &name, &rows, &hidden, &dtype, &weight_dtype, &device, &extra, &entry,
                         &native, &adds_before))
     return nullptr;
-  const Key key{rows, hidden, find_convention(name), device, scalar_type(dtype), scalar_type(weight_dtype), extra};
+  const Key key{rows, hidden, find_form(name), device, scalar_type(dtype), scalar_type(weight_dtype), extra};
   Py_INCREF(entry);
   Kernel& kept = kernels[key];
   const Owned before(kept.entry);
@@ -113,21 +107,14 @@ PyObject* forget(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// (conventions, forms, the refusal of a gradient's gradient, remember_kernel, formulas of norms, of gradients, current
-// stream)
+// (the refusal of a gradient's gradient, remember_kernel, formulas of norms, of gradients, current stream)
 PyObject* connect(PyObject*, PyObject* arguments) {
-  PyObject* names;
   const char* told;
-  if (!PyArg_ParseTuple(arguments, "O!O!sOOOO", &PyTuple_Type, &conventions, &PyTuple_Type, &names, &told,
-                        &remember_kernel, &compute_norm, &compute_gradients, &current_stream))
+  if (!PyArg_ParseTuple(arguments, "sOOOO", &told, &remember_kernel, &compute_norm, &compute_gradients,
+                        &current_stream))
     return nullptr;
-  for (PyObject* each : {conventions, remember_kernel, compute_norm, compute_gradients, current_stream})
-    Py_INCREF(each);
+  for (PyObject* each : {remember_kernel, compute_norm, compute_gradients, current_stream}) Py_INCREF(each);
   refusal = told;
-  forms.clear();
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
-    forms.emplace_back(PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i)));
-  layer_norm = find_form("layernorm");
   Py_RETURN_NONE;
 }
 

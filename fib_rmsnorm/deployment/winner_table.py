@@ -7,8 +7,6 @@ For each operator, device model and shape the table has the Solution that serves
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +14,7 @@ import msgspec
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import read_bytes
-from fib_rmsnorm.registry.layout import Layout, is_source
+from fib_rmsnorm.registry.layout import Layout
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
@@ -129,13 +127,8 @@ class DeployedRegistry:
 
     def solution(self, name: str) -> Solution:
         """The Solution of this name, which the table names."""
-        return self._readers[name]()
-
-    @cached_property
-    def _readers(self) -> dict[str, Callable[[], Solution]]:
         from fib_rmsnorm.registry.store import read_json
         from fib_rmsnorm.schema import Solution
 
-        solutions = self._layout.solutions
-        paths = (path for path in solutions.rglob("*.json") if not is_source(path, solutions))
-        return {path.stem: partial(read_json, path, Solution, self._layout.root) for path in paths}
+        (path,) = self._layout.solutions.glob(f"*/*/*/{name}.json")
+        return read_json(path, Solution, self._layout.root)

@@ -14,15 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.kernels import load_native_calls
-from fib_rmsnorm.functional.formulas import CONVENTIONS, FORMS, compute_dtype, differentiate, normalize
-from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, ChosenKernel, find_gradient, find_norm, pass_over
+from fib_rmsnorm.deployment.kernels import KernelChoice, load_native_calls
+from fib_rmsnorm.functional.formulas import FORMS, compute_dtype, differentiate, normalize
+from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, find_gradient, find_norm, pass_over
 
 TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
     "torch.nn.functional.rms_norm or layer_norm"
 )
-CONVENTION_OF = {form: convention for convention, form in CONVENTIONS.items()} | {"layernorm": "layernorm"}
 _BIAS, _RESIDUAL, _IS_GRADIENT = 1, 2, 4
 """What C++ calls Extra."""
 _native: ModuleType | None = None
@@ -33,7 +32,7 @@ def _know_nothing(*_call: Any) -> None:
 
 
 quick_norm: Callable[..., Any] = _know_nothing
-"""The norm by convention (or "layernorm"), x, residual, weight, bias and eps; None for a call that it does not serve.
+"""The norm by form, x, residual, weight, bias and eps; None for a call that it does not serve.
 
 What more than autograd must see, it leaves to the operators.
 """
@@ -49,24 +48,25 @@ def remember_kernel(
     if x.numel() == 0 or form not in FORMS:
         return False
 
-    def find() -> tuple[ChosenKernel | None, bool]:
+    def find() -> tuple[KernelChoice | None, bool]:
         has_residual = bool(extra & _RESIDUAL)
         if extra & _IS_GRADIENT:
             return find_gradient(form, x, weight, has_residual=has_residual), False
         return find_norm(form, x, weight, bias, has_residual=has_residual)
 
     chosen, adds_before = find()
-    if has_refused and chosen is not None and chosen.entry is not None:
+    if has_refused and chosen is not None and chosen.kernel is not None:
         pass_over(chosen, "refused the call")
         chosen, adds_before = find()
-    if chosen is None or chosen.entry is None or (native := _connect()) is None:
+    if chosen is None or chosen.kernel is None or (native := _connect()) is None:
         return False
     hidden, weight_dtype = x.shape[-1], None if weight is None else weight.dtype
-    handle = chosen.entry.__chandle__() if hasattr(chosen.entry, "__chandle__") else 0
-    call = CONVENTION_OF[form], x.numel() // hidden, hidden, x.dtype, weight_dtype, x.get_device(), extra
-    if native.remember(*call, chosen.entry, handle, adds_before) > MOST_CHOICES:
+    entry = chosen.kernel.entry
+    handle = entry.__chandle__() if hasattr(entry, "__chandle__") else 0
+    call = form, x.numel() // hidden, hidden, x.dtype, weight_dtype, x.get_device(), extra
+    if native.remember(*call, entry, handle, adds_before) > MOST_CHOICES:
         native.forget()
-        native.remember(*call, chosen.entry, handle, adds_before)
+        native.remember(*call, entry, handle, adds_before)
     return True
 
 
@@ -80,8 +80,7 @@ def _connect() -> ModuleType | None:
     global _native, quick_norm
     if _native is None and not isinstance(module := load_native_calls(), str):
         current_stream = torch._C._cuda_getCurrentRawStream if torch.version.cuda else None
-        names = tuple(CONVENTION_OF.values()), tuple(CONVENTION_OF)
-        module.connect(*names, TWICE, remember_kernel, normalize, differentiate, current_stream)
+        module.connect(TWICE, remember_kernel, normalize, differentiate, current_stream)
         _native, quick_norm = module, module.run
     return _native
 

@@ -1,7 +1,7 @@
 """The norms and their gradients in plain torch: where no kernel serves, and for compilers and transforms.
 
 All compute in float32, or in float64 if x has that dtype, and round each result once, as the operators' references do.
-A form is what a norm computes, as the custom ops and the formulas name it.
+A form is what a norm computes: RMSNorm by the name of its rounding convention, or "layernorm".
 """
 
 from __future__ import annotations
@@ -25,30 +25,17 @@ class Form(NamedTuple):
 
 
 FORMS = {
-    "rmsnorm": Form(),
-    "rmsnorm_llama": Form(rounds_first=True),
-    "rmsnorm_gemma": Form(adds_one=True),
+    "torch": Form(),
+    "llama": Form(rounds_first=True),
+    "gemma": Form(adds_one=True),
     "layernorm": Form(is_centred=True),
 }
-CONVENTIONS = {"torch": "rmsnorm", "llama": "rmsnorm_llama", "gemma": "rmsnorm_gemma"}
-"""The form of RMSNorm by the name of its rounding convention."""
 
 
-class Gradients(NamedTuple):
-    """The gradients of a norm. A tensor without elements stands for one that nobody needs."""
-
-    x: Tensor
-    """This is the gradient of the residual too, because only its sum with x is used."""
-    weight: Tensor
-    bias: Tensor
-    """It has the weight's dtype or, without a weight, that of the computation."""
-
-
-def find_form(convention: str) -> str:
-    """The form of RMSNorm by the name of its convention. Raises ValueError for another name."""
-    if convention not in CONVENTIONS:
-        raise ValueError(f"convention: expected one of {', '.join(map(repr, CONVENTIONS))}, got {convention!r}")
-    return CONVENTIONS[convention]
+def check_convention(convention: str) -> None:
+    """Raise ValueError for what is not the name of a rounding convention of RMSNorm."""
+    if convention not in FORMS or FORMS[convention].is_centred:
+        raise ValueError(f"convention: expected one of 'torch', 'llama', 'gemma', got {convention!r}")
 
 
 def normalize(
@@ -76,7 +63,7 @@ def normalize(
     is_alike = (
         is_fusible and rows.dtype == x.dtype and all(each is None or each.dtype == x.dtype for each in (weight, bias))
     )
-    if is_alike and form == "rmsnorm" and bias is None:
+    if is_alike and form == "torch" and bias is None:
         out = torch_functional.rms_norm(rows, rows.shape[-1:], weight, eps)
     elif is_alike and form == "layernorm":
         out = torch_functional.layer_norm(rows, rows.shape[-1:], weight, bias, eps)
@@ -87,8 +74,11 @@ def normalize(
 
 def differentiate(
     dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
-) -> Gradients:
-    """The gradients of `normalize`; x is the new residual if a residual was added.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of x, which is the new residual if one was added, of the weight and of the bias.
+
+    That of x is the residual's too, because only their sum is used. A tensor without elements stands for one that
+    nobody needs; that of the bias has the weight's dtype, or without a weight that of the computation.
 
     With n the normalised row, w = dy * weight and means over the row: dx = (w - n * mean(w * n)) * rstd, for LayerNorm
     less mean(w) * rstd; dweight = sum(dy * n) and dbias = sum(dy), over all rows.
@@ -109,7 +99,7 @@ def differentiate(
     seen = normalized.to(x.dtype).to(wide.dtype) if traits.rounds_first else normalized
     dweight = nothing if weight is None else (dy_wide * seen).sum(0).to(weight.dtype).reshape(weight.shape)
     dbias = dy_wide.sum(0).to(wide.dtype if weight is None else weight.dtype) if has_bias else nothing
-    return Gradients(dx.to(x.dtype).reshape(x.shape), dweight, dbias)
+    return dx.to(x.dtype).reshape(x.shape), dweight, dbias
 
 
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.kernels import DEPLOYMENT, BuiltKernel, KernelChoice, first_line, on_device
+from fib_rmsnorm.deployment.kernels import DEPLOYMENT, KernelChoice, NormCall, first_line
 from fib_rmsnorm.deployment.winner_table import Shape
 from fib_rmsnorm.functional.formulas import rounds_sum
 
@@ -19,71 +17,52 @@ MOST_CHOICES = 4096
 """Calls of which a process remembers the kernel."""
 
 
-class NormCall(NamedTuple):
-    """What decides which kernel serves."""
-
-    operator: str | None
-    shape: Shape
-    device: torch.device
-    has_other_bias: bool = False
-    """Whether the bias has another dtype than the weight."""
-
-
-class ChosenKernel(NamedTuple):
-    """How to run a call."""
-
-    call: NormCall
-    choice: KernelChoice
-    entry: Callable[..., Any] | None
-    """None: torch serves."""
-
-
 _refusals: dict[NormCall, dict[str, str]] = {}
 """By call, why Solutions did not take it, by name."""
 
 
-def run_kernel(chosen: ChosenKernel, *arguments: Any) -> bool:
+def run_kernel(chosen: KernelChoice, *arguments: Any) -> bool:
     """Run the first kernel that takes the call; False if none does. One that refuses is not asked again."""
-    if chosen.entry is None:
+    if chosen.kernel is None:
         return False
     try:
-        chosen.entry(*arguments)
+        chosen.kernel.entry(*arguments)
     except (ValueError, TypeError, NotImplementedError) as error:
         return run_kernel(pass_over(chosen, first_line(error)), *arguments)
     return True
 
 
-def pass_over(chosen: ChosenKernel, reason: str) -> ChosenKernel:
+def pass_over(chosen: KernelChoice, reason: str) -> KernelChoice:
     """How to run the call by another kernel than one that refused it."""
-    solution = chosen.choice.kernel.solution if chosen.choice.kernel else ""
+    solution = chosen.kernel.solution if chosen.kernel else ""
     _refusals.setdefault(chosen.call, {})[solution] = reason
     _choose.cache_clear()
     return _choose(chosen.call)
 
 
-def find_for(operator: str, x: Tensor, weight: Tensor) -> ChosenKernel:
+def find_for(operator: str, x: Tensor, weight: Tensor) -> KernelChoice:
     """How to run an operator on rows like x's."""
     return _choose(NormCall(operator, _shape_of(x, weight), x.device))
 
 
 def find_norm(
     form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None, *, has_residual: bool
-) -> tuple[ChosenKernel, bool]:
+) -> tuple[KernelChoice, bool]:
     """How to run a call of a norm, and whether the kernel is that of the sum of x and the residual, added before it."""
     has_other_bias = bias is not None and weight is not None and bias.dtype != weight.dtype
 
-    def find(*, residual: bool) -> ChosenKernel:
+    def find(*, residual: bool) -> KernelChoice:
         operator = name_operator(form, weight=weight is not None, bias=bias is not None, residual=residual)
         return _choose(NormCall(operator, _shape_of(x, weight), x.device, has_other_bias))
 
     chosen = find(residual=has_residual)
-    if chosen.entry is not None or not has_residual or not rounds_sum(form, x.dtype):
+    if chosen.kernel is not None or not has_residual or not rounds_sum(form, x.dtype):
         return chosen, False
     of_sum = find(residual=False)  # the sum is all that the norm needs
-    if of_sum.entry is None:
+    if of_sum.kernel is None:
         return chosen, False
-    reasons = *chosen.choice.passed_over, "so torch adds x and the residual before it", *of_sum.choice.passed_over
-    return of_sum._replace(choice=replace(of_sum.choice, passed_over=reasons)), True
+    reasons = *chosen.passed_over, "so torch adds x and the residual before it", *of_sum.passed_over
+    return replace(of_sum, passed_over=reasons), True
 
 
 def _shape_of(x: Tensor, weight: Tensor | None) -> Shape:
@@ -92,7 +71,7 @@ def _shape_of(x: Tensor, weight: Tensor | None) -> Shape:
     return Shape(rows, hidden, dtype or "", weight_dtype)
 
 
-def find_gradient(form: str, x: Tensor, weight: Tensor | None, *, has_residual: bool) -> ChosenKernel | None:
+def find_gradient(form: str, x: Tensor, weight: Tensor | None, *, has_residual: bool) -> KernelChoice | None:
     """How to run the gradients; None if no operator of the registry computes them, or if x is empty."""
     operator = name_gradient_operator(form, residual=has_residual)
     return None if operator is None or weight is None or not x.numel() else find_for(operator, x, weight)
@@ -107,11 +86,12 @@ def name_operator(form: str, *, weight: bool, bias: bool = False, residual: bool
     if not weight:
         # Without a weight all conventions round once.
         return "rmsnorm_no_weight" if form != "layernorm" and not (bias or residual) else None
+    operator = {"torch": "rmsnorm", "layernorm": "layernorm"}.get(form, f"rmsnorm_{form}")
     if bias:
-        return f"{form}_bias" if form in ("rmsnorm", "layernorm") and not residual else None
+        return f"{operator}_bias" if form in ("torch", "layernorm") and not residual else None
     if residual:
-        return f"fused_add_{form}" if form != "layernorm" else None
-    return form
+        return f"fused_add_{operator}" if form != "layernorm" else None
+    return operator
 
 
 def name_gradient_operator(form: str, *, residual: bool) -> str | None:
@@ -120,7 +100,7 @@ def name_gradient_operator(form: str, *, residual: bool) -> str | None:
     Of Llama's convention it has the gradients as if nothing were rounded on the way. Gemma's would need 1 + weight in
     x's dtype, and so rounded.
     """
-    if form in ("rmsnorm", "rmsnorm_llama"):
+    if form in ("torch", "llama"):
         return "fused_add_rmsnorm_backward" if residual else "rmsnorm_backward"
     return "layernorm_backward" if form == "layernorm" and not residual else None
 
@@ -137,7 +117,7 @@ def forget_choices() -> None:
 
 
 @lru_cache(MOST_CHOICES)
-def _choose(call: NormCall) -> ChosenKernel:
+def _choose(call: NormCall) -> KernelChoice:
     why = ""
     if call.operator is None:
         why = "no operator of the registry computes this"
@@ -145,24 +125,6 @@ def _choose(call: NormCall) -> ChosenKernel:
         why = f"no kernel takes {call.shape.dtype}"
     elif call.has_other_bias:
         why = "no kernel takes a bias of another dtype than the weight's"
-    if call.operator is None or why:
-        return ChosenKernel(call, KernelChoice(call.operator, call.shape, call.device.type, None, None, (why,)), None)
-    choice = DEPLOYMENT.choose(call.operator, call.shape, call.device, _refusals.get(call))
-    return ChosenKernel(call, choice, None if choice.kernel is None else _guard(choice.kernel, call.device))
-
-
-def _guard(kernel: BuiltKernel, device: torch.device) -> Callable[..., Any]:
-    """The entry point. One in Python launches on the current device, and may need addresses of whole vectors."""
-    if kernel.is_native or device.type != "cuda":
-        return kernel.entry
-
-    def run(*arguments: Any) -> None:
-        # Never an output, whose memory is its own.
-        aligned = [each.clone() if isinstance(each, Tensor) and each.data_ptr() % 16 else each for each in arguments]
-        if device.index == torch.cuda.current_device():
-            kernel.entry(*aligned)
-            return
-        with on_device(device):
-            kernel.entry(*aligned)
-
-    return run
+    if why:
+        return KernelChoice(call, None, None, (why,))
+    return DEPLOYMENT.choose(call, _refusals.get(call))

@@ -17,7 +17,7 @@ from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.deployment.kernels import DEPLOYMENT, KernelChoice
 from fib_rmsnorm.functional import custom_ops
-from fib_rmsnorm.functional.formulas import compute_dtype, find_form, normalize, normalize_wide
+from fib_rmsnorm.functional.formulas import check_convention, compute_dtype, normalize, normalize_wide
 from fib_rmsnorm.functional.kernel_calls import find_for, find_norm, forget_choices, rows_of, run_kernel
 
 _is_compiling = torch.compiler.is_dynamo_compiling
@@ -25,7 +25,7 @@ _is_compiling = torch.compiler.is_dynamo_compiling
 LEAST_SCALE = 1 / 512
 """The limit of a row's scale, in units of 1 / the largest float8, as the operators of the registry have it."""
 
-IS_RMS_NORM_AUTOCAST: bool = torch._C._dispatch_has_kernel_for_dispatch_key("aten::rms_norm", "AutocastCUDA")
+_IS_RMS_NORM_AUTOCAST: bool = torch._C._dispatch_has_kernel_for_dispatch_key("aten::rms_norm", "AutocastCUDA")
 """Whether CUDA's autocast has torch's own RMSNorm compute, and return, float32: in torch 2.13, but not in 2.11."""
 
 
@@ -75,10 +75,10 @@ def rms_norm(
         out: Any = custom_ops.quick_norm(convention, x, residual, weight, bias, eps)
         if out is not None:
             return out  # type: ignore[no-any-return]
-    form = find_form(convention)
+    check_convention(convention)
     _check_parameters(x, weight=weight, bias=bias)
     _check_rows(x, residual=residual)
-    normed: Tensor | tuple[Tensor, Tensor] = _norm(form, x, residual, weight, bias, eps)
+    normed: Tensor | tuple[Tensor, Tensor] = _norm(convention, x, residual, weight, bias, eps)
     return normed
 
 
@@ -161,7 +161,7 @@ def rms_norm_fp8(
             return Quantized(out.view(x.shape), by, None if residual is None else new_residual.view(x.shape))
     total = None if residual is None else x + residual
     wide = x.float() if residual is None else x.float() + residual.float()
-    normalized = normalize_wide("rmsnorm", wide, weight, None, eps, wide.dtype)
+    normalized = normalize_wide("torch", wide, weight, None, eps, wide.dtype)
     if scales is None:
         scales = (normalized.abs().amax(-1) / most).clamp(min=LEAST_SCALE / most)
         divided = normalized / scales.unsqueeze(-1)
@@ -182,8 +182,9 @@ def why(
 
     Print it, or read its `kernel`, `trace` and `passed_over`. A kernel that is not built yet is built.
     """
-    form = convention if convention == "layernorm" else find_form(convention)
-    return find_norm(form, x, weight, bias, has_residual=residual is not None)[0].choice
+    if convention != "layernorm":
+        check_convention(convention)
+    return find_norm(convention, x, weight, bias, has_residual=residual is not None)[0]
 
 
 def use_registry(root: str | Path | None) -> None:
@@ -236,7 +237,7 @@ def _is_transformed(*tensors: Tensor | None) -> bool:
 def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     """The norm, and the sum if there is a residual, by the operator; who must look into it gets its formula."""
     is_transform = False
-    if _autocasts(form, x):
+    if returns_float32(form, x) and torch.is_autocast_enabled("cuda"):
         x = x.float()
         residual, weight, bias = (None if each is None else each.float() for each in (residual, weight, bias))
     if _is_compiling():
@@ -254,10 +255,10 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
     return custom_ops.add_norm(x, residual, weight, bias, eps, form)
 
 
-def _autocasts(form: str, x: Tensor) -> bool:
-    """Whether autocast has torch's own norm compute, and return, float32."""
-    is_torchs = form == "layernorm" or (form == "rmsnorm" and IS_RMS_NORM_AUTOCAST)
-    return is_torchs and x.device.type == "cuda" and x.dtype != torch.float64 and torch.is_autocast_enabled("cuda")
+def returns_float32(form: str, x: Tensor) -> bool:
+    """Whether torch's own norm computes, and returns, float32 under autocast."""
+    is_torchs = form == "layernorm" or (form == "torch" and _IS_RMS_NORM_AUTOCAST)
+    return is_torchs and x.device.type == "cuda" and x.dtype != torch.float64
 
 
 def default_eps(dtype: torch.dtype) -> float:
@@ -265,15 +266,12 @@ def default_eps(dtype: torch.dtype) -> float:
     return _DEFAULT_EPS.get(dtype, torch.finfo(torch.float32).eps)
 
 
-def _ask_torch(dtype: torch.dtype) -> float:
-    """Torch 2.8 takes the epsilon of x's dtype, later versions that of the dtype in which they compute."""
-    tiny = torch.full((1, 1), 2.0**-12, dtype=dtype)
-    own = torch.finfo(dtype).eps
-    is_own = torch.nn.functional.rms_norm(tiny, (1,)).item() < 0.1 and own > 1e-4
-    return own if is_own or dtype == torch.float64 else torch.finfo(torch.float32).eps
-
-
-_DEFAULT_EPS = {dtype: _ask_torch(dtype) for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
+# Torch 2.8 takes the epsilon of x's dtype, later versions that of the dtype in which they compute.
+_TAKES_OWN_EPS = torch_functional.rms_norm(torch.full((1, 1), 2.0**-12, dtype=torch.float16), (1,)).item() < 0.1
+_DEFAULT_EPS = {
+    dtype: torch.finfo(dtype if _TAKES_OWN_EPS else compute_dtype(dtype)).eps
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+}
 
 
 def _normalize_wide(x: Tensor, weight: Tensor, eps: float) -> Tensor:

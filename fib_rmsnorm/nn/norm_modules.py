@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.functional.formulas import find_form
+from fib_rmsnorm.functional.formulas import check_convention
 from fib_rmsnorm.functional.norms import layer_norm, rms_norm
 from fib_rmsnorm.nn.norm_recognition import (
     RecognisedNorm,
@@ -42,7 +42,7 @@ class RMSNorm(nn.RMSNorm):
         *,
         convention: str = "torch",
     ) -> None:
-        find_form(convention)  # refuses a name that is none
+        check_convention(convention)
         self.convention = convention
         super().__init__(normalized_shape, eps, elementwise_affine, device, dtype)
 
@@ -234,12 +234,12 @@ def _recognise_and_make(module: nn.Module, known: dict[tuple[Any, ...], Recognis
     kind = (type(module), plain, forms)
     if kind not in known:
         known[kind] = recognise_norm(module)
-    if known[kind].formula.convention == "layer_norm" and not forms:
+    if known[kind].formula.convention == "layernorm" and not forms:
         raise UnrecognisedNormError("no kernel computes a LayerNorm without a weight")
     norm, affine = known[kind], bool(forms)
     convention = norm.formula.convention
     drop_in: DropIn
-    if convention == "layer_norm":
+    if convention == "layernorm":
         has_bias = module._parameters.get("bias") is not None
         drop_in = DropInLayerNorm(norm.shape, norm.formula.eps or 0.0, affine, has_bias, device="meta")
     else:

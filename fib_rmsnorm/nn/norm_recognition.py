@@ -15,13 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from fib_rmsnorm.functional.formulas import CONVENTIONS, normalize_wide
-from fib_rmsnorm.functional.norms import IS_RMS_NORM_AUTOCAST, default_eps
+from fib_rmsnorm.functional.formulas import FORMS, normalize_wide
+from fib_rmsnorm.functional.norms import default_eps, returns_float32
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error
 
-FORMS = {**CONVENTIONS, "layer_norm": "layernorm"}
-"""The form by the name of its convention."""
-_AUTOCAST = ("torch", "layer_norm") if IS_RMS_NORM_AUTOCAST else ("layer_norm",)
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _LARGEST_EPS = 0.1
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -31,7 +28,7 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 class NormFormula:
     """A norm over the last axis.
 
-    "torch" and "layer_norm" are rounded once, "gemma" too, with the weight 1 + weight; "llama" rounds x * rstd to the
+    "torch" and "layernorm" are rounded once, "gemma" too, with the weight 1 + weight; "llama" rounds x * rstd to the
     dtype of x before the weight.
     """
 
@@ -41,22 +38,21 @@ class NormFormula:
 
     def cast(self, x: torch.Tensor, *, autocast: bool) -> torch.Tensor:
         """What x is to our norm: float32 where CUDA's autocast makes torch's own norms compute and return that."""
-        casts = autocast and x.device.type == "cuda" and self.convention in _AUTOCAST
-        return x.float() if casts else x
+        return x.float() if autocast and returns_float32(self.convention, x) else x
 
     def compute(
         self, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, rstd_factor: float = 1.0
     ) -> torch.Tensor:
         """Compute the norm of x, [..., hidden], in float64 and round it to x's dtype; see `normalize_wide`."""
         eps = self.find_eps(x.dtype)
-        return normalize_wide(FORMS[self.convention], x.double(), weight, bias, eps, x.dtype, rstd_factor)
+        return normalize_wide(self.convention, x.double(), weight, bias, eps, x.dtype, rstd_factor)
 
     def bound(
         self, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The least and the greatest output of code that computes in float32 and rounds where the convention does."""
         error = float32_statistic_error(x.shape[-1])
-        if self.convention != "layer_norm":
+        if self.convention != "layernorm":
             ends = [self.compute(x, weight, bias, 1 + sign * error) for sign in (-1, 1)]
             return torch.minimum(*ends), torch.maximum(*ends)
         wide, eps = x.double(), self.find_eps(x.dtype)
@@ -112,7 +108,7 @@ def recognise_norm(module: nn.Module) -> RecognisedNorm:
     if len(shape) != 1 or not shape[0]:
         raise UnrecognisedNormError("it has no weight of one dimension")
     own = torch.float32 if weight is None else weight.dtype
-    conventions = ("layer_norm",) if bias is not None else (*FORMS,)
+    conventions = ("layernorm",) if bias is not None else (*FORMS,)
     found: list[RecognisedNorm] = []
     for eps in _list_eps(module):
         for convention in conventions:

@@ -20,7 +20,6 @@ from fib_rmsnorm.operators.recognition import (
     Recognition,
     count_cost,
     default_scalars,
-    default_sizes,
     define_by_name,
     derive_inputs,
     list_candidates,

@@ -6,7 +6,6 @@ that: its epilogue, which is written by `templates/words_{language}.jinja`.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from functools import cache
 from pathlib import Path
@@ -36,7 +35,7 @@ def fill_in(family: str, language: str, **values: Any) -> str | None:
 @cache
 def find_words(language: str) -> Any:
     """What `templates/words_{language}.jinja` defines: how a language writes an element; None without that file."""
-    template = _find_template(f"words_{language}")
+    template = _find_template("words_cpp" if language == "cuda" else f"words_{language}")
     return template and template.module
 
 
@@ -65,13 +64,10 @@ def _environment() -> Environment:
 def _break(line: str, *, is_python: bool) -> str:
     """Break a line that is too long: a comment, a docstring, or code at its last call."""
     indent = " " * (len(line) - len(line.lstrip()))
-    choice = re.fullmatch(r"( *if \(.*?\)) (return .*)", line)
     if len(line) <= _WIDTH or line.startswith("// "):
         return textwrap.fill(line, _WIDTH, subsequent_indent="// ") if len(line) > _WIDTH else line
     if line.startswith('"""'):
         return line.replace(". ", ".\n\n", 1).removesuffix('"""') + '\n"""'
-    if choice is not None:
-        return f"{choice[1]}\n{indent}  {choice[2]}"
     start = end = line.rindex(")")  # of the arguments of the last call, at its brackets
     while line[start - 1 : end].count("(") <= line[start:end].count(")"):
         start -= 1

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
 
 
+Inputs = Mapping[str, Any]
+"""Inputs and constants of a call by their parts: tensors and numbers."""
+
+
 @dataclass(frozen=True)
 class Mistake:
     """A usual wrong formula of an output, for some rows and columns of a call."""
@@ -123,8 +127,6 @@ class Operator(ABC):
     """The source of its own reference."""
     scalars: ClassVar[Mapping[str, Scalar]] = {}
     """The parts that are scalar inputs, or constants of a reference."""
-    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {}
-    """The sizes that generated Workloads give to a variable axis, other than the row axis, which plays this part."""
     probe_sizes: ClassVar[Mapping[str, int]]
     """The sizes of variable axes for which a reference is probed."""
     derived: ClassVar[tuple[str, ...]] = ()
@@ -146,7 +148,7 @@ class Operator(ABC):
         """Count the operations of the formula as written, for a Workload of these sizes."""
 
     @abstractmethod
-    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+    def compute_exact(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
         """Compute each output from inputs and constants in float64 and round it once to its dtype.
 
         `dtypes` are those of the outputs that the Definition has.
@@ -167,7 +169,7 @@ class Operator(ABC):
         """Suggest values for the parts that are constants, given the numbers that a reference's source contains."""
         return [{}]
 
-    def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
+    def derive_inputs(self, inputs: Inputs) -> Mapping[str, torch.Tensor]:
         """Make the inputs that must fit the others, such as the rstd that belongs to an x: all those in `derived`.
 
         A part that is a constant is missing in `inputs`.
@@ -185,9 +187,7 @@ class Operator(ABC):
         """The number of hard cases for a Workload of these sizes."""
         return 0
 
-    def make_hard_case(
-        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
-    ) -> HardCase:
+    def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make hard case `index` from the Workload's generated inputs, without changing them or the constants.
 
         What is random in it, such as another eps, comes from the `seed`, which is the Workload's uuid.
@@ -198,9 +198,7 @@ class Operator(ABC):
         """Choose sizes of variable axes near `sizes`, but without the factors that benched sizes and tiles share."""
         return {}
 
-    def mistakes(
-        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
-    ) -> Iterable[Mistake]:
+    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The usual wrong formulas of one output, always in the same order, to be compared with a wrong one.
 
         They compute its elements in the rows and columns with these numbers. Rows are counted along the axis `rows`,

@@ -16,6 +16,7 @@ from fib_rmsnorm.operators.operator import (
     Cost,
     ExactOutput,
     HardCase,
+    Inputs,
     Mistake,
     Operator,
     Parts,
@@ -74,7 +75,7 @@ class Recognition:
         """Count the operations of a Workload whose axes, constant ones too, have these sizes."""
         return self._operator.count_cost(self._sizes_by_part(sizes))
 
-    def compute_exact(self, inputs: Mapping[str, Any]) -> list[ExactOutput]:
+    def compute_exact(self, inputs: Inputs) -> list[ExactOutput]:
         """Compute the outputs in float64 and round them once to their dtypes; in the Definition's order."""
         exact = self._operator.compute_exact(self._inputs_by_part(inputs), self._dtypes_by_part())
         return [exact[part] for part in self._dtypes_by_part()]
@@ -90,10 +91,8 @@ class Recognition:
         return self._operator.define_like(self._sizes_by_part(definition.const_axes), dtypes)
 
     def write_kernel(self, definition: Definition, language: str) -> str | None:
-        """Write a plain kernel for the Definition to start from; None if none takes its dtypes and shapes."""
+        """Write a plain kernel for the Definition to start from; None if none takes its dtypes."""
         specs = {**definition.inputs, **definition.outputs}
-        if any(specs[name].shape for part, name in self.tensors.items() if part in self._operator.scalars):
-            return None
         dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
         return self._operator.write_kernel(dtypes, language)
 
@@ -102,9 +101,7 @@ class Recognition:
         """The axis along which the rows of outputs are counted; None if the operator has none."""
         return self.axes.get("rows")
 
-    def mistakes(
-        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
-    ) -> Iterable[Mistake]:
+    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The operator's usual mistakes, for the elements of an output in these rows and columns."""
         part = next(part for part, name in self.tensors.items() if name == output)
         return self._operator.mistakes(part, self._inputs_by_part(inputs), rows, columns)
@@ -124,7 +121,7 @@ class Recognition:
     def _sizes_by_part(self, sizes: Mapping[str, int]) -> dict[str, int]:
         return {part: sizes[name] for part, name in self.axes.items() if name in sizes}
 
-    def _inputs_by_part(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _inputs_by_part(self, inputs: Inputs) -> dict[str, Any]:
         return {**self.constants, **{part: inputs[name] for part, name in self.tensors.items() if name in inputs}}
 
 
@@ -179,16 +176,6 @@ def _recognise(
     return Recognition(operator.name, parts.tensors, parts.axes, outputs, constants, is_own=is_own)
 
 
-def default_sizes(definition: Definition) -> dict[str, tuple[int, ...]]:
-    """The usual sizes of variable axes by name, of those that an operator knows some for."""
-    found: dict[str, tuple[int, ...]] = {}
-    for operator, parts in _list_fitting(definition, list_operators()):
-        for part, sizes in operator.sizes.items():
-            if parts.axes.get(part) in definition.var_axes:
-                found.setdefault(parts.axes[part], sizes)
-    return found
-
-
 def default_scalars(definition: Definition) -> dict[str, Scalar]:
     """The usual values of scalar inputs by name, of those that an operator knows one for.
 
@@ -215,7 +202,7 @@ def list_derived(definition: Definition) -> list[str]:
     return [parts.tensors[part] for part in operator.derived if parts.tensors.get(part) in definition.inputs]
 
 
-def derive_inputs(definition: Definition, inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def derive_inputs(definition: Definition, inputs: Inputs) -> dict[str, torch.Tensor]:
     """Make the inputs that must fit the others, by name; none if no operator says so."""
     if (found := _find_deriving(definition)) is None:
         return {}

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.files.regular_files import MOST_ARRAY
 from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.shipped import copy_new, staged_registry
-from fib_rmsnorm.registry.store import append_lines, copy_file, describe, read_jsonl, read_text
+from fib_rmsnorm.registry.store import append_lines, copy_file, read_jsonl
 from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.schema import SafetensorsInput, Solution, Trace, trace_id
 
@@ -205,17 +204,8 @@ def _make_catalogue(records: Keyed) -> Catalogue:
 
 
 def _read_trace_file(path: Path) -> list[Trace]:
-    """Read a .json array or a .jsonl file. Raises InputError for what is not a Trace, and for a file without any."""
-    if path.suffix == ".jsonl":
-        traces = read_jsonl(path, Trace)
-    elif path.suffix == ".json":
-        try:
-            text = read_text(path, most=MOST_ARRAY)
-            traces = TypeAdapter(list[Trace]).validate_json(text) if text.strip() else []
-        except ValidationError as error:
-            raise InputError(f"{path}: {describe(error)}") from None
-    else:
-        raise InputError(f"{path} is neither a registry nor a .json or .jsonl file of Traces")
+    """Read an array or lines. Raises InputError for what is not a Trace, and for a file without any."""
+    traces = read_jsonl(path, Trace)
     if not traces:
         raise InputError(f"no Traces in {path}")
     workloads = sum(trace.evaluation is None or trace.solution is None for trace in traces)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -10,9 +11,9 @@ from typing import TypeVar
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
-from fib_rmsnorm.registry.layout import Layout, find_root, is_source
+from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root, is_source
 from fib_rmsnorm.registry.selection import find_main_definition, name_others
-from fib_rmsnorm.registry.shipped import find_or_shipped
+from fib_rmsnorm.registry.shipped import shipped_registry
 from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
@@ -39,7 +40,12 @@ class Registry:
 
         The shipped registry is only for reading: the next installation replaces it.
         """
-        return cls(find_or_shipped(root))
+        try:
+            return cls(find_root(root))
+        except InputError:
+            if root is not None or os.environ.get(ROOT_VARIABLE):
+                raise
+            return cls(shipped_registry())
 
     @property
     def root(self) -> Path:

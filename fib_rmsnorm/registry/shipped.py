@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +11,8 @@ from secrets import token_hex
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import (
     FOLDERS,
-    ROOT_VARIABLE,
-    Layout,
-    find_root,
     follow_links,
     is_registry,
-    list_definitions,
     registry_folder_of,
 )
 from fib_rmsnorm.registry.selection import find_main_definition, write_main_definition
@@ -35,27 +30,6 @@ def shipped_registry() -> Path:
         if is_registry(root):
             return root
     raise InputError(f"{package} contains no registry; run: pip install --force-reinstall fib-rmsnorm")
-
-
-def find_or_shipped(given: Path | None = None) -> Path:
-    """The root that `find_root` finds, or that of the shipped registry if none is named or around."""
-    try:
-        return find_root(given)
-    except InputError:
-        if given is not None or os.environ.get(ROOT_VARIABLE):
-            raise
-        return shipped_registry()
-
-
-def count_records(root: Path) -> dict[str, int]:
-    """Count the Definitions, Solutions and Workloads of a registry, of which none is parsed."""
-    layout = Layout(root)
-    lines = [path.read_bytes().splitlines() for path in layout.workloads.rglob("*.jsonl")]
-    return {
-        "definitions": len(list_definitions([root])),
-        "solutions": len({path.stem for path in layout.solutions.glob("*/*/*/*.json")}),
-        "workloads": sum(bool(line.strip()) for each in lines for line in each),
-    }
 
 
 def make_registry(target: Path) -> None:

@@ -28,7 +28,7 @@ from fib_rmsnorm.registry.files.regular_files import (
     open_in,
     open_regular,
     read_bytes,
-    read_lines,
+    read_records,
 )
 from fib_rmsnorm.registry.layout import follow_links
 
@@ -165,14 +165,13 @@ def read_json(path: Path, model: type[Model], root: Path | None = None) -> Model
 
 
 def read_jsonl(path: Path, model: type[Model], root: Path | None = None) -> list[Model]:
-    """Read a file with one record per line; skip a torn last line, which a killed writer leaves.
+    """Read a file with one record per line, or an array; skip a torn last line, which a killed writer leaves.
 
     Raises InputError that names the file, the line and the first fault.
     """
     found = []
-    for number, line in read_lines(path, root):
-        if not line.strip():
-            continue
+    for number, record in read_records(path, root):
+        line = bytes(record)
         try:
             found.append(model.model_validate_json(line))
         except ValidationError as error:

@@ -10,7 +10,7 @@ from ctypes import c_float
 from itertools import product
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators import default_scalars, default_sizes
+from fib_rmsnorm.operators import default_scalars
 from fib_rmsnorm.registry.selection import row_axis
 from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, TensorSpec, Workload
 
@@ -37,7 +37,7 @@ def generate_workloads(
     Args:
         definition: The Definition to generate for.
         batch_sizes: Sizes of the row axis, which is the first variable one; default: 1 to 512.
-        axes: Sizes of variable axes by name; default for those beyond the row axis: the operator's.
+        axes: Sizes of variable axes by name; those beyond the row axis have no default.
         scalars: Values of scalar inputs by name; default: the operator's.
 
     Raises InputError if a size is not positive or above 2^31 - 1, if a name is not a variable axis or a scalar input,
@@ -51,10 +51,9 @@ def generate_workloads(
 
 
 def list_undetermined(definition: Definition) -> list[str]:
-    """The variable axes and scalar inputs that need a value, because no operator has a default for them."""
-    sizes, scalars = default_sizes(definition), default_scalars(definition)
-    axes = [name for name in definition.var_axes[1:] if name not in sizes]
-    return axes + [name for name in _list_scalars(definition) if name not in scalars]
+    """The variable axes and scalar inputs that need a value, because they have no default."""
+    scalars = default_scalars(definition)
+    return definition.var_axes[1:] + [name for name in _list_scalars(definition) if name not in scalars]
 
 
 def choose_workloads(
@@ -100,11 +99,10 @@ def _choose_sizes(
         raise InputError(f"{definition.name}: all axes are constant, so its only Workload has no batch size")
     if rows in axes and batch_sizes is not None:
         raise InputError(f"{definition.name}: its batch size is {rows!r}, which has sizes already")
-    usual = default_sizes(definition)
     given = {**axes} if batch_sizes is None or rows is None else {**axes, rows: batch_sizes}
     chosen = {}
     for name in definition.var_axes:
-        sizes = given.get(name, DEFAULT_BATCH_SIZES if name == rows else usual.get(name, ()))
+        sizes = given.get(name, DEFAULT_BATCH_SIZES if name == rows else ())
         chosen[name] = [*dict.fromkeys(sizes)]
         what = "batch sizes" if name == rows else f"sizes of {name}"
         for size in chosen[name]:

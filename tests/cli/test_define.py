@@ -29,7 +29,7 @@ def test_what_follows_is_what_the_definition_lacks(fib, full_registry):
     assert following(fib(*arguments)) == "fib-rmsnorm new triton kernel.py --definition layernorm_bias_d128"
 
 
-def test_an_edited_definition_is_replaced_only_on_request(fib, full_registry):
+def test_an_edited_definition_is_not_replaced(fib, full_registry):
     arguments = ("define", "layernorm", "--hidden", "128")
     assert "Wrote definitions/norm/layernorm_d128.json" in fib(*arguments).lines
     path = full_registry.root / "definitions/norm/layernorm_d128.json"
@@ -41,10 +41,11 @@ def test_an_edited_definition_is_replaced_only_on_request(fib, full_registry):
     edited = definition.model_copy(update={"description": "mine", "reference": f"{definition.reference}# mine\n"})
     full_registry.write_definition(edited)
     refused = fib(*arguments)
-    said = f"{path} differs in reference, description; to lose what it has there, add: --replace"
+    said = f"{path} differs in reference, description; to lose what it has there, remove the file first"
     assert refused.refusal == said
     assert full_registry.definition("layernorm_d128") == edited
-    assert fib(*arguments, "--replace").code == 0 and path.read_text() == written
+    path.unlink()
+    assert fib(*arguments).code == 0 and path.read_text() == written
 
 
 def test_sources_that_serve_the_definition_can_be_benched(fib, full_registry):
@@ -73,30 +74,24 @@ def test_those_there_are_kept(fib, full_registry):
     assert "Wrote workloads/norm/rmsnorm_d128.jsonl; kept 1 existing Workload" in outcome.lines
 
 
-def test_one_that_is_replaced_is_reported_with_its_traces(fib, full_registry):
-    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "8,32", "--replace")
-    assert outcome.code == 0 and batches(full_registry) == [8, 32]
-    assert outcome.err == "Removed 1 Workload; Traces that refer to it are told by: fib-rmsnorm validate\n"
-    assert fib("validate").code == 1
-    assert fib("workload", "--definition", DEFINITION, "--batch-sizes", "1").code == 0
-    assert fib("validate").code == 0
-    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "1,8", "--replace", "--json")
-    assert [each["axes"] for each in json.loads(outcome.out)] == [{"batch": 1}, {"batch": 8}]
+def test_with_json_those_that_were_asked_for_are_printed(fib, full_registry):
+    outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "1,32", "--json")
+    assert [each["axes"] for each in json.loads(outcome.out)] == [{"batch": 1}, {"batch": 32}]
 
 
-@pytest.mark.parametrize("replace", [(), ("--replace",)])
-def test_sizes_that_break_a_constraint_are_refused_and_default_ones_left_out(fib, full_registry, replace):
+def test_sizes_that_break_a_constraint_are_refused_and_default_ones_left_out(fib, full_registry):
     edit(DEFINITION_FILE, "constraints", ["batch % 8 == 0"])
     before = (full_registry.root / WORKLOAD_FILE).read_text()
     fault = f"constraint 'batch % 8 == 0' of {DEFINITION} does not hold"
     for sizes in ("--batch-sizes=8,3", "--axes=batch=3"):
-        outcome = fib("workload", "--definition", DEFINITION, sizes, *replace)
+        outcome = fib("workload", "--definition", DEFINITION, sizes)
         assert outcome.refusal == f"{fault} (batch=3); give other sizes"
     edit(DEFINITION_FILE, "constraints", ["batch % 8 == 3"])
-    assert "(batch=1); give other sizes" in fib("workload", "--definition", DEFINITION, *replace).refusal
+    assert "(batch=1); give other sizes" in fib("workload", "--definition", DEFINITION).refusal
     assert (full_registry.root / WORKLOAD_FILE).read_text() == before
     edit(DEFINITION_FILE, "constraints", ["batch % 8 == 0"])
-    assert fib("workload", "--definition", DEFINITION, "--replace").code == 0
+    (full_registry.root / WORKLOAD_FILE).unlink()
+    assert fib("workload", "--definition", DEFINITION).code == 0
     assert batches(full_registry)[:2] == [8, 32]
 
 

@@ -49,15 +49,6 @@ def test_a_deleted_working_folder_is_one_line(tmp_path, arguments):
     assert told == {"error": "the working folder no longer exists; run: cd", "exit_code": 2}
 
 
-@pytest.mark.process
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
-def test_a_system_without_proc_is_one_line(tmp_path):
-    without = """exec unshare --mount sh -c 'umount -l /proc && "$@"' sh "$@\""""
-    ended = run_in_shell(without, "env", cwd=tmp_path)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "fib-rmsnorm: there is no /proc/self here; run: mount -t proc proc /proc\n"
-
-
 INTERRUPTS = """\
 import os, signal, sys
 

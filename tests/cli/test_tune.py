@@ -121,8 +121,8 @@ def test_a_kernel_file_brings_its_table(napping):
     ("arguments", "complaint"),
     [
         (("--set", "naps=1"), "napping_v1 has no such parameter (available: few, many)"),
-        (("--set", "few=x"), "expected NAME=VALUES, such as threads=128,256"),
-        (("--set", "few"), "expected NAME=VALUES, such as threads=128,256"),
+        (("--set", "few=x"), "--set: 'x' is not a nonnegative integer"),
+        (("--set", "few"), "--set 'few': expected NAME=VALUE"),
         (("--set", "few=1", "--set", "many=1"), "no combination of its parameters is within the limits"),
         (("--definitions", "rmsnorm_d999"), "no Definition matches 'rmsnorm_d999'"),
         (("--batch-sizes", "0"), "'0' is not a positive integer"),

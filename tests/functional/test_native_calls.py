@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional as torch_functional
@@ -50,8 +52,7 @@ def reconnect(native):
     """Have C++ ask other functions, while the test runs."""
 
     def connect(remember=custom_ops.remember_kernel, formula=normalize, gradients=differentiate_by_formula):
-        names = custom_ops.CONVENTION_OF
-        native.connect(tuple(names.values()), tuple(names), TWICE, remember, formula, gradients, None)
+        native.connect(TWICE, remember, formula, gradients, None)
 
     yield connect
     connect()
@@ -78,7 +79,7 @@ def test_a_gradient_whose_kernel_refuses_is_computed_by_another(native, monkeypa
 
     def find(*call, **named):
         chosen = found(*call, **named)
-        return chosen if chosen.choice.passed_over else chosen._replace(entry=refuse)
+        return chosen if chosen.passed_over else replace(chosen, kernel=replace(chosen.kernel, entry=refuse))
 
     use_registry(None)
     found, (x, weight) = custom_ops.find_gradient, known()
@@ -86,7 +87,7 @@ def test_a_gradient_whose_kernel_refuses_is_computed_by_another(native, monkeypa
     ours = torch.autograd.grad(rms_norm(x, weight).sum(), (x, weight))
     exact = torch.autograd.grad(torch_functional.rms_norm(x, (HIDDEN,), weight, 1e-6).sum(), (x, weight))
     torch.testing.assert_close(ours, exact)
-    (passed_over, *_) = found("rmsnorm", x, weight, has_residual=False).choice.passed_over
+    (passed_over, *_) = found("torch", x, weight, has_residual=False).passed_over
     assert passed_over.endswith(": refused the call")
 
 
@@ -94,14 +95,14 @@ def test_the_operator_asks_python_only_for_what_it_does_not_know(reconnect):
     x, weight = known()
     expected = rms_norm(x, weight)
     reconnect(fail)
-    assert torch.equal(norm(x, weight, None, 1e-6, "rmsnorm"), expected)
+    assert torch.equal(norm(x, weight, None, 1e-6, "torch"), expected)
     of_other_strides = x.transpose(1, 2).contiguous().transpose(1, 2)
-    assert torch.equal(norm(of_other_strides, weight, None, 1e-6, "rmsnorm"), expected)
+    assert torch.equal(norm(of_other_strides, weight, None, 1e-6, "torch"), expected)
     for other in (x[:1], x.double()):
         with pytest.raises(KeyError, match="asked"):
-            norm(other, weight, None, 1e-6, "rmsnorm")
+            norm(other, weight, None, 1e-6, "torch")
     with pytest.raises(KeyError, match="asked"):
-        norm(x, None, None, 1e-6, "rmsnorm")
+        norm(x, None, None, 1e-6, "torch")
 
 
 EPS = 1e-6
@@ -112,8 +113,8 @@ FORMS = {
     "no weight": lambda t: rms_norm(t["x"], None, EPS),
     "layer": lambda t: layer_norm(t["x"], t["weight"], t["bias"]),
     "layer, no bias": lambda t: layer_norm(t["x"], t["weight"]),
-    "operator": lambda t: norm(t["x"], t["weight"], None, EPS, "rmsnorm"),
-    "operator, residual": lambda t: add_norm(t["x"], t["residual"], t["weight"], None, EPS, "rmsnorm"),
+    "operator": lambda t: norm(t["x"], t["weight"], None, EPS, "torch"),
+    "operator, residual": lambda t: add_norm(t["x"], t["residual"], t["weight"], None, EPS, "torch"),
 }
 
 

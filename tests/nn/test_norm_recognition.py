@@ -23,9 +23,9 @@ SIXTEEN_BESIDE_FLOAT32 = (torch.bfloat16, torch.float32, False)
         (published.RoundedLast(64), "torch", 1e-5),
         (nn.RMSNorm(48), "torch", None),
         (nn.RMSNorm(64, 1e-5, elementwise_affine=False), "torch", 1e-5),
-        (nn.LayerNorm(64), "layer_norm", 1e-5),
-        (nn.LayerNorm(1000, 1e-12, bias=False), "layer_norm", 1e-12),
-        (nn.LayerNorm(64, elementwise_affine=False), "layer_norm", 1e-5),
+        (nn.LayerNorm(64), "layernorm", 1e-5),
+        (nn.LayerNorm(1000, 1e-12, bias=False), "layernorm", 1e-12),
+        (nn.LayerNorm(64, elementwise_affine=False), "layernorm", 1e-5),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else None,
 )

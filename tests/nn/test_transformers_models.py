@@ -26,8 +26,8 @@ MODELS = [
     ("Gemma2ForCausalLM", "Gemma2Config", DECODER, "gemma", (*AROUND, *FEEDFORWARD, "model.norm")),
     ("Gemma3ForCausalLM", "Gemma3TextConfig", DECODER, "gemma", (*AROUND, *FEEDFORWARD, *HEADS, "model.norm")),
     ("Olmo2ForCausalLM", "Olmo2Config", DECODER, "torch", None),
-    ("GPT2LMHeadModel", "GPT2Config", {"vocab_size": 512, "n_embd": 64, "n_layer": 2, "n_head": 4}, "layer_norm", None),
-    ("BertForMaskedLM", "BertConfig", BERT, "layer_norm", None),
+    ("GPT2LMHeadModel", "GPT2Config", {"vocab_size": 512, "n_embd": 64, "n_layer": 2, "n_head": 4}, "layernorm", None),
+    ("BertForMaskedLM", "BertConfig", BERT, "layernorm", None),
     ("T5ForConditionalGeneration", "T5Config", T5, "llama", None),
 ]
 

@@ -203,10 +203,11 @@ def test_traces_of_what_the_registry_lacks_are_refused_and_nothing_is_written(fi
     ("name", "content", "said"),
     [
         ("t.jsonl", "", "no Traces in {path}"),
-        ("t.json", "", "no Traces in {path}"),
-        ("t.json", "{}", "{path}: Input should be a valid array"),
+        ("t.json", "", "{path}: is empty"),
+        ("t.json", "{}", "{path}:1: definition: Field required"),
+        ("t.json", "[{}", "{path}: not a JSON array: Input data was truncated"),
         ("t.jsonl", '{"definition": 1}\n{}\n', "{path}:1: definition: Input should be a valid string"),
-        ("t.csv", "a,b", "{path} is neither a registry nor a .json or .jsonl file of Traces"),
+        ("t.csv", "a,b", "no Traces in {path}"),
     ],
 )
 def test_a_file_without_traces_is_one_line(fib, full_registry, tmp_path, name, content, said):

@@ -93,7 +93,7 @@ def test_an_agent_starts_from_a_kernel_and_reads_what_it_must_do(serve):
     async def drive() -> None:
         async with Client(serve()) as client:
             new = await ask(client, "new", {"language": "python"})
-            assert new["kind"] == "kernel" and new["source"].startswith("# definition: rmsnorm_d128\n")
+            assert new["kind"] == "reference" and new["source"].startswith("# definition: rmsnorm_d128\n")
             assert (await ask(client, "check", kernel(new["source"])))["status"] == "PASSED"
             for name, said in (
                 ("definitions", "rmsnorm_d128"),

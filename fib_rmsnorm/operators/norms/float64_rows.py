@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from fib_rmsnorm.operators.late_torch import torch
-from fib_rmsnorm.operators.operator import ExactOutput
+from fib_rmsnorm.operators.operator import ExactOutput, Inputs
 
 FLOAT32_EPS = 2.0**-23
 """The machine epsilon of float32, in which right kernels compute."""
@@ -48,9 +47,7 @@ def list_blocks(x: torch.Tensor) -> Iterator[slice]:
         yield slice(start, min(start + step, x.shape[0]))
 
 
-def compute_by_blocks(
-    inputs: Mapping[str, Any], compute: Callable[[Mapping[str, Any]], Mapping[str, ExactOutput]]
-) -> dict[str, ExactOutput]:
+def compute_by_blocks(inputs: Inputs, compute: Callable[[Inputs], Mapping[str, ExactOutput]]) -> dict[str, ExactOutput]:
     """The outputs of a call, of which `compute` makes some rows at a time.
 
     It gets these rows of all inputs that have as many axes as x, [rows, hidden], and the others; tensors in float64.

@@ -6,7 +6,7 @@ A Definition may have the normalized rows as its only output, as flashinfer-benc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
@@ -24,7 +24,7 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
 )
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm, RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.operators.norms.rmsnorm_fp8 import RmsNormFp8, RmsNormFp8PerRow
-from fib_rmsnorm.operators.operator import ExactOutput, Mistake, Parts
+from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake, Parts
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
@@ -140,7 +140,7 @@ class FusedAddRmsNorm(RmsNorm):
         return super().write_kernel(dtypes, language) if "new_residual" in dtypes else None
 
     def compute_rows(
-        self, inputs: Mapping[str, Any], dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
+        self, inputs: Inputs, dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
     ) -> dict[str, ExactOutput]:
         """Add in float64 and normalize the sum, rounded first if the convention says so.
 
@@ -154,9 +154,7 @@ class FusedAddRmsNorm(RmsNorm):
             found["new_residual"] = ExactOutput(round_once(total, dtypes["new_residual"]), common_error=FLOAT32_EPS)
         return found
 
-    def mistakes(
-        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
-    ) -> Iterable[Mistake]:
+    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The usual wrong formulas of the sum, and of what is computed of it."""
         if output != "new_residual":
             return super().mistakes(output, inputs, rows, columns)
@@ -243,12 +241,7 @@ class FusedAddRmsNormFp8(FusedAddRmsNorm, RmsNormFp8):
         "out = (scaled / out_scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",
         "return out, total.to(residual.dtype)",
     )
-    kernel = NormKernel(
-        "Add + RMSNorm",
-        "s = x + residual, new_residual = s, out = s * rsqrt(mean(s^2) + eps) * weight / out_scale",
-        "Return the rows of x + residual, normalized, scaled by weight and divided by out_scale, and the sum.",
-        family="quantised_norm",
-    )
+    kernel = None
     steps = (*FusedAddRmsNorm.steps, "divide by the scale", "two limits")
 
 
@@ -272,13 +265,7 @@ class FusedAddRmsNormFp8PerRow(FusedAddRmsNorm, RmsNormFp8PerRow):
         "out = (scaled / out_scale[:, None]).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",
         "return out, total.to(residual.dtype), out_scale",
     )
-    kernel = NormKernel(
-        "Add + RMSNorm",
-        "s = x + residual, new_residual = s, y = s * rsqrt(mean(s^2) + eps) * weight, out_scale = max(max|y| / "
-        "largest, 1 / (largest * 512)), out = y / out_scale",
-        "Return the rows of x + residual, normalized, scaled and divided by their scales, the sum, and the scales.",
-        family="quantised_norm",
-    )
+    kernel = None
     steps = (*FusedAddRmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
 
 

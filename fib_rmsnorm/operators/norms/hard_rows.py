@@ -11,9 +11,9 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count as count_up
-from typing import Any
 
 from fib_rmsnorm.operators.late_torch import torch
+from fib_rmsnorm.operators.operator import Inputs
 
 Maker = Callable[["torch.Tensor"], "torch.Tensor"]
 """Makes hard rows of random ones, of one input."""
@@ -107,7 +107,7 @@ def rotate_kinds(kinds: Iterable[str], rows: int, rotation: int) -> tuple[str, .
     return tuple(names[start:] + names[:start])
 
 
-def fill_rows(inputs: Mapping[str, Any], order: Sequence[str], kinds: Kinds) -> Rows:
+def fill_rows(inputs: Inputs, order: Sequence[str], kinds: Kinds) -> Rows:
     """Copies of the inputs that have rows, as x does, whose row r is of kind `order[r % len(order)]`."""
     dim = inputs["x"].dim()
     made = {part: value.clone() for part, value in inputs.items() if hasattr(value, "dim") and value.dim() == dim}

@@ -38,7 +38,7 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     write_reference,
 )
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
-from fib_rmsnorm.operators.operator import ExactOutput, Mistake
+from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
 
 _BODY = """\
     x_fp32 = x.to(torch.float32)
@@ -90,7 +90,7 @@ class LayerNormOperator(NormOperator):
     steps = ("add", "subtract the mean", "square", "add", "times rstd", "times weight")
     steps_of_row = (4, "divide twice, add eps, reciprocal square root")
 
-    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+    def compute_exact(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
         """Compute LayerNorm in float64 and round it once, with a bound per element for what cancels.
 
         A float32 mean is off by `float32_statistic_error` of the mean |x|, and so is x - mean, before rstd and the
@@ -99,7 +99,7 @@ class LayerNormOperator(NormOperator):
         """
         error = float32_statistic_error(inputs["x"].shape[1])
 
-        def compute(rows: Mapping[str, Any]) -> dict[str, ExactOutput]:
+        def compute(rows: Inputs) -> dict[str, ExactOutput]:
             x, weight = rows["x"], rows["weight"]
             bias = rows.get("bias", torch.zeros_like(weight))
             normalized, rstd = _normalize(x, inputs["eps"])
@@ -112,9 +112,7 @@ class LayerNormOperator(NormOperator):
 
         return compute_by_blocks(inputs, compute)
 
-    def mistakes(
-        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
-    ) -> Iterable[Mistake]:
+    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The usual wrong formulas of LayerNorm."""
         biases = tuple(wrong_biases(inputs["x"].dtype)) if "bias" in inputs else ()
         return usual_mistakes(
@@ -144,7 +142,7 @@ class LayerNormBias(LayerNormOperator):
     )
     kinds: ClassVar[hard_rows.Kinds] = {_CANCELLED: lambda rows: rows, **LayerNormOperator.kinds}
 
-    def make_hard_columns(self, inputs: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
+    def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
         """Make the bias hard too: it cancels half of a row."""
         weight, bias = hard_rows.make_hard_weight(inputs["weight"]), hard_rows.make_hard_weight(inputs["bias"])
         place = order.index(_CANCELLED)

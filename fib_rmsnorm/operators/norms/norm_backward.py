@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fib_rmsnorm.operators.kernel_templates import fill_in
 from fib_rmsnorm.operators.late_torch import torch
@@ -27,7 +27,7 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
 )
 from fib_rmsnorm.operators.norms.norm_gradients import compute_gradients, usual_mistakes
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Mistake, Scalar
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Inputs, Mistake, Scalar
 
 _TENSORS = {
     "dy": NormTensor(PER_ELEMENT, "Gradient of the norm's output, contiguous by rows."),
@@ -129,7 +129,7 @@ class RmsNormBackward(NormOperator):
         sums = {dtypes[part] for part in ("dweight", "dbias") if part in dtypes}
         return super().takes(dtypes) and sums <= {dtypes["weight"], "float32"}
 
-    def derive_inputs(self, inputs: Mapping[str, Any], eps: float = _EPS) -> Mapping[str, torch.Tensor]:
+    def derive_inputs(self, inputs: Inputs, eps: float = _EPS) -> Mapping[str, torch.Tensor]:
         """Compute the statistics of x that the forward pass keeps: in float64, rounded once."""
         x = inputs["x"]
         made = {part: torch.empty(x.shape[0], dtype=torch.float32, device=x.device) for part in self.derived}
@@ -154,14 +154,13 @@ class RmsNormBackward(NormOperator):
             outputs=list(self.outputs),
             rows=[part for part in self.arguments if self.tensors[part].shape == PER_ELEMENT],
             statistics=list(self.derived),
+            types={part: "float" if part in self.derived else "Element" for part in self.arguments},
             sums=[part for part in self.outputs if part != "dx"],
             has_mean="mean" in self.arguments,
             has_residual="dnew_residual" in self.arguments,
         )
 
-    def make_hard_case(
-        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
-    ) -> HardCase:
+    def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn, with statistics by an eps that nobody knows, and hard weights."""
         rows = inputs["x"].shape[0]
         rotations = hard_rows.count_rotations(len(self.kinds), rows)
@@ -172,7 +171,7 @@ class RmsNormBackward(NormOperator):
         made |= {"weight": hard_rows.make_hard_weight(inputs["weight"]), **self.derive_inputs(made, eps)}
         return HardCase(f"hard rows, statistics by eps={eps:g}", made, order)
 
-    def make_extreme_case(self, inputs: Mapping[str, Any], index: int) -> HardCase:
+    def make_extreme_case(self, inputs: Inputs, index: int) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight of ones, where nothing is added to dx."""
         order = hard_rows.rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
         made = hard_rows.fill_rows(inputs, order, self.extreme_kinds)
@@ -190,13 +189,11 @@ class RmsNormBackward(NormOperator):
             how=f"{element} operations an element and {row} a row (one division for each mean)",
         )
 
-    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+    def compute_exact(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
         """Compute the gradients in float64 and round them once, with a bound per element, as all of them are sums."""
         return compute_gradients(inputs, dtypes)
 
-    def mistakes(
-        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
-    ) -> Iterable[Mistake]:
+    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The usual wrong formulas of the gradients."""
         return usual_mistakes(output, inputs, rows, columns)
 
@@ -264,9 +261,7 @@ class FusedAddRmsNormBackward(RmsNormBackward):
         f"{_BODY}    return (dx + dnew_residual.to(torch.float32)).to(x.dtype), dweight.to(weight.dtype)\n",
     )
 
-    def make_hard_case(
-        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
-    ) -> HardCase:
+    def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn; dnew_residual cancels the norm's part, or is large where that is 0."""
         made = super().make_hard_case(inputs, constants, index, seed)
         if _CANCELS not in made.row_kinds:

@@ -100,19 +100,18 @@ def write_rms_reference(
 
 @dataclass(frozen=True)
 class NormKernel:
-    """A norm's part of the templates of a family."""
+    """A norm's part of the templates `row_norm_*`."""
 
     title: str
     formula: str
     """Both for the first line: `{title} in Triton: {formula}, in float32, rounded once.`"""
     does: str
     """What `run` does, in a sentence."""
-    expression: str = ""
+    expression: str
     """An element of `out` in Python, by the parts in float32, `rstd`, and `round`, `relu` and `silu`. A language that
     lacks one of these gets no kernel."""
     note: str = ""
     """A sentence on the rounding, where that is not done once at the end."""
-    family: str = "row_norm"
 
     def write_epilogue(self, language: str, columns: Collection[str], kind: str) -> str | None:
         """The lines that write `out`; None if the language lacks a function of the expression."""

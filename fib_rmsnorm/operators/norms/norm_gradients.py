@@ -6,19 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import EllipsisType
-from typing import Any
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, float32_statistic_error, list_blocks, round_once
 from fib_rmsnorm.operators.norms.mistakes.rows import Wrong, mended_by
-from fib_rmsnorm.operators.operator import ExactOutput, Mistake
+from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
 
 
 @dataclass(frozen=True, eq=False)
 class GradientRows:
     """Some rows of a call, for a dx of some columns; computed values are float64."""
 
-    inputs: Mapping[str, Any]
+    inputs: Inputs
     """The inputs of the whole call by their parts."""
     rows: torch.Tensor | slice
     """The numbers of the rows."""
@@ -100,7 +99,7 @@ class GradientRows:
         return {"dweight": (dy * self.normalized, dy.abs() * self.normalized_error), "dbias": (dy, dy * 0)}
 
 
-def compute_gradients(inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> dict[str, ExactOutput]:
+def compute_gradients(inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> dict[str, ExactOutput]:
     """Compute the gradients in float64 and round them once to their dtypes, with a bound per element.
 
     The bound is `float32_statistic_error` of the magnitudes of the terms, as all gradients are sums.
@@ -130,9 +129,7 @@ def _mean(values: torch.Tensor) -> torch.Tensor:
     return values.mean(dim=-1, keepdim=True)
 
 
-def usual_mistakes(
-    output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
-) -> Iterator[Mistake]:
+def usual_mistakes(output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in some rows of dx, always in the same order; none of the sums."""
     given = GradientRows(inputs, rows, columns)
 

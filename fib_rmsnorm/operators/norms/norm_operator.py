@@ -24,7 +24,7 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     read_dtype,
     read_weight,
 )
-from fib_rmsnorm.operators.operator import Cost, HardCase, Operator, Option, Parts, Scalar
+from fib_rmsnorm.operators.operator import Cost, HardCase, Inputs, Operator, Option, Parts, Scalar
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
@@ -56,7 +56,6 @@ class NormOperator(Operator):
     called: ClassVar[Mapping[str, str]] = {}
     """What a tensor may be called, of those that others of their shape may be taken for: regular expressions."""
     scalars: ClassVar[Mapping[str, Scalar]] = {"eps": Scalar(1e-6, least=0)}
-    sizes: ClassVar[Mapping[str, tuple[int, ...]]] = {"hidden": (4096,)}
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 8, "hidden": 256}
     kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.HARD_ROWS)
     """The kinds of hard rows."""
@@ -195,12 +194,11 @@ class NormOperator(Operator):
         takes_float32 = kind == "plain" and not hasattr(words, "is_of_one_dtype")
         if len(of_rows) != 1 or not (of_columns <= of_rows or (of_columns == {"float32"} and takes_float32)):
             return None
-        epilogue = kernel.write_epilogue(language, columns, kind) if kernel.expression else ""
-        if epilogue is None:
+        if (epilogue := kernel.write_epilogue(language, columns, kind)) is None:
             return None
         is_mixed = bool(columns) and kind == "plain"  # the weight may be float32 whatever x is
         return fill_in(
-            kernel.family,
+            "row_norm",
             language,
             title=kernel.title,
             formula=kernel.formula,
@@ -216,9 +214,7 @@ class NormOperator(Operator):
             types={part: "Weight" if is_mixed and part in columns else "Element" for part in inputs},
             is_mixed=is_mixed,
             is_centered=self.is_centered,
-            is_per_row="out_scale" in self.outputs,
             has_residual="residual" in inputs,
-            form=self.dtypes.get("out"),
         )
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
@@ -234,9 +230,7 @@ class NormOperator(Operator):
         """The number of values of eps in the hard cases: the Workload's and another, unless the reference holds it."""
         return 1 if "eps" in constants or "eps" not in self.scalars else 2
 
-    def make_hard_case(
-        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
-    ) -> HardCase:
+    def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
         rows, eps = inputs["x"].shape[0], inputs["eps"]
         rotations = hard_rows.count_rotations(len(self.kinds), rows)
@@ -250,11 +244,11 @@ class NormOperator(Operator):
         columns = self.make_hard_columns({**inputs, **made, "eps": eps}, order)
         return HardCase(f"hard rows, eps={eps:g}", {**made, **columns, "eps": eps}, order)
 
-    def make_hard_columns(self, inputs: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
+    def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
         """Make the inputs that rows share hard, beside rows of these kinds."""
         return {"weight": hard_rows.make_hard_weight(inputs["weight"])}
 
-    def make_extreme_case(self, inputs: Mapping[str, Any], index: int) -> HardCase:
+    def make_extreme_case(self, inputs: Inputs, index: int) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
         order = hard_rows.rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
         made = hard_rows.fill_rows(inputs, order, self.extreme_kinds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import compute_by_blocks, float32_statistic_error, round_once
@@ -26,7 +26,7 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     write_rms_reference,
 )
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
-from fib_rmsnorm.operators.operator import ExactOutput, Mistake
+from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
 
 SCALES = "Normalize the rows of x, (batch, hidden), and scale them by weight, (hidden,)."
 """What kernels of RMSNorm do."""
@@ -63,35 +63,33 @@ class RmsNorm(NormOperator):
     list_wrong_epilogues: ClassVar[Callable[..., Iterable[Wrong]]] = staticmethod(lambda _: ())
     """The usual mistakes in `finish`, for x of a dtype."""
 
-    def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
+    def scale(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor:
         """Apply the weight to rows of x * rstd, all in float64; `dtype` is that of x."""
         weight: torch.Tensor = inputs["weight"]
         return normalized * weight
 
-    def scale_otherwise(
-        self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype
-    ) -> torch.Tensor | None:
+    def scale_otherwise(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor | None:
         """Rows that are scaled as rightly, where the convention rounds before the weight."""
         return None
 
-    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+    def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """The epilogue: what becomes of the scaled rows before they are rounded, all in float64."""
         return scaled
 
-    def bound_error(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor | None:
+    def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
         """The error that the epilogue's outputs may have beyond their dtype's tolerance; None if nothing cancels."""
         return None
 
-    def more_outputs(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> Mapping[str, ExactOutput]:
+    def more_outputs(self, scaled: torch.Tensor, inputs: Inputs) -> Mapping[str, ExactOutput]:
         """Other outputs than `out`, of scaled rows."""
         return {}
 
-    def compute_exact(self, inputs: Mapping[str, Any], dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+    def compute_exact(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
         """Compute the outputs in float64 and round them once."""
         return compute_by_blocks(inputs, lambda rows: self.compute_rows(rows, inputs["x"].dtype, dtypes))
 
     def compute_rows(
-        self, inputs: Mapping[str, Any], dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
+        self, inputs: Inputs, dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
     ) -> dict[str, ExactOutput]:
         """The same for some rows, of inputs in float64; `dtype` is that of x in the call."""
 
@@ -114,9 +112,7 @@ class RmsNorm(NormOperator):
             **self.more_outputs(scaled, inputs),
         }
 
-    def mistakes(
-        self, output: str, inputs: Mapping[str, Any], rows: torch.Tensor, columns: torch.Tensor
-    ) -> Iterable[Mistake]:
+    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The usual wrong formulas of RMSNorm, and of the epilogue."""
         x = inputs["x"]
         chosen = torch.arange(x.shape[1], device=rows.device) if self.needs_whole_rows else columns
@@ -169,14 +165,12 @@ class RmsNormLlama(RmsNorm):
         note="The product in brackets is rounded to the dtype of x before the weight.",
     )
 
-    def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
+    def scale(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor:
         """Round to the dtype of x before the weight."""
         weight: torch.Tensor = inputs["weight"]
         return round_once(normalized, dtype).to(normalized.dtype) * weight
 
-    def scale_otherwise(
-        self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype
-    ) -> torch.Tensor | None:
+    def scale_otherwise(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor | None:
         """By the other rounding that float32 may give: a normalized value near a tie can round to either side.
 
         Near means within the error of a statistic in float32.
@@ -206,7 +200,7 @@ class RmsNormGemma(RmsNorm):
         "x * rstd * (weight + 1)",
     )
 
-    def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
+    def scale(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor:
         """Multiply by 1 + weight."""
         weight: torch.Tensor = inputs["weight"]
         return normalized * (1 + weight)

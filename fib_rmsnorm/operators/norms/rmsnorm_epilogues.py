@@ -25,6 +25,7 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     write_rms_reference,
 )
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
+from fib_rmsnorm.operators.operator import Inputs
 
 
 class RmsNormNoWeight(RmsNorm):
@@ -52,11 +53,11 @@ class RmsNormNoWeight(RmsNorm):
     )
     steps = ("square", "add", "times rstd")
 
-    def scale(self, normalized: torch.Tensor, inputs: Mapping[str, Any], dtype: torch.dtype) -> torch.Tensor:
+    def scale(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor:
         """Leave the rows as they are."""
         return normalized
 
-    def make_hard_columns(self, inputs: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
+    def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
         """Rows share nothing."""
         return {}
 
@@ -87,19 +88,19 @@ class RmsNormBias(RmsNorm):
     steps = (*RmsNorm.steps, "plus bias")
     list_wrong_epilogues = staticmethod(wrong_biases)
 
-    def make_hard_columns(self, inputs: Mapping[str, Any], order: tuple[str, ...]) -> dict[str, Any]:
+    def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
         """Make the weight hard, and a bias with large elements, and some that cancel a constant row's."""
         weight, bias = super().make_hard_columns(inputs, order)["weight"], inputs["bias"].clone()
         bias[0::7] *= 16
         bias[3::7] = -weight[3::7]
         return {"weight": weight, "bias": bias}
 
-    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+    def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Add the bias."""
         bias: torch.Tensor = inputs["bias"]
         return scaled + bias
 
-    def bound_error(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor | None:
+    def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
         """What float32 may be off by in either term, of which nothing may be left in the sum."""
         bias: torch.Tensor = inputs["bias"]
         return float32_statistic_error(scaled.shape[1]) * scaled.abs() + FLOAT32_EPS * bias.abs()
@@ -126,7 +127,7 @@ class RmsNormRelu(RmsNorm):
     steps = (*RmsNorm.steps, "maximum with 0")
     list_wrong_epilogues = staticmethod(wrong_relus)
 
-    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+    def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Set what is negative to 0."""
         return scaled.clamp(min=0)
 
@@ -184,12 +185,12 @@ class RmsNormSiluGate(RmsNorm):
     steps = (*RmsNorm.steps, "exp(-gate)", "plus 1", "divide the gate", "times silu")
     list_wrong_epilogues = staticmethod(wrong_gates)
 
-    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+    def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Multiply by silu(gate)."""
         gate: torch.Tensor = inputs["gate"]
         return scaled * gate * gate.sigmoid()
 
-    def bound_error(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor | None:
+    def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
         """What float32's exp may be off by.
 
         Fast ones multiply by log2(e) first, so that their relative error grows with the gate. Above 88.7 they overflow,

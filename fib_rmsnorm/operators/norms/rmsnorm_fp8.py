@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
@@ -22,13 +22,12 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     PER_ELEMENT,
     PER_ROW,
     SCALE,
-    NormKernel,
     NormTensor,
     X,
     write_rms_reference,
 )
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
-from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Scalar
+from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Inputs, Scalar
 
 _USUAL_SCALE = 0.05
 _LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
@@ -65,6 +64,7 @@ class _Quantised(RmsNorm):
     """What both have: `out` is of a format of 8 bits."""
 
     dtypes: ClassVar[Mapping[str, str]] = {"out": "float8_e4m3fn", "out_scale": "float32"}
+    kernel = None
     extreme_kinds: ClassVar[Kinds] = {}  # limits and maxima of GPUs pass over a NaN, torch's do not
     is_strict = True
 
@@ -73,7 +73,7 @@ class _Quantised(RmsNorm):
         """The largest number of the format."""
         return _LARGEST[self.dtypes["out"]]
 
-    def bound_error(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor | None:
+    def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
         """A step where float32's errors reach a tie, and nothing elsewhere."""
         values, dtype = self.finish(scaled, inputs), getattr(torch, self.dtypes["out"])
         error = 2 * float32_statistic_error(scaled.shape[1])
@@ -100,24 +100,16 @@ class RmsNormFp8(_Quantised):
         "out": _OUT,
     }
     reference = _write_reference("float8_e4m3fn")
-    kernel = NormKernel(
-        "RMSNorm",
-        "out = x * rsqrt(mean(x^2) + eps) * weight / out_scale",
-        "Return x, (batch, hidden), with each row normalized, scaled by weight, (hidden,), and divided by out_scale.",
-        family="quantised_norm",
-    )
     scalars: ClassVar[Mapping[str, Scalar]] = {**RmsNorm.scalars, "out_scale": Scalar(_USUAL_SCALE, least=1e-12)}
     derived = ("out_scale",)
     steps = (*RmsNorm.steps, "divide by the scale", "two limits")
 
-    def derive_inputs(self, inputs: Mapping[str, Any]) -> Mapping[str, torch.Tensor]:
+    def derive_inputs(self, inputs: Inputs) -> Mapping[str, torch.Tensor]:
         """Make a scale that is a tensor of one element, which at random could be negative."""
         scale = inputs["out_scale"]
         return {"out_scale": scale * 0 + _USUAL_SCALE} if hasattr(scale, "dim") else {}
 
-    def make_hard_case(
-        self, inputs: Mapping[str, Any], constants: Mapping[str, float], index: int, seed: str
-    ) -> HardCase:
+    def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make hard rows, with another scale than the Workload's."""
         made = super().make_hard_case(inputs, constants, index, seed)
         # In turn by more, and by so little that outputs saturate.
@@ -125,7 +117,7 @@ class RmsNormFp8(_Quantised):
         factor = float(least * (most / least) ** random.Random(f"{seed} scale {index}").random())
         return replace(made, inputs={**made.inputs, "out_scale": inputs["out_scale"] * factor})
 
-    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+    def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Divide by the scale, and limit."""
         scale: torch.Tensor | float = inputs["out_scale"]
         return (scaled / scale).clamp(-self.largest, self.largest)
@@ -161,26 +153,19 @@ class RmsNormFp8PerRow(_Quantised):
     }
     outputs: ClassVar[tuple[str, ...]] = ("out", "out_scale")
     reference = _write_reference_per_row("float8_e4m3fn")
-    kernel = NormKernel(
-        "RMSNorm",
-        "y = x * rsqrt(mean(x^2) + eps) * weight, out_scale = max(max|y| / largest, 1 / (largest * 512)), "
-        "out = y / out_scale",
-        "Return x normalized, scaled by weight and divided by its rows' scales, (batch, hidden), and these, (batch,).",
-        family="quantised_norm",
-    )
     steps = (*RmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
     needs_whole_rows = True
 
-    def scale_rows(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+    def scale_rows(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """The scale of each row, [rows, 1], of all its columns."""
         limit = 1 / (self.largest * _SMALLEST_SCALE)
         return (scaled.abs().amax(dim=-1, keepdim=True) / self.largest).clamp(min=limit)
 
-    def finish(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> torch.Tensor:
+    def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Divide by the rows' scales, and limit."""
         return (scaled / self.scale_rows(scaled, inputs)).clamp(-self.largest, self.largest)
 
-    def more_outputs(self, scaled: torch.Tensor, inputs: Mapping[str, Any]) -> Mapping[str, ExactOutput]:
+    def more_outputs(self, scaled: torch.Tensor, inputs: Inputs) -> Mapping[str, ExactOutput]:
         """The rows' scales."""
         scales = self.scale_rows(scaled, inputs).squeeze(1).float()
         error = float32_statistic_error(scaled.shape[1])

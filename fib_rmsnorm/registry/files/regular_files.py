@@ -60,19 +60,11 @@ def read_bytes(path: Path, root: Path | None = None, most: int = MOST_RECORD) ->
         return _read_at_most(file, most, path)
 
 
-def read_lines(path: Path, root: Path | None = None) -> Iterator[tuple[int, bytes]]:
-    """The lines of a JSONL file, numbered from 1, with their newlines, which a torn last line lacks.
-
-    Raises InputError as `open_regular` does, and for a line longer than a record may be.
-    """
-    with open_regular(path, root) as file:
-        yield from _lines_of(file, path)
-
-
 def read_records(path: Path, root: Path | None = None) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
     """The JSON of each record in a file: an array, one object, or one a line, as its start tells, whatever its name.
 
-    Raises InputError as `open_regular` does, for what is too large, and for an empty file that should be an array.
+    They are numbered from 1. Lines have their newlines, which a torn last line lacks. Raises InputError as
+    `open_regular` does, for what is too large, for no array, and for an empty file that should be one.
     """
     with open_regular(path, root) as file:
         start = file.readline(_START).lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -83,7 +75,11 @@ def read_records(path: Path, root: Path | None = None) -> Iterator[tuple[int, by
                 raise InputError(f"{path}: is empty")
             import msgspec
 
-            yield from enumerate(msgspec.json.decode(data, type=list[msgspec.Raw]), start=1)
+            try:
+                records = msgspec.json.decode(data, type=list[msgspec.Raw])
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise InputError(f"{path}: not a JSON array: {error}") from None
+            yield from enumerate(records, start=1)
         elif start.strip() == b"{":
             yield 1, _read_at_most(file, MOST_RECORD, path)
         else:
@@ -91,7 +87,7 @@ def read_records(path: Path, root: Path | None = None) -> Iterator[tuple[int, by
 
 
 def _lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of an open file, as `read_lines` gives them."""
+    """The lines of an open file, numbered from 1."""
     number = 0
     while line := file.readline(MOST_RECORD + 1):
         number += 1

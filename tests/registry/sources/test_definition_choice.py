@@ -169,7 +169,7 @@ def test_a_new_kernel_is_of_the_main_definition_and_names_it(fib, registry, tmp_
     monkeypatch.chdir(tmp_path)
     for file in ("layernorm.py", "kernel.cpp"):
         made = fib("new", "python" if file.endswith(".py") else "cpp", file, "--root", registry.root)
-        assert made.code == 0 and made.lines[0].endswith(" for rmsnorm_d4096")
+        assert made.code == 0 and "rmsnorm_d4096" in made.lines[0]
         mark = "#" if file.endswith(".py") else "//"
         assert (tmp_path / file).read_text().startswith(f"{mark} definition: rmsnorm_d4096\n")
     assert fib("new", "python", "a.py", "--definition", "layernorm_d4096", "--root", registry.root).code == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import re
@@ -106,15 +105,6 @@ def test_a_terminal_without_a_character_gets_another(registry):
     found = run_cli("show", "right_v1", cwd=registry.root, PYTHONIOENCODING="ascii")
     assert found.returncode == 0, found.stderr
     assert "# 1 ? 2" in found.stdout
-
-
-def test_a_tree_that_is_not_installed_has_a_version_too(fib, monkeypatch):
-    def fail(name: str) -> str:
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", fail)
-    outcome = fib("--version")
-    assert (outcome.code, outcome.out) == (0, "fib-rmsnorm unknown (not installed)\n")
 
 
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import round_once
+from fib_rmsnorm.operators.operator import Inputs
 
-Epilogue = Callable[["torch.Tensor", Mapping[str, Any]], "torch.Tensor"]
+Epilogue = Callable[["torch.Tensor", Inputs], "torch.Tensor"]
 """Makes the output of scaled rows and the inputs, all in the same rows and columns."""
 
 
@@ -19,7 +20,7 @@ Epilogue = Callable[["torch.Tensor", Mapping[str, Any]], "torch.Tensor"]
 class Rows:
     """Some rows of a call's inputs, for outputs of some columns; computed values are float64."""
 
-    inputs: Mapping[str, Any]
+    inputs: Inputs
     """The inputs of the whole call by their parts, in their dtypes: x, [batch, hidden], perhaps a weight, [hidden]."""
     rows: torch.Tensor
     """The numbers of the rows."""
@@ -63,7 +64,7 @@ class Rows:
         return float(self.inputs["eps"])
 
     @cached_property
-    def parts(self) -> Mapping[str, Any]:
+    def parts(self) -> Inputs:
         """All inputs in these rows and columns, tensors in float64."""
         return {part: self.part_of(part) for part in self.inputs}
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mean, round_to
+from fib_rmsnorm.operators.operator import Inputs
 
 
 def scaled_rows(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
@@ -107,7 +107,7 @@ def wrong_quantisations(dtype: torch.dtype, largest: float) -> Iterator[Wrong]:
 def wrong_row_scales(
     dtype: torch.dtype,
     largest: float,
-    right: Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor],
+    right: Callable[[torch.Tensor, Inputs], torch.Tensor],
     *,
     is_scale: bool,
 ) -> Iterator[Wrong]:
