@@ -10,11 +10,13 @@ import psutil
 import pytest
 
 from fib_rmsnorm import Registry
+from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition
 from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.version import Version
 from fib_rmsnorm.sessions.watching import Session, Watch
 from support.hanging import FOR_EVER_S, when_printed
 from support.lent_fork_server import LentForkServer

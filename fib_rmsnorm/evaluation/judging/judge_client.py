@@ -189,7 +189,7 @@ def allow_truncation(verdict: Verdict, definition: Definition) -> None:
     """Triton's interpreter truncates float32 to bfloat16, where a GPU rounds: the kernel does not cause it."""
     for spec, output in zip(definition.outputs.values(), verdict.outputs, strict=True):
         if spec.dtype is DType.BFLOAT16:
-            output.comparison.allowed_bias += _TRUNCATED_BFLOAT16
+            output.comparison.bias.allowed += _TRUNCATED_BFLOAT16
 
 
 def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> list[str]:
@@ -205,11 +205,12 @@ def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> li
                 f"{verdict.case}: {name}: {found.mismatched} of {found.elements} elements wrong{kinds};"
                 f" worst at {found.worst} (rtol {found.rtol:g}, atol {found.atol:.2g})"
             )
-        elif found.is_biased:
-            size = "large" if found.bias > 0 else "small"
+        elif found.bias.is_wrong:
+            bias, where = found.bias, "" if found.bias.row is None else f" in row {found.bias.row}"
             faults.append(
-                f"{verdict.case}: {name}: too {size} by {abs(found.bias):.2g} of its size on average, with each element"
-                f" within its tolerance; right outputs are off by at most {found.allowed_bias:.2g}"
+                f"{verdict.case}: {name}: too {'large' if bias.share > 0 else 'small'} by {abs(bias.share):.2g} of its"
+                f" size on average{where}, with each element within its tolerance; correct outputs are off by at most"
+                f" {bias.allowed:.2g}"
             )
     in_place = "; an output may take its place if the Solution's [spec] says so: in_place = {OUTPUT = INPUT}"
     faults += [f"{call} changed its input {name!r}{in_place}" for name in effects.changed_inputs]

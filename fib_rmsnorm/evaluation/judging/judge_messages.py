@@ -13,6 +13,24 @@ from fib_rmsnorm.schema import CaseKind, CheckedDefinition, Difference, Peer, Se
 
 
 @dataclass
+class Bias:
+    """The mean error of an output, or of one of its rows, whose elements are each within the tolerance."""
+
+    share: float = 0.0
+    """By how much the magnitudes of the elements together are too large, relative to their sum; less than 0 if they
+    are too small."""
+    allowed: float = float("inf")
+    """The largest of right outputs."""
+    row: int | None = None
+    """The number of the row, along all axes but the last; None for the whole output."""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether elements that are each within the tolerance are too large, or too small, on average."""
+        return abs(self.share) > self.allowed
+
+
+@dataclass
 class Comparison:
     """The differences between one output and the expected one."""
 
@@ -27,21 +45,12 @@ class Comparison:
     failing_kinds: list[str] = field(default_factory=list)
     wrong_rows: list[int] = field(default_factory=list)
     """The numbers of the first rows with a wrong element."""
-    bias: float = 0.0
-    """By how much the magnitudes of all elements together are too large, relative to their sum; less than 0 if they
-    are too small."""
-    allowed_bias: float = float("inf")
-    """The largest bias of right outputs."""
-
-    @property
-    def is_biased(self) -> bool:
-        """Whether elements that are each within the tolerance are too large, or too small, on average."""
-        return abs(self.bias) > self.allowed_bias
+    bias: Bias = field(default_factory=Bias)
 
     @property
     def is_wrong(self) -> bool:
         """Whether an element exceeds its bound, or all of them together."""
-        return self.mismatched > 0 or self.is_biased
+        return self.mismatched > 0 or self.bias.is_wrong
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf, isfinite, prod, sqrt
+from math import inf, prod
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Comparison
+from fib_rmsnorm.evaluation.judging.judge_messages import Bias, Comparison
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers
 from fib_rmsnorm.schema import Difference, UlpStatistics
 
@@ -175,8 +175,8 @@ _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _BUCKETS = ("0", "1", "2", "3-4", "5-8", "9-16", "17+")
 _EDGES = (0, 1, 2, 4, 8, 16)
 _CHUNK = 1 << 24
-_STANDARD_ERRORS = 6.0
-"""How far from zero a mean of errors without a direction may lie: one in 5e8 is beyond."""
+_STANDARD_ERRORS = 7.0
+"""How far from zero a mean of errors without a direction may lie: one in 4e11 is beyond, of up to 65536 rows."""
 
 
 def measure_ulp(pair: OutputPair) -> UlpStatistics | None:
@@ -213,41 +213,55 @@ def _ordered(values: torch.Tensor) -> torch.Tensor:
     return torch.where(bits < 0, -(bits + sign), bits)
 
 
-def measure_bias(pair: OutputPair, atol: float, common_error: float) -> tuple[float, float]:
+def measure_bias(pair: OutputPair, atol: float, common_error: float) -> Bias:
     """By how much the elements of an output, or their magnitudes, are too large in sum, relative to the magnitudes of
-    the right ones; and the most that right outputs have. Of both sums it is the one that is further from zero.
+    the right ones; and the most that right outputs have. Of both sums it is the one that is further from zero. If that
+    is possible in the whole output, it is the row that is the furthest beyond what right ones have.
 
     The tolerance of a 16-bit dtype is a unit in its last place, and a kernel whose numbers are all 0.04% too large
     stays within it. Its output and the right one, both rounded, differ in few elements, by a unit; but in one
     direction, and on average by the error before the rounding: rounding to nearest has no direction. An error has a
     direction if it is away from zero or toward it, as of a wrong factor, or upward or downward, as of directed
-    rounding.
+    rounding. A statistic that is rounded makes some rows too large, and others too small.
 
     The most is the relative error that their elements may share before they are rounded (`common_error`), what each
     may be off by beyond it (`atol`, and its bound), and chance: the standard error of a sum of independent errors is
     the root of the sum of their squares.
     """
-    magnitude = sum(map(_sum_magnitudes, torch.split(pair.expected.reshape(-1), _CHUNK)))
-    if not magnitude:
-        return 0.0, inf
-    outward = upward = squared = 0.0
-    beyond = atol * pair.expected.numel()
-    beyond += 0.0 if pair.bound is None else pair.bound.sum(dtype=torch.float64).item()
+    columns = max(1, pair.expected.shape[-1]) if pair.expected.dim() > 1 else max(1, pair.expected.numel())
+    magnitudes = _sum_magnitudes(pair.expected.reshape(-1, columns))
+    beyond = torch.full_like(magnitudes, atol * columns)
+    if pair.bound is not None:
+        beyond += pair.bound.reshape(-1, columns).sum(dim=1, dtype=torch.float64).cpu()
+    outward, upward, squared = torch.zeros(3, len(magnitudes), dtype=torch.float64)
     for differing in pair.list_differing():
         a, e = differing.actual.double(), differing.expected.double()
         error = torch.where(a.isfinite() & e.isfinite(), a - e, 0.0)
-        outward += (error * e.sign()).sum().item()
-        upward += error.sum().item()
-        squared += error.square().sum().item()
-    further = max(outward, upward, key=abs)
-    return further / magnitude, common_error + (beyond + _STANDARD_ERRORS * sqrt(squared)) / magnitude
+        first, last = (int(differing.places[at]) // columns for at in (0, -1)) if differing.count else (0, -1)
+        rows = differing.places // columns - first
+        for sums, terms in ((outward, error * e.sign()), (upward, error), (squared, error.square())):
+            sums[first : last + 1] += torch.bincount(rows, terms, last + 1 - first).cpu()
+    sums = torch.stack((magnitudes, beyond, outward, upward, squared))
+    magnitude, beyond, outward, upward, squared = torch.cat((sums, sums.sum(dim=1, keepdim=True)), dim=1)
+    further = torch.where(outward.abs() > upward.abs(), outward, upward) / magnitude
+    allowed = common_error + (beyond + _STANDARD_ERRORS * squared.sqrt()) / magnitude
+    excess = (further.abs() - allowed).nan_to_num(nan=-inf)  # rows of zeros have none
+    at = len(magnitudes) if excess[-1] > 0 else int(excess.argmax())
+    if not magnitude[at]:
+        return Bias(0.0, inf, None)
+    return Bias(further[at].item(), allowed[at].item(), at if at < len(magnitudes) else None)
 
 
-def _sum_magnitudes(values: torch.Tensor) -> float:
-    """The sum of the magnitudes of all finite values."""
-    wide = _wide(values)
-    found = float(torch.linalg.vector_norm(wide, 1, dtype=torch.float64).item())
-    return found if isfinite(found) else float(wide[wide.isfinite()].double().abs().sum().item())
+def _sum_magnitudes(rows: torch.Tensor) -> torch.Tensor:
+    """The sums of the magnitudes of all finite values of each row, on the CPU."""
+    found = []
+    for some in torch.split(rows, max(1, _CHUNK // rows.shape[1])):
+        wide = _wide(some)
+        sums = torch.linalg.vector_norm(wide, 1, dim=1, dtype=torch.float64)
+        if not sums.isfinite().all():
+            sums = torch.where(wide.isfinite(), wide, 0).double().abs().sum(dim=1)
+        found.append(sums.cpu())
+    return torch.cat(found)
 
 
 def _wide(values: torch.Tensor) -> torch.Tensor:

@@ -80,6 +80,15 @@ _KINDS: hard_rows.Kinds = {
     ),
 }
 
+# The sum of the rows has the special values: nothing is added to x.
+_SPECIAL_KINDS: hard_rows.Kinds = {
+    **{
+        name: lambda rows, make=make: {"x": make(rows["x"]), "residual": rows["residual"] * 0}  # type: ignore[misc]
+        for name, make in hard_rows.SPECIAL_ROWS.items()
+    },
+    "residual 200 times smaller than x": lambda rows: {"residual": rows["residual"] / 200},
+}
+
 
 class FusedAddRmsNorm(RmsNorm):
     """Add and normalize in float32, as FlashInfer, Quack and flashinfer-bench do: the unrounded sum is normalized.
@@ -123,6 +132,7 @@ class FusedAddRmsNorm(RmsNorm):
         **hard_rows.make_non_finite_kinds("residual"),
         hard_rows.LIMITS: lambda rows: {"x": hard_rows.make_limits(rows["x"]), "residual": rows["residual"] * 0},
     }
+    special_kinds: ClassVar[hard_rows.Kinds] = _SPECIAL_KINDS
     called: ClassVar[Mapping[str, str]] = {"residual": "res", "new_residual": "res"}
     near_eps = _SUMMED
     steps = ("add the residual", *RmsNorm.steps)

@@ -95,6 +95,31 @@ HARD_ROWS: Mapping[str, Maker] = {
 """Hard rows of x."""
 
 
+def _standardize(x: torch.Tensor) -> torch.Tensor:
+    """Rows with a mean of 0 and a mean square of 1, so that their rstd is nearly 1."""
+    wide = x.float() - x.float().mean(dim=-1, keepdim=True)
+    return (wide * wide.square().mean(dim=-1, keepdim=True).rsqrt()).to(x.dtype)
+
+
+SPECIAL_ROWS: Mapping[str, Maker] = {
+    "mean square of 1": _standardize,
+    "mean square of 1, as the row above": _standardize,
+    "1% of the elements exactly 0": lambda x: x.masked_fill(x.abs() < 0.0125, 0),
+    "zeros, ones and minus ones": lambda x: x.round().clamp(-1, 1),
+}
+"""Rows of values that a kernel may treat apart. Where they lie follows from the random rows, so from the seed."""
+
+
+def make_special_columns(values: torch.Tensor, seed: str) -> torch.Tensor:
+    """A copy of a random weight or bias, [hidden], that begins with ones; 0, 1, -1 and repeats are at random places."""
+    draw, hidden = random.Random(seed), values.shape[0]
+    values = values.clone()
+    for value in (0.0, 1.0, -1.0, float(values[-1])):
+        values[draw.sample(range(hidden), hidden // 16)] = value
+    values[: draw.randint(hidden // 16 + 1, hidden // 2 + 1)] = 1
+    return values
+
+
 def count_rotations(kinds: int, rows: int) -> int:
     """The number of cases in which every kind appears, even with one row for each."""
     return -(-kinds // max(1, min(rows, kinds)))

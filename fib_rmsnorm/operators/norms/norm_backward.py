@@ -160,13 +160,9 @@ class RmsNormBackward(NormOperator):
             has_residual="dnew_residual" in self.arguments,
         )
 
-    def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
+    def make_usual_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn, with statistics by an eps that nobody knows, and hard weights."""
-        rows = inputs["x"].shape[0]
-        rotations = hard_rows.count_rotations(len(self.kinds), rows)
-        if index >= rotations:
-            return self.make_extreme_case(inputs, index - rotations)
-        order = hard_rows.rotate_kinds(self.kinds, rows, index)
+        order = hard_rows.rotate_kinds(self.kinds, inputs["x"].shape[0], index)
         made, eps = hard_rows.fill_rows(inputs, order, self.kinds), hard_rows.choose_other_eps(_EPS, seed)
         made |= {"weight": hard_rows.make_hard_weight(inputs["weight"]), **self.derive_inputs(made, eps)}
         return HardCase(f"hard rows, statistics by eps={eps:g}", made, order)
@@ -261,9 +257,9 @@ class FusedAddRmsNormBackward(RmsNormBackward):
         f"{_BODY}    return (dx + dnew_residual.to(torch.float32)).to(x.dtype), dweight.to(weight.dtype)\n",
     )
 
-    def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
+    def make_usual_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn; dnew_residual cancels the norm's part, or is large where that is 0."""
-        made = super().make_hard_case(inputs, constants, index, seed)
+        made = super().make_usual_case(inputs, constants, index, seed)
         if _CANCELS not in made.row_kinds:
             return made
         residual: torch.Tensor = inputs["dnew_residual"].clone()

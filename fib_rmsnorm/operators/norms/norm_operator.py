@@ -63,6 +63,8 @@ class NormOperator(Operator):
     """The inputs that are scaled where a row's mean square shall be about eps."""
     extreme_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.EXTREME_ROWS)
     """The kinds of extreme rows; none if right kernels differ in them."""
+    special_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.SPECIAL_ROWS)
+    """The kinds of rows of special values."""
     kernel: ClassVar[NormKernel | None] = None
     """What a kernel to start from says and does for this operator; None if there is none."""
     is_centered: ClassVar[bool] = False
@@ -220,22 +222,33 @@ class NormOperator(Operator):
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row meets every value of eps, even with one row per batch.
 
-        Then come those of the extreme rows.
+        Then come those of the extreme rows, and of the special ones.
         """
-        kinds = self.kinds, self.extreme_kinds
-        usual, extreme = (hard_rows.count_rotations(len(each), sizes["rows"]) for each in kinds)
-        return self._count_eps(constants) * usual + extreme
+        return sum(self._count_each(sizes["rows"], constants))
+
+    def _count_each(self, rows: int, constants: Mapping[str, float]) -> tuple[int, int, int]:
+        """The number of usual, extreme and special cases."""
+        kinds = self.kinds, self.extreme_kinds, self.special_kinds
+        usual, extreme, special = (hard_rows.count_rotations(len(each), rows) for each in kinds)
+        return self._count_eps(constants) * usual, extreme, special
 
     def _count_eps(self, constants: Mapping[str, float]) -> int:
         """The number of values of eps in the hard cases: the Workload's and another, unless the reference holds it."""
         return 1 if "eps" in constants or "eps" not in self.scalars else 2
 
     def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
+        """Make a usual, an extreme or a special case."""
+        usual, extreme, _ = self._count_each(inputs["x"].shape[0], constants)
+        if index < usual:
+            return self.make_usual_case(inputs, constants, index, seed)
+        if index < usual + extreme:
+            return self.make_extreme_case(inputs, index - usual)
+        return self.make_special_case(inputs, index - usual - extreme, seed)
+
+    def make_usual_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
         rows, eps = inputs["x"].shape[0], inputs["eps"]
         rotations = hard_rows.count_rotations(len(self.kinds), rows)
-        if index >= self._count_eps(constants) * rotations:
-            return self.make_extreme_case(inputs, index - self._count_eps(constants) * rotations)
         if index >= rotations:
             eps = hard_rows.choose_other_eps(eps, seed)
         order = hard_rows.rotate_kinds(self.kinds, rows, index % rotations)
@@ -259,6 +272,15 @@ class NormOperator(Operator):
         if "bias" in inputs:
             made["bias"] = hard_rows.spoil_bias(inputs["bias"])
         return HardCase(hard_rows.NAME, made, order, explains=False)
+
+    def make_special_case(self, inputs: Inputs, index: int, seed: str) -> HardCase:
+        """Make rows of every special kind in turn, and special values in what rows share."""
+        order = hard_rows.rotate_kinds(self.special_kinds, inputs["x"].shape[0], index)
+        made = hard_rows.fill_rows(inputs, order, self.special_kinds)
+        for part, tensor in self.tensors.items():
+            if part in inputs and tensor.shape == PER_COLUMN:
+                made[part] = hard_rows.make_special_columns(inputs[part], f"{seed} {part}")
+        return HardCase("special values", {**made, **self.derive_inputs({**inputs, **made})}, order)
 
     def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Choose a prime number of rows, below the Workload's number if that is above three."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fib_rmsnorm.evaluation.judging import output_comparison
 from fib_rmsnorm.evaluation.judging.judge import describe_unwritten
+from fib_rmsnorm.evaluation.judging.judge_messages import Bias
 from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, measure_bias, measure_ulp, tolerance
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
 
@@ -236,8 +237,20 @@ def test_finds_an_error_of_all_elements_within_their_tolerance(dtype, error, dir
     exact = make_rows()
     right, wrong = round_once(exact, dtype), round_once(exact + error * direction(exact), dtype)
     assert compare(OutputPair(wrong, right)).mismatched < 0.02 * right.numel()
-    bias, allowed = measure_bias(OutputPair(wrong, right), 0.0, COMMON_ERROR)
-    assert abs(bias) > allowed and bias == pytest.approx(error, rel=0.2)
+    bias = measure_bias(OutputPair(wrong, right), 0.0, COMMON_ERROR)
+    assert bias.is_wrong and bias.row is None and bias.share == pytest.approx(error, rel=0.2)
+
+
+@pytest.mark.parametrize("dtype", ROUNDED)
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_finds_an_error_of_a_single_row(dtype, device):
+    """Each row has an error of its own, of either sign, as where its statistic is rounded."""
+    exact = make_rows().to(device)
+    wrong = exact.clone()
+    wrong[7] *= 1 - 1.5e-4
+    wrong[8] *= 1 + 1.2e-4
+    bias = measure_bias(OutputPair(round_once(wrong, dtype), round_once(exact, dtype)), 0.0, COMMON_ERROR)
+    assert bias.is_wrong and bias.row == 7 and bias.share == pytest.approx(-1.5e-4, rel=0.2)
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -248,8 +261,7 @@ def test_allows_what_float32_shares(dtype, error, seed):
     exact = make_rows(seed)
     for rows in (1, ROWS):
         right, found = round_once(exact[:rows], dtype), round_once(exact[:rows] * (1 + error), dtype)
-        bias, allowed = measure_bias(OutputPair(found, right), 0.0, COMMON_ERROR)
-        assert abs(bias) < allowed
+        assert not measure_bias(OutputPair(found, right), 0.0, COMMON_ERROR).is_wrong
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -257,13 +269,13 @@ def test_chance_has_no_direction(dtype):
     """One in four elements is off by a unit, up or down."""
     right = round_once(make_rows(), dtype)
     step = torch.randint(-1, 2, right.shape, generator=torch.Generator().manual_seed(1), dtype=torch.int16)
-    bias, allowed = measure_bias(OutputPair((right.view(torch.int16) + step).view(dtype), right), 0.0, COMMON_ERROR)
-    assert abs(bias) < allowed
+    found = (right.view(torch.int16) + step).view(dtype)
+    assert not measure_bias(OutputPair(found, right), 0.0, COMMON_ERROR).is_wrong
 
 
 def test_a_bound_and_values_that_are_not_finite():
     right = torch.tensor([1.0, -2.0, float("inf"), float("nan"), 0.0], dtype=torch.float32)
     wrong = torch.tensor([1.5, -2.5, float("inf"), float("nan"), 0.0], dtype=torch.float32)
-    bias, allowed = measure_bias(OutputPair(wrong, right, torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0])), 0.25, 0.0)
-    assert bias == pytest.approx(1 / 3) and allowed == pytest.approx((1.0 + 5 * 0.25 + 6 * 0.5**0.5) / 3)
-    assert measure_bias(OutputPair(right * 0, right * 0), 0.0, 0.0) == (0.0, float("inf"))
+    bias = measure_bias(OutputPair(wrong, right, torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0])), 0.25, 0.0)
+    assert (bias.share, bias.allowed) == pytest.approx((1 / 3, (1.0 + 5 * 0.25 + 7 * 0.5**0.5) / 3))
+    assert measure_bias(OutputPair(right * 0, right * 0), 0.0, 0.0) == Bias()

@@ -112,3 +112,56 @@ def leave_out(scaled, column):
     kept = scaled.clone()
     kept[:, column] = 0
     return kept
+
+
+def weight_ones(inputs):
+    return (inputs["weight"][:16] == 1).all()
+
+
+def weight_repeats(inputs):
+    return (inputs["weight"] == inputs["weight"][-1]).sum() > 4
+
+
+def bias_zero(inputs):
+    return (inputs["bias"] == 0).any()
+
+
+def few_zeros(inputs):
+    zeros = (inputs["x"] == 0).float().mean(-1, keepdim=True)
+    return (zeros > 0.001) & (zeros < 0.1)
+
+
+def near_one(inputs):
+    return ((inputs["x"].float().square().mean(-1, keepdim=True)) - 1).abs() < 1e-3
+
+
+def like_the_row_above(inputs):
+    square = inputs["x"].float().square().mean(-1, keepdim=True)
+    return (square / square.roll(1, 0) - 1).abs() < 1e-3
+
+
+def small_residual(inputs):
+    shares = [inputs[part].float().abs().mean(-1, keepdim=True) for part in ("residual", "x")]
+    return (shares[0] / shares[1] > 0.002) & (shares[0] / shares[1] < 0.01)
+
+
+SPECIAL = [
+    ("rmsnorm", weight_ones),
+    ("rmsnorm_gemma", weight_ones),
+    ("rmsnorm_backward", weight_ones),
+    ("rmsnorm", weight_repeats),
+    ("layernorm_bias", bias_zero),
+    ("rmsnorm", few_zeros),
+    ("rmsnorm", near_one),
+    ("rmsnorm_silu_gate", near_one),
+    ("rmsnorm", like_the_row_above),
+    ("fused_add_rmsnorm", small_residual),
+]
+
+
+@pytest.mark.parametrize(("operator", "condition"), SPECIAL)
+def test_so_is_a_kernel_that_errs_only_at_special_values(tmp_path, operator, condition):
+    def change(inputs):
+        return {**inputs, "x": torch.where(condition(inputs), inputs["x"] * -1, inputs["x"])}
+
+    assert judge(operator, {}, change, 40, tmp_path)
