@@ -117,12 +117,12 @@ def profiled_child(library: Path, spans: Path, *, evict: bool) -> None:
 def measure_by_cupti(call: Callable[[], Any], calls: int) -> float:
     """Median in microseconds, with a cold cache, by our timer."""
     from fib_rmsnorm.evaluation.timing.cupti import Cupti
-    from fib_rmsnorm.evaluation.timing.latency_statistics import middle
+    from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median
 
     timer = Cupti("cuda:0")
     timer.measure(lambda _: call, 10, cold=True, budget_s=60)
     samples = timer.measure(lambda _: call, calls, cold=True, budget_s=60)
-    return 1e3 * middle([sample.span_ms for sample in samples], timer.tick_ms)
+    return 1e3 * grouped_median([sample.span_ms for sample in samples], timer.tick_ms)
 
 
 def run_cupti(library: Path, figures: dict[str, dict[str, Any]]) -> float | None:
