@@ -1,6 +1,6 @@
 """The devices of this machine, with the names that Traces record.
 
-The properties of GPUs come from the CUDA driver, because importing torch takes seconds.
+The properties of GPUs come from the CUDA driver: to import torch for them takes seconds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Device:
 
 @dataclass(frozen=True)
 class GpuProperties:
-    """The driver's properties of a GPU, with torch's names."""
+    """What the driver says of a GPU, as torch does."""
 
     name: str
     memory_bytes: int
@@ -100,7 +100,7 @@ def _read(driver: ctypes.CDLL, ordinal: int) -> GpuProperties:
 
 @cache
 def cuda_of_torch() -> str | None:
-    """The version of CUDA that torch is built for, read from its version file; None for a torch without CUDA."""
+    """The version of CUDA that torch is built for, from the file that says it; None for a torch without CUDA."""
     spec = find_spec("torch")
     file = Path(spec.origin).with_name("version.py") if spec and spec.origin else None
     return runpy.run_path(str(file)).get("cuda") if file and file.is_file() else None
