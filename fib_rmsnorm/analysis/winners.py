@@ -99,8 +99,6 @@ def _measure(workload: WorkloadResults, deployable: Deployable) -> MeasuredShape
         Candidate(
             place.result.record.solution,
             round(1e3 * (place.result.record.latency_ms or 0.0), 3),
-            None if math.isinf(host_us(place)) else host_us(place),
-            place.is_tied,
             place.result.record.place,
         )
         for place in order

@@ -50,9 +50,6 @@ class Candidate(msgspec.Struct, frozen=True):
 
     solution: str
     latency_us: float
-    host_overhead_us: float | None
-    is_tied: bool
-    """Whether it may be as fast as the fastest of the table's authors."""
     trace: str
     """`file:line` in the registry."""
 

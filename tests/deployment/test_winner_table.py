@@ -180,7 +180,7 @@ def own_registry(tmp_path):
     (folder / f"{picky.name}.json").write_text(picky.model_dump_json())
     (cpp,) = (REPOSITORY / "solutions").rglob("rmsnorm_cpp_simd_v1.json")
     shutil.copy(cpp, folder)
-    measured = MeasuredShape(shape(2, 128), (Candidate(picky.name, 1.5, None, True, "traces/me/norm/d.jsonl:3"),))
+    measured = MeasuredShape(shape(2, 128), (Candidate(picky.name, 1.5, "traces/me/norm/d.jsonl:3"),))
     here = cpu_device().hardware
     winners = OperatorWinners({"cpu": ("rmsnorm_cpp_simd_v1",)}, {here: (measured,), "another CPU": ()})
     (tmp_path / "winners.json").write_text(format_table(WinnerTable(("me",), {"rmsnorm": winners})))
