@@ -27,7 +27,7 @@ thorough: $(READY)
 
 # All tests, and the optional packages that some need. It takes an hour or more.
 nightly: $(READY)
-	$(BIN)/python -m pip install -q -e '.[ray,models]'
+	$(BIN)/python -m pip install -q -e '.[ray,models,site]'
 	$(PYTEST) -m ''
 
 # On a machine with one: tests share it, except with those that are marked `alone`.
@@ -52,9 +52,11 @@ fix: $(READY)
 	$(BIN)/fib-rmsnorm deploy
 	$(BIN)/python tools/generate_docs.py
 
-# A page of results for each Definition, for a browser: open site/index.html.
+# The docs with search, the API and charts of all published Traces, for a browser: python -m http.server -d site
 site: $(READY)
+	$(BIN)/python -m pip install -q -e '.[site]'
 	$(BIN)/python tools/make_site.py
+	$(BIN)/mkdocs build --quiet
 
 # Checks the wheel, and writes CHANGELOG.md from changes/. What it changes is left to commit and to tag.
 release: $(READY)
@@ -75,4 +77,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf .cache site .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache traces.json
+	rm -rf .cache build site .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache traces.json

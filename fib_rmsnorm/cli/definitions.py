@@ -35,7 +35,7 @@ _NAMES = [operator.name for operator in list_operators()]
 
 
 def _as_parameter(option: Option) -> inspect.Parameter:
-    owners = [operator.name for operator in list_operators() if option in operator.options]
+    owners = [each.name for each in list_operators() if option.name in {own.name for own in each.options}]
     whose = "" if len(owners) == len(_NAMES) else f" Only of {', '.join(owners)}."
     told = typer.Option(f"--{option.name}", help=f"{option.help}{whose} Default: {option.default}.", show_default=False)
     kind = type(option.default)
