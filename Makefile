@@ -25,10 +25,10 @@ test: $(READY)
 thorough: $(READY)
 	$(PYTEST) -m '(compile or process) and not (fuzz or endurance)'
 
-# All tests, and the optional packages that some need. It takes an hour or more.
+# All tests with their coverage, and the optional packages that some need. It takes an hour or more.
 nightly: $(READY)
 	$(BIN)/python -m pip install -q -e '.[ray,models]'
-	$(PYTEST) -m ''
+	$(PYTEST) -m '' --cov
 
 # On a machine with one: tests share it, except with those that are marked `alone`.
 gpu: $(READY)
@@ -75,4 +75,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf .cache site .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache traces.json
+	rm -rf .cache .coverage site .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache traces.json

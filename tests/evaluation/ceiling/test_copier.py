@@ -120,6 +120,7 @@ def test_every_cpu_variant_moves_the_traffic(traffic):
 
 
 @needs_compiler
+@pytest.mark.usefixtures("untraced")
 def test_surplus_bytes_are_really_read():
     copier = CppCopy("cpu", cache_folder())
     little, much = StreamTraffic.of([1 << 10], [64]), StreamTraffic.of([32 << 20], [64])

@@ -79,9 +79,11 @@ def test_a_solution_is_prepared_once_while_the_device_is_opened(registry, monkey
     assert len(prepared) == 1
 
 
+untraced = pytest.mark.usefixtures("untraced")
 REQUEST = Time(calls=CALLS, cold=True, budget_s=60.0).model_dump()
 
 
+@untraced
 @pytest.mark.parametrize("failures", range(MAX_ATTEMPTS))
 def test_a_failed_trial_is_measured_again_and_reported(registry, monkeypatch, failures):
     worker = make_worker(registry, monkeypatch, failures)
@@ -92,6 +94,7 @@ def test_a_failed_trial_is_measured_again_and_reported(registry, monkeypatch, fa
     assert worker.reveal({}).numbers  # the calls of a lost trial can be judged too
 
 
+@untraced
 @pytest.mark.parametrize("judged_calls", [1, 2, CALLS, CALLS + 1])
 def test_several_calls_are_chosen_to_be_judged(registry, monkeypatch, judged_calls):
     worker = make_worker(registry, monkeypatch, 0, judged_calls)
@@ -112,6 +115,7 @@ def test_what_is_written_to_an_output_too_early_is_erased(registry, monkeypatch)
         assert calls.buffers.tensors[0].isnan().all()
 
 
+@untraced
 def test_a_trial_that_fails_three_times_is_a_failure_with_every_cause(registry, monkeypatch):
     worker = make_worker(registry, monkeypatch, MAX_ATTEMPTS)
     causes = iter(["lost a record", "was deferred", "lost a record"])
