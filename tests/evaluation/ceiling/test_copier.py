@@ -9,6 +9,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -139,7 +140,8 @@ class SlowTimer:
 
 def test_a_device_too_slow_for_all_variants_in_a_sweep_tunes_by_those_it_came_to():
     variants = [CopyVariant(str(number), lambda *_: partial(int)) for number in range(5)]
-    tuned = tune(variants, SlowTimer(), Buffers("cpu", StreamTraffic.of([64], [64])), cold=True)
+    timer: Any = SlowTimer()
+    tuned = tune(variants, timer, Buffers("cpu", StreamTraffic.of([64], [64])), cold=True)
     assert {variant.name for variant, _ in tuned} == {"0", "1", "2", "3", "4"}
 
 

@@ -8,6 +8,7 @@ import os
 import pytest
 import torch
 
+from fib_rmsnorm.building import prepare_build
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError
@@ -20,14 +21,7 @@ from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.channel import RefusalError
 from support.command_line import QUICK_OPTIONS
-from support.registries import (
-    RIGHT,
-    add_kernel,
-    add_sources,
-    make_empty_registry,
-    make_registry,
-    python_manifest,
-)
+from support.registries import RIGHT, add_kernel, add_sources, make_empty_registry, make_registry, python_manifest
 
 CALLS = 5
 
@@ -67,9 +61,8 @@ def make_worker(registry, monkeypatch, failures, judged_calls=1):
 
 
 def test_a_solution_is_prepared_once_while_the_device_is_opened(registry, monkeypatch):
-    prepared = []
-    prepare = worker_module.prepare_build
-    monkeypatch.setattr(worker_module, "prepare_build", lambda *given: prepared.append(given) or prepare(*given))
+    prepared: list = []
+    monkeypatch.setattr(worker_module, "prepare_build", lambda *given: prepared.append(given) or prepare_build(*given))
     solution = add_kernel(registry, "right", RIGHT)
     worker = worker_module.Worker(None, os.memfd_create("outputs"))
     opening = Prepare(device="cuda:99", solution=solution, cache=cache_folder())
