@@ -25,10 +25,10 @@ test: $(READY)
 thorough: $(READY)
 	$(PYTEST) -m '(compile or process) and not (fuzz or endurance)'
 
-# All tests, and the optional packages that some need. It takes an hour or more.
+# All tests with their coverage, and the optional packages that some need. It takes an hour or more.
 nightly: $(READY)
 	$(BIN)/python -m pip install -q -e '.[ray,models,site]'
-	$(PYTEST) -m ''
+	$(PYTEST) -m '' --cov
 
 # On a machine with one: tests share it, except with those that are marked `alone`.
 gpu: $(READY)
@@ -77,4 +77,4 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf .cache build site .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache traces.json
+	rm -rf .cache .coverage build site .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache traces.json

@@ -151,9 +151,9 @@ def compare(name: str, size: LlamaSize, dtype: str, mode: str, options: argparse
     load = read_load()
     train(trainees, chain, size, device, options.steps)
     prompt = chain.draw(size, 999)[:, :PROMPT].to(device)
-    rounds = [
-        {each: generate(trainees[each], prompt, options.tokens) for each in (TORCH, OURS)} for _ in range(1 + 3)
-    ][1:]
+    rounds = [{each: generate(trainees[each], prompt, options.tokens) for each in (TORCH, OURS)} for _ in range(1 + 3)][
+        1:
+    ]
     load_share = other_share(load, read_load())
     logits = verify(models[OURS], (chain.draw(size, 998)[:, :-1].to(device), torch.arange(size.length, device=device)))
     texts = {each: rounds[-1][each][0] for each in (TORCH, OURS)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import pytest
 import torch
@@ -65,7 +66,7 @@ def bound_error(name: str, wide: dict[str, torch.Tensor], exact: torch.Tensor) -
 
 def check(run, shape, dtype, scale, offset, name="rmsnorm", weight_dtype=None):
     batch, hidden = shape
-    operator = find_operator(name)
+    operator: Any = find_operator(name)
     tensors = {}
     for part in operator.arguments[:-1]:  # the last is eps
         size, of = (shape, dtype) if part in BY_ROW else ((hidden,), weight_dtype or dtype)

@@ -1,16 +1,17 @@
-"""The wheel, the examples of the documentation and the tools of experiments/ run, as far as they do without a GPU."""
+"""The wheel, its release, the examples of the documentation and the tools of experiments/, as far as without a GPU."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
 from flashinfer_bench.data import TraceSet
 
-from support.command_line import run_python
+from support.command_line import run_process, run_python
 from support.paths import PUBLISHED, REPOSITORY
 
 EXPERIMENTS = REPOSITORY / "experiments"
@@ -77,3 +78,21 @@ def test_init_and_bench_from_the_wheel(site, tmp_path):
     run(site, tmp_path / "demo", "validate")
     run(site, tmp_path / "demo", "new", "triton", "kernel.py")
     run(site, tmp_path / "demo", "new", "cpp", "kernel.cpp")
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not (REPOSITORY / ".git").exists(), reason="needs the repository's history")
+def test_a_release_checks_a_clean_clone_and_dates_its_changelog(tmp_path):
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=tester", "-c", "user.email=tester@example.com")
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path / "clone", check=True)
+
+    subprocess.run(["git", "clone", "-q", REPOSITORY, tmp_path / "clone"], check=True)
+    git("rm", "-q", "--ignore-unmatch", "changes/+*")
+    (tmp_path / "clone" / "CHANGELOG.md").write_text("## 0.1.0 (unreleased)\n")
+    release = [sys.executable, "tools/release.py"]
+    refused = run_process(release, cwd=tmp_path / "clone")
+    assert refused.returncode == 1 and refused.stderr.startswith("commit or remove these first:\n")
+    git("commit", "-qam", "Prepare a release")
+    assert "is right. Next: git commit" in run_python(*release[1:], cwd=tmp_path / "clone")
+    assert (tmp_path / "clone" / "CHANGELOG.md").read_text() == f"## 0.1.0 ({date.today()})\n"

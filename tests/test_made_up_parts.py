@@ -69,7 +69,7 @@ def fib(tmp_path_factory):
         manifest = python_manifest(name).replace("python", "rows").replace("kernel.py", "kernel.rows")
         add_sources(registry, name, {"kernel.rows": source}, manifest)
     run = partial(run_cli, cwd=root, PYTHONPATH=str(root), FIB_RMSNORM_CACHE=str(root / "cache"))
-    run.root = root
+    vars(run)["root"] = root
     return run
 
 

@@ -6,9 +6,7 @@ import shutil
 
 import pytest
 
-from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.plan import Selection
-from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.try_kernel import BASELINE_AUTHOR
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import choose_devices
@@ -21,7 +19,7 @@ from fib_rmsnorm.tuning.sweep import read_kept
 from fib_rmsnorm.tuning.tunable import find_tunables
 from support.kernel_calls import shipped_solutions
 from support.paths import REPOSITORY
-from support.registries import QUICK
+from support.registries import bench_all
 
 REGISTRY = Registry(REPOSITORY)
 BATCH_SIZES = (1, 128)
@@ -63,7 +61,7 @@ def test_the_plainest_baseline_is_torchs():
     """Of each Definition: reports compare with it unless they are told another."""
     baselines = [s for s in PACKED.values() if s.author == BASELINE_AUTHOR and s.spec.language.value == "python"]
     on_cpus = [s for s in baselines if "cpu" in s.spec.target_hardware]
-    found = {}
+    found: dict[str, str] = {}
     for solution in sorted(on_cpus, key=lambda each: sum(len(source.content) for source in each.sources)):
         found.setdefault(solution.definition, solution.name)
     assert set(found) == {solution.definition for solution in baselines}
@@ -103,12 +101,9 @@ def evaluations(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "2")  # elsewhere in the tests it is 1
         traces = [
-            event.trace
+            trace
             for sizes, names in EVALUATED.items()
-            for event in bench(
-                registry, BenchOptions(Selection(solutions=tuple(names), batch_sizes=sizes), QUICK, "cpu")
-            )
-            if isinstance(event, Evaluated)
+            for trace in bench_all(registry, selection=Selection(solutions=tuple(names), batch_sizes=sizes))
         ]
     return {(trace.solution, trace.workload.axes["batch"]): trace.evaluation for trace in traces}
 

@@ -48,7 +48,7 @@ PROBE = """\
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_the_search_finds_a_page_in_a_browser(site, tmp_path):
     (site / "probe.html").write_text(PROBE)
-    asked = queue.Queue()
+    asked: queue.Queue = queue.Queue()
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def do_GET(self):

@@ -88,10 +88,7 @@ def lower(load_module, operator, hidden, dtype, launch):
         ).kernel_source
 
 
-@pytest.mark.parametrize(
-    ("operator", "loads", "stores"),
-    [("fused_add_rmsnorm", 3, 2), ("layernorm_bias", 3, 1)],
-)
+@pytest.mark.parametrize(("operator", "loads", "stores"), [("fused_add_rmsnorm", 3, 2), ("layernorm_bias", 3, 1)])
 def test_a_row_is_read_once_and_waits_once(load_module, operator, loads, stores):
     source = lower(load_module, operator, 4096, "float16", (1, 8, 2, 8, 1))
     before, after = source.split("__syncthreads();")  # one barrier

@@ -9,12 +9,11 @@ import torch
 from flashinfer_bench.data import Correctness as UpstreamCorrectness
 from flashinfer_bench.data import TraceSet
 
-from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.schema import Correctness
 from support.kernels import add_kernels, read_kernels
 from support.paths import REPOSITORY
-from support.registries import QUICK, RIGHT, WRONG, add_kernel, make_registry, pack_all
+from support.registries import RIGHT, WRONG, add_kernel, bench_all, make_registry, pack_all
 from support.tunable_solution import TABLE, folder_of, make_tunable
 
 # flashinfer, which upstream imports, calls what its own dependencies have deprecated.
@@ -31,8 +30,7 @@ def registry(tmp_path_factory, lent):
     add_kernels(registry, [read_kernels("honest")["cpp_header_in_a_folder"]])
     add_kernel(registry, "slow_v1", SLOW)
     add_kernel(registry, "wrong_v1", WRONG)
-    for _ in bench(registry, BenchOptions(settings=QUICK, device="cpu")):
-        pass
+    bench_all(registry)
     return registry
 
 

@@ -37,7 +37,7 @@ def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
 
 def check_wheel(version: str, folder: Path) -> Path:
     """Build the wheel, and use it without the checkout: it has its version and a valid registry."""
-    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", ROOT / "dist", ROOT)
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", ROOT / "dist", ROOT)
     wheel = ROOT / "dist" / f"fib_rmsnorm-{version}-py3-none-any.whl"
     run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder / "site", wheel)
 

@@ -13,7 +13,7 @@ from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.analysis.ranking import summarize
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import cluster
-from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
+from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 from support.paths import PUBLISHED
 from support.trace_json import trace, trace_set, upstream_trace
 
@@ -83,7 +83,7 @@ def test_the_baseline_is_the_plainest_in_python():
             name=name,
             definition="rmsnorm_d4096",
             author="baseline",
-            spec=BuildSpec(language="python", target_hardware=hardware, entry_point="k.py::run"),
+            spec=BuildSpec(language=SupportedLanguages.PYTHON, target_hardware=hardware, entry_point="k.py::run"),
             sources=[SourceFile(path="k.py", content=content)],
         )
         for name, (content, hardware) in sources.items()

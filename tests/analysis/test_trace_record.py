@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from fib_rmsnorm.analysis.decoding import record_of
 from fib_rmsnorm.analysis.trace_record import TraceRecord
@@ -25,7 +25,7 @@ from fib_rmsnorm.schema import (
 )
 from support.trace_json import records, trace
 
-PLACES = {
+PLACES: dict[type[BaseModel], tuple[str, ...]] = {
     Settings: ("evaluation", "settings"),
     Correctness: ("evaluation", "correctness"),
     Performance: ("evaluation", "performance"),

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import flashinfer_bench.data
 import pytest
@@ -57,7 +58,7 @@ def test_processes_that_need_a_build_at_once_compile_it_once(kernels, tmp_path):
         "PATH": os.pathsep.join([str(compiler.parent), os.environ["PATH"]]),
         "CXX": str(compiler),
     }
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment, "text": True}
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment, "text": True}
     builders = [subprocess.Popen([sys.executable, "-c", BUILDS, tmp_path / "cache", packed], **pipes) for _ in range(3)]
     assert [builder.stdout.readline() for builder in builders] == ["ready\n"] * 3
     for builder in builders:
@@ -135,7 +136,11 @@ def make_solution(*flags: str) -> Solution:
     spec = {"language": "cpp", "target_hardware": ["cpu"], "entry_point": "kernel.cpp::run", "flags": flags}
     sources = [SourceFile(path="kernel.cpp", content=SOURCE)]
     return Solution(
-        name="flags_v1", definition="rmsnorm_d128", author="tester", spec=BuildSpec(**spec), sources=sources
+        name="flags_v1",
+        definition="rmsnorm_d128",
+        author="tester",
+        spec=BuildSpec.model_validate(spec),
+        sources=sources,
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.registry import Registry
-from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, printed
+from support.command_line import QUICK_OPTIONS, printed, start_cli
 from support.hanging import FOR_EVER_S
 from support.registries import RIGHT, add_kernel, keys, read_output, unseen
 
@@ -27,13 +27,8 @@ SLEEPS_ON_8_ROWS = f"""\
 
 
 def start_bench(registry: Registry, *arguments: str | Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        cli_command("bench", "--root", registry.root, *QUICK_OPTIONS, "--timeout", str(FOR_EVER_S), *arguments),
-        env=cli_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    options = ("--root", registry.root, *QUICK_OPTIONS, "--timeout", str(FOR_EVER_S))
+    return start_cli("bench", *options, *arguments)
 
 
 def read_until_evaluated(process: subprocess.Popen[str], count: int) -> str:

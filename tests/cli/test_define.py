@@ -95,11 +95,6 @@ def test_sizes_that_break_a_constraint_are_refused_and_default_ones_left_out(fib
     assert batches(full_registry)[:2] == [8, 32]
 
 
-def test_a_missing_batch_is_added_as_bench_says(fib, full_registry):
-    command = fib("bench", "--batch-sizes", "16", "--device", "cpu").refusal.partition("run: fib-rmsnorm ")[2].split()
-    assert fib(*command).code == 0 and batches(full_registry) == [1, 8, 16]
-
-
 OPTIONS = ("--definition", "rmsnorm_d128")
 
 

@@ -156,10 +156,10 @@ def test_try_refuses_a_source_before_torch_is_imported(tmp_path):
         commands.append(["try", str(path), *options, "--root", str(REPOSITORY)])
     heavy = {*HEAVY} - {"rich", "psutil"}  # of the fork server, which starts first so that torch loads meanwhile
     heavy -= {"flashinfer_bench"}  # whose models need no torch
-    for found, (*source, code, said) in zip(run_one_by_one(commands, tmp_path), REFUSED_SOURCES, strict=True):
-        assert (found.code, found.out) == (code, ""), source
-        assert len(found.err.splitlines()) == 1 and said in found.err, source
-        assert found.modules.isdisjoint(heavy), (source, found.modules & heavy)
+    for found, (*refused, code, said) in zip(run_one_by_one(commands, tmp_path), REFUSED_SOURCES, strict=True):
+        assert (found.code, found.out) == (code, ""), refused
+        assert len(found.err.splitlines()) == 1 and said in found.err, refused
+        assert found.modules.isdisjoint(heavy), (refused, found.modules & heavy)
 
 
 NO_TORCH = [

@@ -9,7 +9,7 @@ import pytest
 from support.trace_json import trace
 
 
-def on(day: int, latency_us: float | None, sha: str = "aaaaaaaa", batch: int = 8, **others):
+def on(day, latency_us, sha="aaaaaaaa", batch=8, **others):
     """A Trace of that day."""
     latency_ms = latency_us and latency_us / 1e3
     return trace("mine_v1", batch, latency_ms, timestamp=f"2026-01-{day:02}T10:00:00+00:00", sha=sha, **others)

@@ -18,8 +18,8 @@ from support.full_registry import (
     add_sources,
     change_sources,
     make_trace,
-    pack_all,
 )
+from support.registries import pack_all
 
 
 @pytest.fixture(autouse=True)
@@ -198,8 +198,8 @@ def test_an_empty_registry_begins_with_a_definition(fib, registry):
     assert outcome.err == f"No solutions; create them with: {command}\n"
     for path in registry.layout.definitions.rglob("*.json"):
         path.unlink()
-    for command in (("list", "solutions"), ("list", "workloads"), ("list", "traces"), ("solve",)):
-        outcome = fib(*command, "--root", registry.root)
+    for arguments in ("list solutions", "list workloads", "list traces", "solve"):
+        outcome = fib(*arguments.split(), "--root", registry.root)
         assert (outcome.code, outcome.out) == (0, "")
         assert outcome.err.endswith(f"; create them with: fib-rmsnorm define --root {registry.root}\n")
 

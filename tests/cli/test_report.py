@@ -172,7 +172,7 @@ def test_an_interval_that_begins_at_zero_is_one(fib, file):
 
 def test_what_a_call_costs_in_a_graph_stands_beside_the_latency(fib, file):
     both = {"links": 40, "chained_latency_ms": 0.0014, "dependent_latency_ms": 0.0009}
-    doubted = {"links": 40, "chained_latency_ms": 0.0013, "chained_low_ms": 0.00118, "chained_high_ms": 0.00142}
+    doubted: dict = {"links": 40, "chained_latency_ms": 0.0013, "chained_low_ms": 0.00118, "chained_high_ms": 0.00142}
     doubted["chain_noisy"] = ["the clock moved"]
     path = file(
         trace("both_v1", chain=both, settings={"context": "graph"}),

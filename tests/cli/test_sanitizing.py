@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from fib_rmsnorm.building.native import find_cuda_tool
 from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling import sanitizer
@@ -169,7 +170,7 @@ def test_without_the_tool_it_says_where_to_get_it(fib, kernel, monkeypatch):
 
 @pytest.mark.gpu
 def test_a_real_gpu(fib, registry, tmp_path, monkeypatch):
-    if sanitizer.find_cuda_tool("compute-sanitizer") is None:
+    if find_cuda_tool("compute-sanitizer") is None:
         pytest.skip("needs compute-sanitizer")
     monkeypatch.chdir(registry.root)
     kernel = tmp_path / "kernel.py"

@@ -18,8 +18,8 @@ from support.full_registry import (
     add_sources,
     change_sources,
     make_trace,
-    pack_all,
 )
+from support.registries import pack_all
 
 
 @pytest.fixture

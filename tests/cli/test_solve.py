@@ -111,12 +111,7 @@ def faulty(full_registry) -> Registry:
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ("show", PYTHON),
-        ("show", PYTHON, "--json"),
-        ("report", "--format", "html"),
-        ("export", "exported"),
-    ],
+    [("show", PYTHON), ("show", PYTHON, "--json"), ("report", "--format", "html"), ("export", "exported")],
     ids=" ".join,
 )
 def test_sources_win_over_what_was_packed_and_nothing_is_written(fib, edited, tmp_path, monkeypatch, command):

@@ -172,7 +172,7 @@ def test_a_check_judges_every_case_and_times_nothing(try_):
 
 
 TOO_LONG = "'" + "\\x00\\u2713" * 400 + "'"
-WRONG_KERNELS = {
+WRONG_KERNELS: dict[str, tuple[str, dict]] = {
     "no_eps.py": (
         RIGHT.replace(" + eps", " + 0 * eps"),
         {

@@ -21,7 +21,7 @@ from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.seals import Sealer, TraceOrigin
 from fib_rmsnorm.schema import SafetensorsInput
-from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, printed, run_cli
+from support.command_line import QUICK_OPTIONS, printed, run_cli, start_cli
 from support.paths import REPOSITORY
 from support.ray_cluster import ray_cluster
 from support.registries import RIGHT, WRONG, add_kernel, add_sources, keys, make_registry, python_manifest, unseen
@@ -68,9 +68,7 @@ def cluster():
 
 
 def start(registry: Registry, cluster, *arguments: str | Path) -> subprocess.Popen[str]:
-    command = cli_command("bench", "--root", registry.root, *QUICK_OPTIONS, "--ray", cluster.address, *arguments)
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, env=cli_environment(), stdout=pipe, stderr=pipe, text=True)
+    return start_cli("bench", "--root", registry.root, *QUICK_OPTIONS, "--ray", cluster.address, *arguments)
 
 
 def verdicts(registry: Registry) -> dict[tuple[str, int], str]:

@@ -21,7 +21,7 @@ from fib_rmsnorm.functional import rms_norm, use_registry, why
 from fib_rmsnorm.functional.formulas import FORMS
 from fib_rmsnorm.functional.kernel_calls import name_gradient_operator, name_operator
 from fib_rmsnorm.machine.devices import cpu_device
-from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile
+from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 from support.full_registry import DEFINITION, PYTHON_TRACES
 from support.paths import REPOSITORY
 from support.registries import make_empty_registry
@@ -174,7 +174,7 @@ def own_registry(tmp_path):
         name="rmsnorm_python_picky_v1",
         definition="rmsnorm_d4096",
         author="me",
-        spec=BuildSpec(language="python", entry_point="k.py::run", target_hardware=["cpu"]),
+        spec=BuildSpec(language=SupportedLanguages.PYTHON, entry_point="k.py::run", target_hardware=["cpu"]),
         sources=[SourceFile(path="k.py", content=PICKY)],
     )
     (folder / f"{picky.name}.json").write_text(picky.model_dump_json())

@@ -59,20 +59,20 @@ class Torn:
 
 def arm(moment: str) -> None:
     """Have this process die at that moment of the next record."""
-    add = OutputFile.add
+    patch, add = pytest.MonkeyPatch(), OutputFile.add
 
     def add_torn(output: OutputFile, trace: Trace) -> None:
-        store.os = Torn()
+        patch.setattr(store, "os", Torn())
         add(output, trace)
 
     if moment == "before a record":
         die()
     if moment == "amid its line in the registry":
-        store.os = Torn()
+        patch.setattr(store, "os", Torn())
     if moment == "between the registry and the output":
-        OutputFile.add = die
+        patch.setattr(OutputFile, "add", die)
     if moment == "amid the output":
-        OutputFile.add = add_torn
+        patch.setattr(OutputFile, "add", add_torn)
 
 
 def record(registry: Registry, output: Path, traces: list[Trace], said: Path, *, moment: str, kept: int) -> None:

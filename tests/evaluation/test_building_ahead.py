@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
-from fib_rmsnorm.evaluation import building_ahead
 from fib_rmsnorm.evaluation.building_ahead import BuildsAhead, FirstCall
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
@@ -24,7 +24,7 @@ GPU = Device("cuda:0", "a GPU", 80 << 30)
 
 @pytest.fixture(autouse=True)
 def much_memory(monkeypatch):
-    monkeypatch.setattr(building_ahead.psutil, "virtual_memory", lambda: SimpleNamespace(available=1 << 40))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=1 << 40))
 
 
 class Workers:
@@ -89,7 +89,7 @@ def test_the_next_definitions_are_built_in_their_order_and_called_once(tmp_path)
     kernels = [each.rpartition(" ")[2] for each in workers.asked[1:] if "kernel" in each]
     assert kernels == ["kernel_0_0", "kernel_0_1", "kernel_1_0"]
     group = groups[1]
-    taken = [ahead.take(group.definition, group.workload, group.solutions[0]).answer for _ in range(2)]
+    taken: list[Any] = [ahead.take(group.definition, group.workload, group.solutions[0]).answer for _ in range(2)]
     assert taken == ["called", None]  # the second time it is called as any other
     assert not any(each.startswith("now") for each in workers.asked)
 

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
 from fib_rmsnorm.evaluation.timing import cupti_fault
-from support.honest_kernels import BATCH_SIZES, BATCH_SIZES_ON_CUDA, KERNELS, NAMES, NAMES_ON_CUDA, evaluate_all
+from support.kernels import add_kernels, read_kernels
+from support.registries import bench_all, make_registry
 
 # All of a fixture's kernels are evaluated when the first test asks for it.
 pytestmark = pytest.mark.timeout(900)
 
+BATCH_SIZES = (1, 8)
+BATCH_SIZES_ON_CUDA = (1, 128)
+"""Outputs of 128 rows are handed over in the GPU's memory, those of fewer in a file."""
+PATIENCE_S = 400.0
+"""For compilers on a loaded machine: torch's headers take one of them 45 s alone, and over 120 beside others."""
+HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
+KERNELS = read_kernels("honest")
+NAMES = [
+    name
+    for name, kernel in KERNELS.items()
+    if "cpu" in kernel.target_hardware
+    and kernel.spec.binding != "torch"  # which takes a minute to compile
+    and (HAS_TILELANG or kernel.language != "tilelang")
+]
+NAMES_ON_CUDA = [name for name, kernel in KERNELS.items() if "cuda" in kernel.target_hardware]
 FEW = ("cpp_threads", "prints", "triton_row", "value_returning", "workspace")
 FEW_BATCH = 8
 OTHERS = [name for name in NAMES if name not in FEW]
+
+
+def evaluate_all(root, names, device, batches=BATCH_SIZES):
+    registry = make_registry(root, 4096, batches)
+    solutions = add_kernels(registry, (KERNELS[name] for name in names))
+    kernel_of = {solution.name: name for name, solution in solutions.items()}
+    traces = bench_all(registry, device=device, timeout_s=PATIENCE_S)
+    return {(kernel_of[trace.solution], trace.workload.axes["batch"]): trace.evaluation for trace in traces}
 
 
 @pytest.fixture(scope="module")

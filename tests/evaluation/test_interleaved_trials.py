@@ -90,7 +90,7 @@ def run_trials(monkeypatch, reference, *workers, batch=SMALL, settings=None, on_
     return trials.run(others, first)[0]
 
 
-def time_alone(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l2: str = "cold") -> Worker:
+def time_alone(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l2="cold") -> Worker:
     """The worker of a Solution that is timed alone, whose median is precise after the first trials if `spread` is 0."""
     worker, reference = Worker(trial_s, calls, spread), Worker(trial_s, calls, spread)
     run_trials(monkeypatch, reference, worker, batch=batch, settings=Settings(l2=l2))
@@ -117,8 +117,7 @@ def test_of_a_small_workload_four_of_each_of_the_first_trials_are(monkeypatch, t
 
 
 @pytest.mark.parametrize(
-    ("l2", "batch", "judged"),
-    [("both", SMALL, 16 + 4), ("both", LARGE, 2 + 1), ("hot", SMALL, 16), ("hot", LARGE, 2)],
+    ("l2", "batch", "judged"), [("both", SMALL, 16 + 4), ("both", LARGE, 2 + 1), ("hot", SMALL, 16), ("hot", LARGE, 2)]
 )
 def test_calls_with_a_hot_cache_are_judged_too(monkeypatch, l2, batch, judged):
     assert time_alone(monkeypatch, batch, 0.001, calls=40, spread=0.0, l2=l2).judged == judged

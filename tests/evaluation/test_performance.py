@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Timed, TimingPrepared
 from fib_rmsnorm.schema import Ceiling, Clocks, KernelLaunch, Settings
 
 LAUNCH = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
+ADMITTED: Any = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_s=1.0))
 OTHER = replace(LAUNCH, name="RmsNormTuned", block=(512, 1, 1))
 
 
@@ -23,15 +25,13 @@ def make_trial(launches):
 
 
 @pytest.mark.parametrize(
-    ("launches", "told"),
-    [([(LAUNCH,), (LAUNCH, OTHER)], [LAUNCH, OTHER]), ([(LAUNCH,), ()], []), ([None, None], None)],
+    ("launches", "told"), [([(LAUNCH,), (LAUNCH, OTHER)], [LAUNCH, OTHER]), ([(LAUNCH,), ()], []), ([None, None], None)]
 )
 def test_the_last_trial_tells_what_is_launched(launches, told):
-    trials = tuple(map(make_trial, launches))
+    trials = [*map(make_trial, launches)]
     results = TrialResults(TimingPrepared("cupti", 0.0, None), trials)
-    admitted = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_s=1.0))
     conditions = Conditions(Settings(), 1024, None, None, Clocks(), None, on_cpu=False)
-    performance = describe_performance(admitted, results, results, conditions)
+    performance = describe_performance(ADMITTED, results, results, conditions)
     assert performance.launches == told
     assert (performance.samples, performance.disturbed_calls) == (4, None)
 
@@ -45,9 +45,8 @@ def describe(own_ms, reference_ms, *, ceiling=None, clocks=None):
 def describe_trials(*trials, ceiling=None, clocks=None):
     """The Performance of a Solution's trials and the reference's on a CPU."""
     own, reference = (TrialResults(TimingPrepared("cpu_clock", 0.0, None), each) for each in trials)
-    admitted = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_s=1.0))
     conditions = Conditions(Settings(), 1024, ceiling, None, clocks or Clocks(), None, on_cpu=True)
-    return describe_performance(admitted, own, reference, conditions)
+    return describe_performance(ADMITTED, own, reference, conditions)
 
 
 def steady_trial(span_ms):

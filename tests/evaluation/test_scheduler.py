@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def plan_for(registry: Registry, *solutions: Solution) -> Plan:
 
 def evaluate(
     fork_server: ForkServer, registry: Registry, *solutions: Solution, timeout_s: float = 60
-) -> Iterator[Trace]:
+) -> Generator[Trace]:
     scheduler = Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, timeout_s))
     for event in scheduler.run(plan_for(registry, *solutions)):
         if isinstance(event, Evaluated):
@@ -87,7 +88,9 @@ def test_a_solution_is_built_once_whether_it_builds_or_not(fork_server, tmp_path
 
 def test_a_trace_is_recorded_before_it_is_reported_and_before_the_next_workload_begins(registry, monkeypatch):
     plan = plan_for(registry, add_kernel(registry, "right_v1"))
-    take, begun, told = WorkQueue.take, [], []
+    take = WorkQueue.take
+    begun: list[int] = []
+    told: list = []
     monkeypatch.setattr(WorkQueue, "take", lambda queue, number: begun.append(number) or take(queue, number))
 
     def record(_event):
@@ -121,7 +124,7 @@ def test_each_verdict_is_reported_before_any_is_timed(fork_server, registry):
 def test_solutions_are_built_at_once_though_their_outputs_are_too_large_to_be(fork_server, tmp_path, monkeypatch):
     """Each build waits until the other has begun, too; were they built in turn, the first would end by a timeout."""
     monkeypatch.setattr(correctness_gate, "_MAX_BYTES_AT_ONCE", 1)
-    monkeypatch.setattr(correctness_gate.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr("fib_rmsnorm.evaluation.correctness_gate.os.cpu_count", lambda: 2)
     registry = make_registry(tmp_path / "registry", batch_sizes=(1,))
     waits = f"import time\n\nopen({BUILDS}, 'w').close()\n"
     waits += f"while not ({BUILDS}).with_name('go on').exists():\n    time.sleep(0.01)\n"
@@ -148,7 +151,7 @@ def test_solutions_are_built_at_once_though_their_outputs_are_too_large_to_be(fo
 def test_a_gpu_that_cannot_be_used_is_not_a_fault_of_a_solution(registry):
     plan = plan_for(registry, add_kernel(registry, "right_v1"))
     missing = Device("cuda:99", "a GPU that is not there", 80 << 30)
-    events = []
+    events: list = []
     with LentForkServer(ROLES) as fork_server:
         scheduler = Scheduler(fork_server, [missing], RunConfig(QUICK, 60), record=events.append)
         with pytest.raises(
@@ -166,10 +169,10 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
         def request(self, _message, deadline, _limit, _files):
             self.left = deadline - clock.now
             clock.sleep(2)
-            effects = {"changed_inputs": [], "overrun": [], "changed_outputs": []}
+            effects: dict[str, list] = {"changed_inputs": [], "overrun": [], "changed_outputs": []}
             return {"ok": True, "memory": None, **effects, "call_ms": 1.0}
 
-    process = Answers()
+    process: Any = Answers()
     worker = worker_pool.WorkerClient(process, RunConfig(QUICK, 10), registry.definition("rmsnorm_d128"))
     request = Call(workload=registry.workloads("rmsnorm_d128")[0], case=0, recognition=None)
     worker.ask(request, Called)
@@ -187,8 +190,8 @@ def test_the_scheduler_imports_no_torch():
 
 def test_closing_the_generator_stops_everything(registry):
     raises = add_kernel(registry, "raises_v1", "def run(x, weight, eps):\n    raise ValueError\n")
-    hangs = f"import time\n\n\ndef run(x, weight, eps):\n    time.sleep({FOR_EVER_S})\n"
-    hangs = add_kernel(registry, "hangs_v1", hangs)
+    sleeps = f"import time\n\n\ndef run(x, weight, eps):\n    time.sleep({FOR_EVER_S})\n"
+    hangs = add_kernel(registry, "hangs_v1", sleeps)
     before = threading.enumerate()
     with LentForkServer(ROLES) as fork_server:
         events = evaluate(fork_server, registry, raises, hangs, timeout_s=FOR_EVER_S)

@@ -11,20 +11,18 @@ import torch
 from safetensors.torch import save_file
 
 from fib_rmsnorm.evaluation import correctness_gate
-from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.building_ahead import BuildsAhead
 from fib_rmsnorm.evaluation.correctness_gate import CorrectnessGate
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerPool
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, SupportedLanguages, Workload
-from support.registries import QUICK, RIGHT, add_kernel, make_registry
+from support.registries import QUICK, RIGHT, add_kernel, bench_all, make_registry
 
 READS = """
 from pathlib import Path
@@ -43,11 +41,12 @@ def test_a_worker_reads_the_tensors_of_workloads_alone(tmp_path):
     save_file({"x": torch.randn(2, 128, dtype=torch.float16)}, registry.root / "blob" / "x.safetensors")
     x = SafetensorsInput(path="blob/x.safetensors", tensor_key="x")
     inputs = {"x": x, "weight": RandomInput(), "eps": ScalarInput(value=1e-6)}
-    registry.write_workloads(definition, [Workload(axes={"batch": 2}, inputs=inputs, uuid="u")])
+    registry.write_workloads(
+        definition, [Workload.model_validate({"axes": {"batch": 2}, "inputs": inputs, "uuid": "u"})]
+    )
     add_kernel(registry, "right_v1", RIGHT)
     add_kernel(registry, "reads_v1", READS.format(str(registry.layout.workloads)))
-    events = bench(registry, BenchOptions(settings=QUICK, device="cpu"))
-    found = {event.trace.solution: event.trace.evaluation for event in events if isinstance(event, Evaluated)}
+    found = {trace.solution: trace.evaluation for trace in bench_all(registry)}
     assert found["right_v1"].status.value == "PASSED", found["right_v1"].log
     assert found["reads_v1"].status.value == "RUNTIME_ERROR"
     assert "PermissionError" in found["reads_v1"].log
@@ -131,10 +130,11 @@ def make_gate(**stubs):
 
 
 def test_once_the_reference_has_failed_no_other_solution_is_built(monkeypatch):
-    monkeypatch.setattr(correctness_gate.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr("fib_rmsnorm.evaluation.correctness_gate.os.cpu_count", lambda: 1)
     definition = RmsNorm().define(1024)
     (workload,) = generate_workloads(definition, [1])
-    built, ended = [], threading.Event()
+    ended = threading.Event()
+    built: list[str] = []
 
     class Pool(ThreadPoolExecutor):
         """Builds after the first take until it is shut down."""

@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ RUNS = {
     "compiled": (COMPILED, 32),
     "compiled, of a row": (COMPILED, 1),
 }
-MARKS = {
+MARKS: dict[str, Any] = {
     "those of the guards": [],
     "the others": pytest.mark.process,
     "all, of a row": pytest.mark.fuzz,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -114,7 +116,7 @@ def prepare_three_languages(folder):
     correct_files(4, folder)
 
 
-PREPARATIONS = {
+PREPARATIONS: dict[int, Callable[[Path], object]] = {
     1: fill_in,
     2: fill_in_passes,
     3: lambda folder: None,

@@ -57,7 +57,7 @@ def test_layer_norm_and_its_gradients_are_torchs():
 def check_layer_norm() -> None:
     x, weight, bias = draw(4, HIDDEN, grad=True), draw(HIDDEN, seed=1, grad=True), draw(HIDDEN, seed=2, grad=True)
     wide = [each.detach().double().requires_grad_() for each in (x, weight, bias)]
-    ours, torchs = layer_norm(x, weight, bias), torch_functional.layer_norm(wide[0], (HIDDEN,), *wide[1:])
+    ours, torchs = layer_norm(x, weight, bias), torch_functional.layer_norm(wide[0], (HIDDEN,), wide[1], wide[2])
     assert_close(ours, torchs.half())
     dy = draw(4, HIDDEN, seed=3)
     found = torch.autograd.grad(ours, (x, weight, bias), dy)

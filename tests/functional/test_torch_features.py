@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -114,7 +115,7 @@ def test_a_mode_sees_the_operator():
 
 def test_forward_mode_gradients_are_those_of_backward_mode():
     x, tangent, weight = draw(3, HIDDEN), draw(3, HIDDEN, seed=1), draw(HIDDEN, seed=2)
-    _, found = torch.func.jvp(lambda each: rms_norm(each, weight), (x,), (tangent,))
+    found = torch.func.jvp(lambda each: rms_norm(each, weight), (x,), (tangent,))[1]
     _, expected = torch.autograd.functional.jvp(
         lambda each: torch_functional.rms_norm(each, (HIDDEN,), weight, 1e-6), x, tangent
     )
@@ -174,7 +175,7 @@ def test_distributed_data_parallel_averages_its_gradients(tmp_path):
 def test_a_cuda_graph_replays_forward_and_backward(dtype):
     module = nn.RMSNorm(4096, 1e-6, device="cuda", dtype=dtype)
     x = torch.randn(16, 4096, device="cuda", dtype=dtype, requires_grad=True)
-    graphed = torch.cuda.make_graphed_callables(module, (x,))
+    graphed: Any = torch.cuda.make_graphed_callables(module, (x,))
     out = graphed(x)
     out.sum().backward()
     expected = torch_functional.rms_norm(x.float(), (4096,), module.weight.float(), 1e-6).to(dtype)

@@ -7,6 +7,7 @@ import threading
 import time
 from dataclasses import asdict
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -170,8 +171,9 @@ def test_strangers_are_counted(before, now, count):
 
 def test_a_cpu_tells_its_clock_or_nothing(monkeypatch):
     frequency = psutil.cpu_freq()
-    expected = (frequency.current or None) if frequency else None
-    assert read_clocks("cpu") == ClockReading(clock_mhz=pytest.approx(expected, rel=0.5) if expected else None)
+    expected: Any = (frequency.current or None) if frequency else None
+    expected = expected and pytest.approx(expected, rel=0.5)
+    assert read_clocks("cpu") == ClockReading(clock_mhz=expected)
     monkeypatch.setattr(psutil, "cpu_freq", lambda: None)
     assert read_clocks("cpu") == ClockReading()
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fib_rmsnorm.machine import devices
@@ -12,7 +14,7 @@ def test_the_driver_says_what_torch_says():
 
     assert len(list_gpus()) == torch.cuda.device_count()
     for index, gpu in enumerate(list_gpus()):
-        said = torch.cuda.get_device_properties(index)
+        said: Any = torch.cuda.get_device_properties(index)
         assert (gpu.name, gpu.memory_bytes) == (said.name, said.total_memory)
         assert gpu.uuid == str(said.uuid)
         assert gpu.pci_address == (said.pci_domain_id, said.pci_bus_id, said.pci_device_id)

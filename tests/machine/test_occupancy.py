@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.machine.gpu_models import (
-    REGISTERS,
-    WARP,
-    find_architecture,
-    is_known,
-    occupancy,
-)
+from fib_rmsnorm.machine.gpu_models import REGISTERS, WARP, find_architecture, is_known, occupancy
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 THREADS = (32, 64, 96, 128, 160, 256, 512, 768, 1024)
@@ -31,10 +25,7 @@ def test_blocks_agree_with_nvidias_header(tmp_path):
     if home is None or not (home / "include" / "cuda_occupancy.h").exists() or shutil.which("g++") is None:
         pytest.skip("needs cuda_occupancy.h and g++")
     subprocess.run(
-        ["g++", f"-I{home / 'include'}", CALCULATOR, "-o", "calculator"],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
+        ["g++", f"-I{home / 'include'}", CALCULATOR, "-o", "calculator"], cwd=tmp_path, check=True, capture_output=True
     )
     cases = list(itertools.product(map(find_architecture, ARCHS), THREADS, REGISTER_COUNTS, SHARED))
     cases = [case for case in cases if case[3] <= case[0].max_shared_bytes]

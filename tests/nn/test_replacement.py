@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -76,7 +77,7 @@ def test_a_replaced_model_says_the_same_and_can_be_restored(decoder):
 def test_calls_that_round_otherwise_are_the_originals(decoder):
     """A float32 weight beside bfloat16: the original's output is float32, which the next Linear needs."""
     norm = published.make_decoder(published.RoundedFirst)[0].norm
-    holder = nn.Sequential(norm)
+    holder: Any = nn.Sequential(norm)
     x = torch.randn(4, 64, dtype=torch.bfloat16)
     expected = norm(x)
     replace(holder)
@@ -141,7 +142,7 @@ def test_a_replaced_norm_can_be_parametrized():
 
 def test_a_norm_in_two_places_stays_one():
     norm = published.RoundedFirst(64)
-    model = nn.ModuleDict({"first": norm, "second": nn.Sequential(norm)})
+    model: Any = nn.ModuleDict({"first": norm, "second": nn.Sequential(norm)})
     assert len(replace(model).replaced) == 2
     assert model["first"] is model["second"][0]
     assert restore(model) == 2
@@ -194,10 +195,10 @@ def test_a_replaced_model_compiles_as_one_graph():
 
 def test_a_model_that_fsdp_sharded_is_refused(decoder):
     """FSDP puts each weight together in the module that it met, and not in what took its place."""
-    from torch import distributed
     from torch.distributed.fsdp import fully_shard
 
     model, _ = decoder
+    distributed: Any = torch.distributed
     distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
     try:
         fully_shard(model, mesh=distributed.init_device_mesh("cpu", (1,)))

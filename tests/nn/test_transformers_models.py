@@ -74,7 +74,7 @@ def test_a_replaced_t5_of_bfloat16_takes_rows_of_float32():
 
 def test_a_replaced_llama_trains_as_before():
     made, inputs = make_model("LlamaForCausalLM", "LlamaConfig", DECODER, torch.float32)
-    losses = {}
+    losses: dict[str, list[float]] = {}
     start = {name: value.clone() for name, value in made.state_dict().items()}
     for norms in ("theirs", "ours"):
         made.load_state_dict(start)

@@ -57,7 +57,7 @@ def fib(copy, tmp_path_factory):
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return run_cli(*arguments, cwd=root, PYTHONPATH=str(copy), FIB_RMSNORM_CACHE=str(root / "cache"))
 
-    run.root = root
+    vars(run)["root"] = root
     return run
 
 

@@ -39,10 +39,7 @@ def attacker(registry, home, tmp_path, monkeypatch):
     return kernel
 
 
-@pytest.mark.parametrize(
-    "watched",
-    ["profiled", pytest.param("sanitized", marks=pytest.mark.process)],
-)
+@pytest.mark.parametrize("watched", ["profiled", pytest.param("sanitized", marks=pytest.mark.process)])
 @needs_sandbox
 def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path, watched):
     solution = add_kernel(registry, "right", attacking(RIGHT, home, registry.root) + "\nprint('imported')\n")

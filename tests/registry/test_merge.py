@@ -20,10 +20,10 @@ from support.full_registry import (
     add_sources,
     make_full_registry,
     make_trace,
-    pack_all,
     publish,
 )
 from support.paths import files_of
+from support.registries import pack_all
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_a_torn_last_line_of_a_file_is_left_out(fib, full_registry, benched):
 def test_traces_of_what_the_registry_lacks_are_refused_and_nothing_is_written(fib, full_registry, benched):
     trace = full_registry.traces()[0].model_dump(mode="json")
     (other,) = generate_workloads(full_registry.definition(DEFINITION), (3,))
-    faults = {
+    faults: dict[str, dict] = {
         "Definition rmsnorm_d256, which": {"definition": "rmsnorm_d256"},
         "Solution new_v1, which": {"solution": "new_v1"},
         f"Workload {other.uuid[:8]} of {DEFINITION} (batch=3), which": {"workload": other.model_dump(mode="json")},

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from support.command_line import QUICK_OPTIONS, cli_command, cli_environment, run_cli
+from support.command_line import QUICK_OPTIONS, run_cli, start_cli
 from support.paths import files_of
 from support.registries import RIGHT, add_kernel
 
@@ -94,10 +93,10 @@ def test_two_benches_never_share_an_output(registry, tmp_path):
     flag = tmp_path / "flag"
     add_kernel(registry, "waits_v1", RIGHT.replace("    x_fp32", WAITS.format(flag=str(flag)), 1))
     output = tmp_path / "both.json"
-    command = cli_command("bench", "--root", registry.root, *QUICK_OPTIONS, "--timeout", "1000", "--output", output)
-    first = subprocess.Popen(command, env=cli_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = ("bench", "--root", registry.root, *QUICK_OPTIONS, "--timeout", "1000", "--output", output)
+    first = start_cli(*command)
     first.stderr.readline()  # it has started
-    second = run_cli(*command[3:])
+    second = run_cli(*command)
     flag.touch()
     assert second.returncode == 2
     assert (
@@ -108,4 +107,4 @@ def test_two_benches_never_share_an_output(registry, tmp_path):
     assert first.returncode == 0, errors
     assert len(json.loads(output.read_text())) == 2
     assert list(tmp_path.glob(".*")) == []
-    assert run_cli(*command[3:]).returncode == 0
+    assert run_cli(*command).returncode == 0

@@ -6,11 +6,11 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import choose_workloads, generate_workloads
 from fib_rmsnorm.registry.workload_generation import list_undetermined
-from fib_rmsnorm.schema import AxisVar, Definition, ScalarInput, TensorSpec
+from fib_rmsnorm.schema import AxisVar, Definition, DType, ScalarInput, TensorSpec
 from support.norms import define_norm
 
 DEFINITION = RmsNorm().define(4096)
-SCALAR = TensorSpec(shape=None, dtype="float32")
+SCALAR = TensorSpec(shape=None, dtype=DType.FLOAT32)
 
 
 def test_uuids_never_change():
@@ -34,11 +34,7 @@ def test_everything_that_differs_has_a_uuid_of_its_own():
 def with_heads() -> Definition:
     """A Definition with a second variable axis and a second scalar, for which no operator has a default."""
     axes = {**DEFINITION.axes, "heads": AxisVar()}
-    inputs = {
-        **DEFINITION.inputs,
-        "scale": SCALAR,
-        "bias": TensorSpec(shape=["heads"], dtype="float16"),
-    }
+    inputs = {**DEFINITION.inputs, "scale": SCALAR, "bias": TensorSpec(shape=["heads"], dtype=DType.FLOAT16)}
     reference = "def run(x, weight, eps, scale, bias): ..."
     return Definition.model_validate(
         {**DEFINITION.model_dump(), "axes": axes, "inputs": inputs, "reference": reference}

@@ -10,7 +10,7 @@ from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
 
 
 def test_each_answer_follows_a_check_which_may_be_the_answer():
-    found = []
+    found: list = []
 
     def check():
         if found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,8 @@ def test_few_processes_open_a_device_at_a_time_and_those_of_another_do_not_wait(
     with ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(take_turn("cuda:98"))
-        assert not take_turn("cuda:98").acquire(blocking=False)
+        fourth: Any = take_turn("cuda:98")
+        assert not fourth.acquire(blocking=False)
         with take_turn("cuda:99"):
             pass
     with take_turn("cuda:98"):

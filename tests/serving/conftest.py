@@ -29,7 +29,7 @@ def serve(registry, lent, monkeypatch, tmp_path):
         started.append(Service(registry, device="cpu", settings=QUICK, **options))
         return make_server(Requests(started[-1], registry))
 
-    start.services = started
+    vars(start)["services"] = started
     yield start
     for service in started:
         service.close()

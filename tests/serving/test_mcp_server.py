@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from typing import Any
 
 import psutil
 import pytest
@@ -43,7 +44,7 @@ def test_an_agent_gets_the_mistake_or_the_speed(serve):
             right = await ask(client, "measure", kernel(RIGHT), progress_callback=note)
             assert right["status"] == "PASSED" and right["speedup"] > 0 and right["rivals"]
             assert steps[-1] == (2, 2) and steps == sorted(steps)
-            known = await client.read_resource(f"fib-rmsnorm://results/{right['id']}")
+            known: Any = await client.read_resource(f"fib-rmsnorm://results/{right['id']}")
             assert json.loads(known.contents[0].text) == right
 
     asyncio.run(drive())
@@ -101,7 +102,8 @@ def test_an_agent_starts_from_a_kernel_and_reads_what_it_must_do(serve):
                 ("rules", "hard ones"),
                 ("legend", "speedup: "),
             ):
-                assert said in (await client.read_resource(f"fib-rmsnorm://{name}")).contents[0].text
+                page: Any = await client.read_resource(f"fib-rmsnorm://{name}")
+                assert said in page.contents[0].text
 
     asyncio.run(drive())
 

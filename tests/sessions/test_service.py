@@ -88,7 +88,7 @@ def test_equal_kernels_of_two_clients_have_each_their_own_worker(serve):
 
 def test_clients_take_turns_whoever_has_asked_more(serve):
     service = serve(evaluators=1)
-    order = []
+    order: list[str] = []
     blocks = submit(service, "c", HANGS, timed=False)
 
     def note(job: Job) -> None:
@@ -158,7 +158,9 @@ def test_a_reference_that_fails_costs_a_request_its_verdict_and_blames_no_kernel
 
 def test_nothing_is_judged_while_something_is_timed():
     turns = DeviceTurns()
-    judging, timing, faults = [], [], []
+    judging: list = []
+    timing: list = []
+    faults: list = []
 
     def judge() -> None:
         for _ in range(50):

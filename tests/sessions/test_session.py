@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -41,7 +42,7 @@ def registry(folder) -> Registry:
 @pytest.fixture(scope="module")
 def session(folder, registry):
     definition = registry.definition("rmsnorm_d128")
-    options = {"batch_sizes": (2,), "device": "cpu", "settings": QUICK, "timeout_s": 60}
+    options: dict[str, Any] = {"batch_sizes": (2,), "device": "cpu", "settings": QUICK, "timeout_s": 60}
     with pytest.MonkeyPatch.context() as patch, LentForkServer(ROLES) as forks:
         patch.setenv("FIB_RMSNORM_CACHE", str(folder / "cache"))
         with Session(registry, definition, forks, **options) as session:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -55,7 +56,7 @@ def test_200_kernels_leave_no_process_no_memory_and_no_file(tmp_path, monkeypatc
     add_kernel(registry, "rmsnorm_python_plain_v1")
     others = psutil.Process().children(recursive=True)  # of tests before this one
     kernel = tmp_path / "kernel.py"
-    options = {"batch_sizes": (2,), "device": "cpu", "settings": QUICK, "timeout_s": 60}
+    options: dict[str, Any] = {"batch_sizes": (2,), "device": "cpu", "settings": QUICK, "timeout_s": 60}
     with ForkServer(ROLES) as forks, Session(registry, registry.definition(None), forks, **options) as session:
         for number in range(1, 201):
             kernel.write_text(_WRONG.get(number % 10, RIGHT) + f"# {number}\n")

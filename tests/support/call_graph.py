@@ -91,15 +91,17 @@ def reach(start: Symbol) -> set[Symbol]:
     return found
 
 
-def texts(symbol: Symbol) -> Iterator[str]:
+@cache
+def texts(symbol: Symbol) -> list[str]:
     """The string literals of a symbol's code, without docstrings; {} stands for what is filled in."""
-    node = _definitions(symbol[0])[symbol[1]]
-    silent = {id(part) for each in ast.walk(node) for part in _unsaid(each)}
-    for each in ast.walk(node):
+    nodes, found = [*ast.walk(_definitions(symbol[0])[symbol[1]])], []
+    silent = {id(part) for each in nodes for part in _unsaid(each)}
+    for each in nodes:
         if isinstance(each, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in each.values)
+            found.append("".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in each.values))
         elif isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in silent:
-            yield each.value
+            found.append(each.value)
+    return found
 
 
 def _unsaid(node: ast.AST) -> Iterator[ast.AST]:

@@ -67,7 +67,7 @@ def run_here(*arguments: str | Path) -> Outcome:
         with pytest.raises(SystemExit) as exit_:
             main()
     _forget_streams()
-    return Outcome(exit_.value.code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+    return Outcome(int(exit_.value.code), *(stream.buffer.getvalue().decode() for stream in (out, err)))
 
 
 def _forget_streams() -> None:
@@ -103,6 +103,12 @@ def run_process(
 def run_cli(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a command in a process of its own."""
     return run_process(cli_command(*arguments), **options)
+
+
+def start_cli(*arguments: str | Path) -> subprocess.Popen[str]:
+    """Start a command in a process of its own, whose output comes through pipes."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(cli_command(*arguments), env=cli_environment(), stdout=pipe, stderr=pipe, text=True)
 
 
 def run_python(*arguments: str | Path, **options: Any) -> str:

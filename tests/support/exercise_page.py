@@ -68,7 +68,7 @@ def write_answers(number: int, folder: Path) -> None:
     file.write_text(text, encoding="utf-8")
 
 
-def walk_page(number: int, folder: Path, prepare: Callable[[Path], None]) -> Path:
+def walk_page(number: int, folder: Path, prepare: Callable[[Path], object]) -> Path:
     """Run the page's commands in order from an empty folder, and find what it shows in what they print.
 
     `prepare` gets the exercise's folder before a Solution is registered, or all points are expected; the worked answers
@@ -117,7 +117,7 @@ def fill_in_passes(folder: Path) -> None:
     relu = "".join([*kernel.splitlines(keepends=True)[:-1], relu_store])
     for name, body in (("rmsnorm_module.py", kernel), ("rmsnorm_relu.py", relu)):
         text = (folder / name).read_text(encoding="utf-8")
-        text = re.sub(r"(    # (?:One|TODO).*\n)+    pass\n", lambda _, body=body: body, text, count=1)
+        text = re.sub(r"(    # (?:One|TODO).*\n)+    pass\n", body.replace("\\", r"\\"), text, count=1)
         text = re.sub(r"        # TODO.*\n        return x\n", lambda _: module, text)
         assert "TODO" not in text
         (folder / name).write_text(text, encoding="utf-8")

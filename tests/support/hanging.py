@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,8 @@ def when_printed(patch: pytest.MonkeyPatch, words: str, left_s: Callable[[], flo
     request = Process.request
 
     def ask(process, message, _deadline, *others):
-        return request(process, message, _Deadline(process._log.fileno(), words.encode(), left_s), *others)
+        deadline: Any = _Deadline(process._log.fileno(), words.encode(), left_s)
+        return request(process, message, deadline, *others)
 
     patch.setattr(Process, "request", ask)
 

@@ -6,6 +6,7 @@ interpreter, which is chosen when Triton is imported.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -21,8 +22,9 @@ from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, Solution
-from support.mistakes import is_entry_wrong, judge_in_process, run_interpreted
-from support.paths import REPOSITORY
+from support.command_line import run_python
+from support.mistakes import is_entry_wrong, judge_in_process
+from support.paths import REPOSITORY, TESTS
 
 BATCH = 10  # rows of all hard kinds
 SHIPPED = "shipped"
@@ -71,7 +73,8 @@ def find_wrong(kind: str, definitions: Iterable[Definition], folder: Path, devic
 
 def find_wrong_interpreted(kind: str, definitions: Iterable[Definition]) -> list[str]:
     """The same in Triton's interpreter, in a process of its own."""
-    return run_interpreted("support.judged_kernels", kind, *(each.name for each in definitions))
+    names, path = (each.name for each in definitions), os.pathsep.join([str(REPOSITORY), str(TESTS)])
+    return run_python("-m", "support.judged_kernels", kind, *names, TRITON_INTERPRET="1", PYTHONPATH=path).split()
 
 
 def _is_wrong(kind: str, definition: Definition, folder: Path, device: str) -> bool:

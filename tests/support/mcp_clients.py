@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from contextlib import contextmanager
+from typing import Any
 
 import httpx2
 from mcp import Client
@@ -22,7 +23,7 @@ def kernel(source: str, **options) -> dict:
     return {"source": source, "language": "python", "batch_sizes": [2], **options}
 
 
-async def ask(client: Client, tool: str, arguments: dict, **options) -> dict:
+async def ask(client: Any, tool: str, arguments: dict, **options) -> dict:
     """The structured result of a tool, which its text repeats."""
     found = await client.call_tool(tool, arguments, **options)
     assert not found.is_error, found
@@ -31,13 +32,13 @@ async def ask(client: Client, tool: str, arguments: dict, **options) -> dict:
     return found.structured_content
 
 
-async def refused(client: Client, tool: str, arguments: dict) -> str:
+async def refused(client: Any, tool: str, arguments: dict) -> str:
     found = await client.call_tool(tool, arguments)
     assert found.is_error
     return found.content[0].text
 
 
-async def start_hanging(client: Client) -> asyncio.Task:
+async def start_hanging(client: Any) -> asyncio.Task:
     """Have a kernel judged that hangs; it runs when this returns."""
     runs = asyncio.Event()
 
@@ -64,6 +65,6 @@ def on_loopback(server):
         listening.close()
 
 
-def connect(url: str, name: str = "agent", token: str = TOKEN) -> Client:
+def connect(url: str, name: str = "agent", token: str = TOKEN) -> Any:
     http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=600)
     return Client(streamable_http_client(url, http_client=http), client_info=Implementation(name=name, version="1"))

@@ -41,11 +41,7 @@ OF_ANY_DTYPE = {
         SQUARES,
         "x_fp32[:, : x.shape[-1] // 2].pow(2)",
     ),
-    "variance": (
-        "with the unbiased variance instead of the mean square",
-        f"{SQUARES}.mean",
-        "x_fp32.var",
-    ),
+    "variance": ("with the unbiased variance instead of the mean square", f"{SQUARES}.mean", "x_fp32.var"),
     "first_row_for_all": ("with the first row's mean square for all rows", MEAN, f"{MEAN}[0]"),
     "all_rows_together": ("with one mean square of all rows", MEAN, f"{SQUARES}.mean()"),
     "bit_shift": (

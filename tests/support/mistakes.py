@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
 from fib_rmsnorm.schema import Definition, Settings, Workload
-from support.command_line import run_python
-from support.paths import REPOSITORY, TESTS
 
 ANY = "any"
 """The mistake of a kernel whose output depends on what it finds."""
@@ -137,9 +134,3 @@ def is_entry_wrong(
 
     (workload,) = generate_workloads(definition, [batch])
     return bool(judge_in_process(run, definition, workload, folder, is_interpreted=is_interpreted))
-
-
-def run_interpreted(module: str, *arguments: str) -> list[str]:
-    """The words that a module of `support` prints where Triton is interpreted, in a process of its own."""
-    path = os.pathsep.join([str(REPOSITORY), str(TESTS)])
-    return run_python("-m", module, *arguments, TRITON_INTERPRET="1", PYTHONPATH=path).split()

@@ -8,9 +8,7 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
-from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.operators import list_operators, recognise_source
@@ -18,7 +16,7 @@ from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.schema import BuildSpec, Definition, Evaluation, Solution, SourceFile, SupportedLanguages, Workload
 from support.kernels import change
-from support.registries import QUICK, make_registry
+from support.registries import bench_all, make_registry
 
 HIDDEN = 128
 NORMS = [each.name for each in list_operators() if "norms" in type(each).__module__]
@@ -135,5 +133,4 @@ def bench_references(root: Path, definitions: Iterable[Definition]) -> list[Eval
         file = root / f"{definition.name}.py"
         file.write_text(definition.reference)
         registry.write_solution(draft_solution(registry, file, definition), definition.op_type)
-    events = bench(registry, BenchOptions(settings=QUICK, device="cpu"))
-    return [each.trace.evaluation for each in events if isinstance(each, Evaluated)]
+    return [trace.evaluation for trace in bench_all(registry)]

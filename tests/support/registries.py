@@ -6,8 +6,11 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
+from fib_rmsnorm.evaluation.bench import BenchOptions, bench
+from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.packing import pack
@@ -125,6 +128,12 @@ def pack_all(registry: Registry) -> list[Solution]:
     for solution in solutions:
         registry.write_solution(solution, registry.definition(solution.definition).op_type)
     return solutions
+
+
+def bench_all(registry: Registry, **options: Any) -> list[Trace]:
+    """The Traces of a bench on a CPU, by default with few and short calls."""
+    chosen = BenchOptions(**{"settings": QUICK, "device": "cpu", **options})
+    return [event.trace for event in bench(registry, chosen) if isinstance(event, Evaluated)]
 
 
 def keys(traces: Sequence[Trace]) -> list[tuple[str | None, int]]:

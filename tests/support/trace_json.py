@@ -15,19 +15,19 @@ UNTIMED = {"latency_ms": 0.0, "reference_latency_ms": 0.0, "speedup_factor": 0.0
 
 
 def trace(
-    solution: str = "fast_v1",
-    batch: int = 8,
-    latency_ms: float | None = 0.002,
+    solution="fast_v1",
+    batch=8,
+    latency_ms=0.002,
     *,
-    hardware: str = GPU,
-    timestamp: str = "2026-01-02T03:04:05+00:00",
-    status: str | None = None,
-    sha: str = "aa11bb22",
-    definition_sha: str | None = None,
-    settings: dict[str, Any] | None = None,
-    clock: float | None = 1980.0,
-    **performance: Any,
-) -> dict[str, Any]:
+    hardware=GPU,
+    timestamp="2026-01-02T03:04:05+00:00",
+    status=None,
+    sha="aa11bb22",
+    definition_sha=None,
+    settings=None,
+    clock=1980.0,
+    **performance,
+):
     """A Trace of this tool; without a latency one that failed."""
     timed = latency_ms and {**_performance(latency_ms, 16384 * batch + 8192, clock), **performance}
     if performance.get("interpreted"):

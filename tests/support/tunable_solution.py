@@ -59,7 +59,7 @@ def kept(registry):
 
 def find_choice(folder, *key, **shape):
     """Ask the reader that a folder of sources holds."""
-    names: dict[str, object] = {"__file__": str(folder / READER.name)}
+    names: dict = {"__file__": str(folder / READER.name)}
     exec(READER.read_text(), names)
     return names["find_choice"](*key, **shape)
 

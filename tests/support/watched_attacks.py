@@ -66,12 +66,7 @@ def attacking(kernel: str, home: Path, registry: Path) -> str:
     """A kernel's source that attacks when it is loaded, and first thing in each call of its `run`."""
     secret = home / "secret"
     secret.write_text("secret")
-    source = _ATTACKS.format(
-        secret=str(secret),
-        registry=str(registry),
-        variable=SECRET_VARIABLE,
-        home=str(home),
-    )
+    source = _ATTACKS.format(secret=str(secret), registry=str(registry), variable=SECRET_VARIABLE, home=str(home))
     head, run, body = kernel.rpartition("def run(")
     signature, _, rest = body.partition(":\n")
     return f'{source}{head}{run}{signature}:\n    attack("when it was called")\n{rest}'

@@ -12,7 +12,12 @@ from fib_rmsnorm.tuning.choosing import TOLERANCE, choose
 from fib_rmsnorm.tuning.tunable import Choice, Provenance, render_table
 from support.tunable_solution import find_choice
 
-A, B, C = ((("threads", number),) for number in (1, 2, 3))
+
+def parameters(threads: int) -> tuple[tuple[str, int], ...]:
+    return (("threads", threads),)
+
+
+A, B, C = map(parameters, (1, 2, 3))
 
 
 SHAPE = {"hidden": 4096, "itemsize": 2}

@@ -66,7 +66,8 @@ def test_what_is_on_one_side_only_is_reported():
 
 
 def test_one_count_stands_for_the_confidence_of_all_intervals():
-    found = compare(*([record(name, noisy=["the clock moved"]) for name in "ab"] for _ in range(2)))
+    runs = [record(name, noisy=["the clock moved"]) for name in "ab"]
+    found = compare(runs, runs)
     assert found.confidence == pytest.approx(0.95**0.5)
 
 

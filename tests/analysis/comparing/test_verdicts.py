@@ -170,7 +170,7 @@ def draw_run(source: random.Random, latency_ms: float, number: int, *, trial_noi
 def compare_often(noise: Noise, runs: int, *, slowdown: float = 1.0, **options: float) -> list[SolutionComparison]:
     """Comparisons of `runs` runs a side, of a kernel and of one that takes `slowdown` times as long."""
     source = random.Random(runs)
-    found = []
+    found: list[SolutionComparison] = []
     for _ in range(800 if runs == 2 else 200):
         sides = (
             [draw_run(source, ms * math.exp(noise(source)), number, **options) for number in range(runs)]

@@ -24,6 +24,7 @@ from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Settings
 from support.command_line import run_python
 
+pytestmark = pytest.mark.usefixtures("untraced")
 needs_compiler = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 
 
@@ -80,7 +81,8 @@ assert any(tests.no_thread_runs() for _ in range(500)), "the copying threads do 
 @pytest.mark.process
 def test_measuring_leaves_the_process_as_it_was():
     """In a process of its own, where no thread of another test runs."""
-    run_python("-c", MEASURES, PYTHONPATH=os.pathsep.join([str(Path(__file__).parent), *sys.path]))
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    run_python("-c", MEASURES, PYTHONPATH=path, COVERAGE_PROCESS_CONFIG="")
 
 
 def no_thread_runs() -> bool:

@@ -9,6 +9,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -120,6 +121,7 @@ def test_every_cpu_variant_moves_the_traffic(traffic):
 
 
 @needs_compiler
+@pytest.mark.usefixtures("untraced")
 def test_surplus_bytes_are_really_read():
     copier = CppCopy("cpu", cache_folder())
     little, much = StreamTraffic.of([1 << 10], [64]), StreamTraffic.of([32 << 20], [64])
@@ -138,7 +140,8 @@ class SlowTimer:
 
 def test_a_device_too_slow_for_all_variants_in_a_sweep_tunes_by_those_it_came_to():
     variants = [CopyVariant(str(number), lambda *_: partial(int)) for number in range(5)]
-    tuned = tune(variants, SlowTimer(), Buffers("cpu", StreamTraffic.of([64], [64])), cold=True)
+    timer: Any = SlowTimer()
+    tuned = tune(variants, timer, Buffers("cpu", StreamTraffic.of([64], [64])), cold=True)
     assert {variant.name for variant, _ in tuned} == {"0", "1", "2", "3", "4"}
 
 

@@ -12,12 +12,7 @@ from safetensors.torch import save_file
 from fib_rmsnorm.evaluation import JUDGE
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, ReferenceFailedError, Subject, Transferred
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.judging.judge_messages import (
-    Compare,
-    Expect,
-    TakeOutputs,
-    Verdicts,
-)
+from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Expect, TakeOutputs, Verdicts
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, generate_inputs
 from fib_rmsnorm.evaluation.worker.worker_messages import Revealed

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -125,14 +127,14 @@ def test_outputs_of_other_shapes_are_tables_of_rows(monkeypatch, shape):
         assert output == "y" and inputs == {"a": right}
         table = right.reshape(6, -1) if axes[0] == "rows" else right.reshape(1, -1)
         for name, factor in (("thrice", 3), ("twice", 2)):
-            yield Mistake(name, 1, lambda factor=factor: table[rows][:, columns] * factor)
+            yield Mistake(name, 1, partial(torch.mul, table[rows][:, columns], factor))
 
     operator = SimpleNamespace(mistakes=mistakes)
     monkeypatch.setattr("fib_rmsnorm.operators.recognition.find_operator", lambda _: operator)
     recognition = Recognition("any", {"a": "x", "y": "out"}, {"rows": "rows"}, {"out": "float32"}, {}, is_own=True)
     outputs = {"out": SimpleNamespace(shape=axes)}
-    request = SimpleNamespace(recognition=recognition, definition=SimpleNamespace(outputs=outputs), suspects=None)
-    case = SimpleNamespace(inputs={"x": right})
+    request: Any = SimpleNamespace(recognition=recognition, definition=SimpleNamespace(outputs=outputs), suspects=None)
+    case: Any = SimpleNamespace(inputs={"x": right})
     expected = ExpectedOutputs(case, [ExpectedOutput(ExactOutput(right))])
     found = explain_outputs(request, expected, [actual], [compare(OutputPair(actual, right))])
     assert [mistake.sentence for mistake in found["out"]] == ["twice"]

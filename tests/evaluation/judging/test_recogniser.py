@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.evaluation import ROLES, judging
-from fib_rmsnorm.evaluation.plan import Group, Plan
+from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler, Skip
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import RmsNorm, find_operator
 from fib_rmsnorm.registry import Registry
@@ -189,7 +189,10 @@ def judge(
     (definition,) = registry.definitions().values()
     definition = definition.model_copy(update={"reference": reference})
     inputs = {"x": {"type": "random"}, "weight": {"type": "random"}}
-    workloads = [Workload(axes={"batch": batch}, inputs=inputs, uuid=f"batch-{batch}") for batch in (1, 8)]
+    workloads = [
+        Workload.model_validate({"axes": {"batch": batch}, "inputs": inputs, "uuid": f"batch-{batch}"})
+        for batch in (1, 8)
+    ]
     solutions = tuple(
         add_kernel(registry, f"kernel_v{number}", source).model_copy(update={"definition": definition.name})
         for number, source in enumerate(sources)
@@ -204,10 +207,7 @@ def judge(
 def test_an_unknown_operator_is_judged_by_its_reference(fork_server, doubling):
     traces, skips = judge(fork_server, doubling, DOUBLES, DOUBLES, ZEROS, RIGHT_BUT_WHEN_TIMED)
     assert skips == []
-    assert [trace.evaluation.status.value for trace in traces] == [
-        *["PASSED"] * 2,
-        *["INCORRECT_NUMERICAL"] * 4,
-    ]
+    assert [trace.evaluation.status.value for trace in traces] == [*["PASSED"] * 2, *["INCORRECT_NUMERICAL"] * 4]
     assert "workload: y:" in traces[2].evaluation.log
     assert "timed call: y:" in traces[4].evaluation.log
 

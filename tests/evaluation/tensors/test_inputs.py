@@ -54,13 +54,13 @@ def test_a_scalar_without_a_value_is_refused():
 
 @pytest.mark.parametrize("batch", [1, 2, 7, 32])
 def test_every_kind_of_hard_row_meets_two_values_of_eps(batch):
-    seen = set()
+    seen: set[tuple[str, float]] = set()
     for made in cases_of(workload_of(batch))[1:-1]:
-        inputs, kinds = made.inputs, made.row_kinds
+        inputs = made.inputs
         if not made.name.startswith("hard rows"):
             continue
         assert all(torch.isfinite(value).all() for value in (inputs["x"], inputs["weight"]))
-        seen |= {(kind, inputs["eps"]) for kind in kinds[:batch]}
+        seen |= {(kind, inputs["eps"]) for kind in made.row_kinds[:batch]}
         assert (inputs["weight"] < 0).any()
         assert (inputs["weight"] == 0).any()
     assert len({eps for _, eps in seen}) == 2
@@ -130,7 +130,7 @@ def test_the_last_case_has_an_awkward_size_and_inputs_of_its_own(batch, awkward)
 def safetensors_workload(path: str) -> Workload:
     given = SafetensorsInput(path=path, tensor_key="x")
     inputs = {"x": given, "weight": RandomInput(), "eps": ScalarInput(value=1e-6)}
-    return Workload(axes={"batch": 2}, inputs=inputs, uuid="u")
+    return Workload.model_validate({"axes": {"batch": 2}, "inputs": inputs, "uuid": "u"})
 
 
 def test_a_safetensors_input_is_loaded_from_the_dataset_and_determines_the_size(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 from fib_rmsnorm.evaluation.timing import cpu_clock
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
 
+pytestmark = pytest.mark.usefixtures("untraced")
 MS = 1_000_000
 BUSY = "while True: pass"
 

@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -59,7 +60,7 @@ def test_waiting_for_the_gpu_does_not_count(spend):
 
 
 def test_the_first_call_after_a_wait_does_not_count(spend):
-    waited = []
+    waited: list[None] = []
 
     def wait() -> None:
         waited.append(None)
@@ -93,7 +94,7 @@ def test_the_affinity_of_the_thread_is_restored(error):
 
 def test_slow_calls_are_not_repeated_for_long(spend):
     """As many slow calls as fast ones would take seconds."""
-    calls = []
+    calls: list[None] = []
 
     def call() -> None:
         calls.append(None)
@@ -172,7 +173,7 @@ def test_cuptis_marker_has_ended_or_holds_the_call_when_it_begins(monkeypatch, c
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
     current = SimpleNamespace(wait_stream=lambda _: steps.append("follow"))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: current)
-    timer = SimpleNamespace(
+    timer: Any = SimpleNamespace(
         _stream=None,
         _evict=lambda: steps.append("evict"),
         _synchronize=lambda: steps.append("wait"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-from itertools import chain, zip_longest
+from collections.abc import Sequence
+from itertools import chain
 
 import pytest
 from hypothesis import given
@@ -61,7 +62,7 @@ def test_a_name_is_cut_and_always_text(given, read):
 
 
 def test_a_name_need_not_end_or_be_there():
-    endless = (ctypes.c_char * 256)(*b"x" * 256)
+    endless = (ctypes.c_char * 256).from_buffer_copy(b"x" * 256)
     assert read_launch(make_record(endless)).name == "x" * 256
     assert read_launch(make_record()).name == ""
 
@@ -82,7 +83,7 @@ def test_our_layouts_match_those_of_cupti_python():
     for name, match in found.items():
         layout = KernelRecord if match[1] else MemoryRecord
         fields = getattr(cupti, name).fields
-        read = {field for field, _ in layout._fields_ if field != "configuration"}  # bytes of several kinds
+        read = {field for field, *_ in layout._fields_ if field != "configuration"}  # bytes of several kinds
         assert read >= {"kind", "start", "end", "stream_id"}
         for field in read:
             kind, offset = fields[field][:2]
@@ -93,14 +94,14 @@ def test_our_layouts_match_those_of_cupti_python():
 END = ctypes.create_string_buffer(END_OF_CALL.encode())
 
 
-def timeline(calls, extras=(), wait=1):
+def timeline(calls, extras: Sequence[int] = (), wait=1):
     """The pieces of calls, each a list of (gap, duration) after a marker of two pieces.
 
     The mark of a call's end starts `wait` after its own work, before the call's extras.
     """
     now, pieces = 0, []
     mark = bytes(KernelRecord(grid_x=1, block_x=1, name=ctypes.addressof(END)))
-    for work, extra in zip_longest(calls, extras, fillvalue=0):
+    for work, extra in zip(calls, (*extras, *[0] * (len(calls) - len(extras))), strict=True):
         pieces += [Piece(now, now + 5, OURS), Piece(now + 6, now + 7, OURS)]
         now += 7
         for number in range(len(work) + 1):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.evaluation.bench import BenchOptions, bench
-from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.schema import Settings
 from support.kernels import shared_sources
-from support.registries import add_sources, make_registry, pack_all, python_manifest
+from support.registries import add_sources, bench_all, make_registry, pack_all, python_manifest
 
 SEVERAL_TRIALS = Settings(warmup_runs=1, iterations=20, num_trials=4)
 WORKS_WHEN_ITS_OUTPUT_IS_DROPPED = """\
@@ -90,8 +88,7 @@ def evaluations(tmp_path_factory):
         shared = {shared.path: shared.content for shared in shared_sources(source)}
         add_sources(registry, name, {"kernel.py": source, **shared}, manifest)
     pack_all(registry)
-    events = bench(registry, BenchOptions(settings=SEVERAL_TRIALS, device="cpu"))
-    return {event.trace.solution: event.trace.evaluation for event in events if isinstance(event, Evaluated)}
+    return {trace.solution: trace.evaluation for trace in bench_all(registry, settings=SEVERAL_TRIALS)}
 
 
 def test_code_that_runs_when_an_output_is_dropped_sees_no_new_inputs(evaluations):

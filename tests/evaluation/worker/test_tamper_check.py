@@ -13,6 +13,7 @@ import time
 from collections import deque
 from functools import partial
 from types import MethodType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from fib_rmsnorm.registry import generate_workloads
 from support.command_line import run_python
 
 
-def holder(**attributes: object) -> OutputBuffers:
+def holder(**attributes: object) -> Any:
     """An object of the evaluator with these attributes."""
     held = OutputBuffers.__new__(OutputBuffers)
     vars(held).update(attributes)
@@ -85,7 +86,7 @@ class TestTamperCheck:
             pass
 
         definition = RmsNorm().define(128)
-        buffers = OutputBuffers(DeviceWorkload(definition, generate_workloads(definition, [2])[0], "cpu"))
+        buffers: Any = OutputBuffers(DeviceWorkload(definition, generate_workloads(definition, [2])[0], "cpu"))
         check = armed(buffers)
         buffers.next = [buffers.tensors, {"other": OutputBuffers.__new__(Mine)}]
         assert check.replaced() == ["dict.other by Mine"]
@@ -132,8 +133,7 @@ class TestTamperCheck:
         assert check.replaced() == ["OutputBuffers.call"]
 
     @pytest.mark.parametrize(
-        ("key", "value"),
-        [("errcheck", lambda *_: 0), ("restype", lambda _: 0), ("argtypes", [ctypes.c_void_p])],
+        ("key", "value"), [("errcheck", lambda *_: 0), ("restype", lambda _: 0), ("argtypes", [ctypes.c_void_p])]
     )
     def test_python_code_added_to_a_c_function_is_found(self, key, value):
         function = ctypes.CDLL(None).getpid

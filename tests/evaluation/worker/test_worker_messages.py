@@ -12,7 +12,7 @@ from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MAX_LAUNCHES
 from fib_rmsnorm.evaluation.worker.worker_messages import MAX_REASON, ChainTimed, Time, TimeChain, Timed
 from fib_rmsnorm.sandbox.asking import ask
 from fib_rmsnorm.sandbox.process import NoAnswerError
-from fib_rmsnorm.schema import KernelLaunch, Performance, Workload
+from fib_rmsnorm.schema import KernelLaunch, Workload
 
 LAUNCH = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
 TIMED = Timed([0.5, 0.25], [0.5, 0.125], [1, 2], [LAUNCH], [False, True], clock_ns=5, repeated=[], queued=True)
@@ -107,12 +107,3 @@ def test_anything_else_is_refused_and_ends_the_process(answer, changes):
         ask_for(answer, process)
     assert process.killed
     assert len(str(caught.value)) < 500
-
-
-@pytest.mark.parametrize("launches", [None, [LAUNCH]])
-def test_a_trace_keeps_what_was_launched(launches):
-    from flashinfer_bench.data import Performance as UpstreamPerformance
-
-    written = Performance(latency_ms=1, reference_latency_ms=1, speedup_factor=1, launches=launches).model_dump_json()
-    assert Performance.model_validate_json(written).launches == launches
-    assert UpstreamPerformance.model_validate_json(written).latency_ms == 1

@@ -8,6 +8,7 @@ import os
 import pytest
 import torch
 
+from fib_rmsnorm.building import prepare_build
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError
@@ -20,14 +21,7 @@ from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.channel import RefusalError
 from support.command_line import QUICK_OPTIONS
-from support.registries import (
-    RIGHT,
-    add_kernel,
-    add_sources,
-    make_empty_registry,
-    make_registry,
-    python_manifest,
-)
+from support.registries import RIGHT, add_kernel, add_sources, make_empty_registry, make_registry, python_manifest
 
 CALLS = 5
 
@@ -67,9 +61,8 @@ def make_worker(registry, monkeypatch, failures, judged_calls=1):
 
 
 def test_a_solution_is_prepared_once_while_the_device_is_opened(registry, monkeypatch):
-    prepared = []
-    prepare = worker_module.prepare_build
-    monkeypatch.setattr(worker_module, "prepare_build", lambda *given: prepared.append(given) or prepare(*given))
+    prepared: list = []
+    monkeypatch.setattr(worker_module, "prepare_build", lambda *given: prepared.append(given) or prepare_build(*given))
     solution = add_kernel(registry, "right", RIGHT)
     worker = worker_module.Worker(None, os.memfd_create("outputs"))
     opening = Prepare(device="cuda:99", solution=solution, cache=cache_folder())
@@ -79,9 +72,11 @@ def test_a_solution_is_prepared_once_while_the_device_is_opened(registry, monkey
     assert len(prepared) == 1
 
 
+untraced = pytest.mark.usefixtures("untraced")
 REQUEST = Time(calls=CALLS, cold=True, budget_s=60.0).model_dump()
 
 
+@untraced
 @pytest.mark.parametrize("failures", range(MAX_ATTEMPTS))
 def test_a_failed_trial_is_measured_again_and_reported(registry, monkeypatch, failures):
     worker = make_worker(registry, monkeypatch, failures)
@@ -92,6 +87,7 @@ def test_a_failed_trial_is_measured_again_and_reported(registry, monkeypatch, fa
     assert worker.reveal({}).numbers  # the calls of a lost trial can be judged too
 
 
+@untraced
 @pytest.mark.parametrize("judged_calls", [1, 2, CALLS, CALLS + 1])
 def test_several_calls_are_chosen_to_be_judged(registry, monkeypatch, judged_calls):
     worker = make_worker(registry, monkeypatch, 0, judged_calls)
@@ -112,6 +108,7 @@ def test_what_is_written_to_an_output_too_early_is_erased(registry, monkeypatch)
         assert calls.buffers.tensors[0].isnan().all()
 
 
+@untraced
 def test_a_trial_that_fails_three_times_is_a_failure_with_every_cause(registry, monkeypatch):
     worker = make_worker(registry, monkeypatch, MAX_ATTEMPTS)
     causes = iter(["lost a record", "was deferred", "lost a record"])

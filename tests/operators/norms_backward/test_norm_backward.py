@@ -60,7 +60,7 @@ AUTOGRAD = {
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_statistics_belong_to_x(operator):
     definition = define(operator, 128)
-    inputs = generate_inputs(DeviceWorkload(definition, *generate_workloads(definition, [4]), "cpu"))
+    inputs = generate_inputs(DeviceWorkload(definition, generate_workloads(definition, [4])[0], "cpu"))
     x = inputs["x"].double()
     mean = x.mean(-1) if "mean" in inputs else torch.zeros(4)
     assert torch.allclose(inputs["rstd"], ((x - mean[:, None]).square().mean(-1) + 1e-6).rsqrt().float(), rtol=1e-6)

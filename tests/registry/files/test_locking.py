@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 from fib_rmsnorm.cli import main
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.locking import locked
-from support.command_line import cli_command, cli_environment
+from support.command_line import start_cli
 from support.full_registry import DEFINITION, grow
 
 FORK = multiprocessing.get_context("fork")  # importing torch in each process would take most of the time
@@ -34,7 +33,7 @@ def run(gate, *command: str | Path) -> None:
     main()
 
 
-def start(*command: str | Path, gate=None) -> multiprocessing.Process:
+def start(*command: str | Path, gate=None):
     """Start a command, together with others if they share a gate, which the caller keeps.
 
     A started process drops its arguments, and the memory of a dropped gate goes to the next one.
@@ -120,9 +119,7 @@ def test_who_waits_says_for_what_and_goes_on_when_the_other_is_killed(fib, full_
     holder = FORK.Process(target=hold, args=(full_registry.root, ready))
     holder.start()
     ready.wait()
-    command = cli_command("list", "solutions", "--json", "--root", full_registry.root)
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=cli_environment(), text=True, **pipes) as waiting:
+    with start_cli("list", "solutions", "--json", "--root", full_registry.root) as waiting:
         said = waiting.stderr.readline()
         os.kill(holder.pid, signal.SIGKILL)
         out, err = waiting.communicate()

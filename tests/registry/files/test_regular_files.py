@@ -23,7 +23,7 @@ from support.full_registry import (
 pytestmark = pytest.mark.timeout(60)
 ZERO = (1, 5)
 WORKLOAD = ("workload", "--definition", DEFINITION, "--batch-sizes", "4")
-READ_BY = {
+READ_BY: dict[str, list[tuple[str, ...]]] = {
     DEFINITION_FILE: [("list",), ("show", DEFINITION), ("solve",), WORKLOAD, ("validate",)],
     PYTHON_FILE: [("list",), ("export", "../out"), ("validate",)],
     f"{PYTHON_FOLDER}/solution.toml": [("solve",), ("validate",)],

@@ -101,7 +101,7 @@ def test_an_adapted_function_computes_what_the_reference_does(adapted, definitio
     inputs = [
         torch.randn(shapes.get(name, (3, 128)), generator=generator).bfloat16() * 1e-3 for name in definition.inputs
     ]
-    namespace = {}
+    namespace: dict = {}
     exec(definition.reference, namespace)
     out = load_python(solution, tmp_path)(*inputs)
     torch.testing.assert_close(out, namespace["run"](*inputs), rtol=1e-2, atol=0)

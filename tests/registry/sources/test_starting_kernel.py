@@ -78,7 +78,7 @@ def check(root: Path, languages: Sequence[str], device: str) -> None:
     registry, other = make_registry(root, HIDDEN, (1,)), make_definition()
     inputs = {"x": {"type": "random"}, "new": {"type": "scalar", "value": 3.0}, "flag": {"type": "scalar", "value": 1}}
     workloads = {each.name: generate_workloads(each, (1,)) for each in JUDGED}
-    workloads[other.name] = [Workload(axes={"batch": 2}, inputs=inputs, uuid="scale")]
+    workloads[other.name] = [Workload.model_validate({"axes": {"batch": 2}, "inputs": inputs, "uuid": "scale"})]
     for definition in (*JUDGED, other):
         registry.write_definition(definition)
         registry.write_workloads(definition, workloads[definition.name])
@@ -191,9 +191,9 @@ def write_all(folder: Path) -> list[Path]:
 
 def test_kernels_are_formatted_as_the_rest_of_the_repository(tmp_path):
     files = write_all(tmp_path)
-    python, cpp = ([each for each in files if (each.suffix == ".py") == is_python] for is_python in (True, False))
+    python, cpp = ([str(each) for each in files if (each.suffix == ".py") == is_python] for is_python in (True, False))
     assert len(python) > 25 and len(cpp) > 20
-    binaries, settings = Path(sys.executable).parent, REPOSITORY / "pyproject.toml"
+    binaries, settings = Path(sys.executable).parent, str(REPOSITORY / "pyproject.toml")
     style = f"--style=file:{REPOSITORY / '.clang-format'}"
     for command in (
         ["ruff", "format", "--check", "--diff", "--config", settings, *python],

@@ -48,11 +48,7 @@ FAULTS = [
     (WORKLOAD_FILE, ("workload", "inputs", "x", {"type": "scalar", "value": 1}), "input 'x' is a scalar"),
     (WORKLOAD_FILE, ("workload", "inputs", "bias", {"type": "random"}), f"{DEFINITION} has no input 'bias'"),
     (WORKLOAD_FILE, ("workload", "inputs", "weight", ...), "input 'weight' is missing"),
-    (
-        WORKLOAD_FILE,
-        ("workload", "inputs", "x", {"type": "randm"}),
-        "workload.inputs.x: must be one of RandomInput, ",
-    ),
+    (WORKLOAD_FILE, ("workload", "inputs", "x", {"type": "randm"}), "workload.inputs.x: must be one of RandomInput, "),
     (WORKLOAD_FILE, ("workload", "inputs", "x", ELSEWHERE), "input 'x': '../x.safetensors' leads outside the dataset"),
     (WORKLOAD_FILE, ("workload", "inputs", "x", {**ELSEWHERE, "path": "x"}), "input 'x': no such file: 'x'"),
     (CUDA_TRACES, ("solution", "rmsnorm_gone_v1"), "no Solution 'rmsnorm_gone_v1'"),

@@ -17,7 +17,7 @@ from fib_rmsnorm.sandbox.confinement.landlock import describe_gaps
 from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from support.command_line import run_python
-from support.paths import TESTS
+from support.paths import REPOSITORY, TESTS
 
 needs_sandbox = pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
@@ -40,7 +40,7 @@ def attack(folder: Path, *how: str) -> dict[str, dict[str, str]]:
         (user / name).write_text(f"the honest {name}\n")
     (user / "empty").mkdir()
     before = list_files(user)
-    found = json.loads(run_python(TESTS / "support" / "attacks.py", user, own, *how))
+    found = json.loads(run_python("-m", "support.attacks", user, own, *how, PYTHONPATH=f"{REPOSITORY}:{TESTS}"))
     assert "free" in how or list_files(user) == before
     return found
 

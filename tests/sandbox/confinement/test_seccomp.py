@@ -51,7 +51,7 @@ def call(request):
             pytest.skip(f"{request.param} has no {name}")
         return run(program, machine.audit_architecture, number, *arguments)
 
-    made.program, made.machine = program, machine
+    vars(made).update(program=program, machine=machine)
     return made
 
 
