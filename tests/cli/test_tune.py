@@ -34,7 +34,7 @@ def test_a_good_choice_is_found_and_written(fib, napping):
     assert any(line.startswith("batch=8      few=1, many=0  PASSED") for line in outcome.lines)
     table = outcome.lines[outcome.lines.index("rmsnorm_d128: median latency (* the fastest at a batch size)") + 1 :]
     assert table[0].split() == ["few", "many", "batch=1", "batch=8"]
-    assert sum(line.count("*") for line in table) == 2
+    assert sum(line.count("*") for line in table) >= 2, "one at each batch size, and more where some tie"
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
