@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
 
-from fib_rmsnorm.errors import InputError, advise
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import choose_fitting
 from fib_rmsnorm.evaluation.try_kernel import DEFAULT_BATCH_SIZES, choose_rivals, plan_try
@@ -120,7 +120,7 @@ class Session(AbstractContextManager["Session"]):
             )
         except InputError as error:
             self._count += 1
-            found = {"refused": str(error), "hint": advise(error), "done": True}
+            found = {"refused": str(error), "hint": error.paste, "done": True}
             yield self._record(None, new.model_copy(update=found))
             return
         current = self._take_up(draft)
@@ -134,9 +134,8 @@ class Session(AbstractContextManager["Session"]):
     def read(self, source: str | Path | KernelFile) -> Solution:
         """Read a kernel's files. Raises InputError that says what is wrong with them, or for another Definition's."""
         kernel = KernelFile.of(source)
-        registry, style = self._registry, kernel.destination_passing_style
-        require_meant(registry, kernel.file, self.definition.name, kernel.definition)
-        return draft_solution(registry, kernel.file, self.definition, kernel.entry, style, kernel.flags)
+        require_meant(self._registry, kernel.file, self.definition.name, kernel.definition)
+        return draft_solution(self._registry, kernel.file, self.definition, kernel.call, kernel.flags)
 
     def abandon(self) -> None:
         """From another thread: end the evaluation of the current version, whatever its kernel does."""
