@@ -16,7 +16,7 @@ class InputError(FibRmsnormError):
     def __init__(self, message: str, paste: str = "") -> None:
         super().__init__(message)
         self.paste = paste
-        """Lines of code that the user can add as they are; printed below the message."""
+        """Options to choose from, printed below the message."""
 
 
 class KernelError(InputError):
@@ -32,19 +32,6 @@ def blaming_kernel() -> Iterator[None]:
         raise
     except InputError as error:
         raise KernelError(str(error), error.paste) from None
-
-
-class MisfitError(KernelError):
-    """A kernel's parameters do not fit its Definition, but others; the CLI names the first of them."""
-
-    def __init__(self, message: str, fitting: str) -> None:
-        super().__init__(message)
-        self.fitting = fitting
-
-
-def advise(error: InputError) -> str:
-    """What to do about an error besides what it says: lines to add, or a Definition to choose; empty if nothing."""
-    return f"the parameters fit the Definition {error.fitting}" if isinstance(error, MisfitError) else error.paste
 
 
 class EnvironmentMissingError(InputError):

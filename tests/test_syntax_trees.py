@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fib_rmsnorm.operators import recognise_source
-from fib_rmsnorm.registry.sources.python_kernel import read_module
+from fib_rmsnorm.registry.sources.python_module import read_module
 from fib_rmsnorm.schema import Definition
 from support.paths import REPOSITORY
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,10 @@ def _prepare(solution: Solution, cache: Path) -> float:
     if language.module is not None:
         with suppress(Exception), collector_off():  # if this fails, the Solution's own import reports it
             importlib.import_module(language.module)
+        if "TRITON_INTERPRET" in os.environ:  # `with torch.cuda.device(x.device)` has no GPU to choose
+            import torch
+
+            torch.cuda.device = lambda _: nullcontext()  # type: ignore[assignment, misc, return-value]
     elif language.is_compiled and solution.spec.binding is not SupportedBindings.TORCH:
         from fib_rmsnorm.building.native import build_native
 

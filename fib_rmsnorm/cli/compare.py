@@ -60,12 +60,11 @@ def command(
         int,
         typer.Option(min=1, help="With --measure: number of rounds, each in new processes; none after a failure."),
     ] = 3,
-    entry: Annotated[
-        str | None,
+    call: Annotated[
+        list[str] | None,
         typer.Option(
-            metavar="NAME",
-            callback=refuse_empty,
-            help="With --measure: function to call in a kernel's file; OLD's,NEW's if they differ; default: run.",
+            metavar="EXPRESSION",
+            help="With --measure: what to call in a kernel's file, as of try; twice if OLD and NEW differ.",
         ),
     ] = None,
     definition: Annotated[
@@ -94,14 +93,13 @@ def command(
     if measure:
         if definitions or solutions:
             raise InputError("--measure takes two Solutions as OLD and NEW: leave out --definitions and --solutions")
-        entries = split_names(entry)
-        if len(entries) > 2:
-            raise InputError(f"--entry {entry}: give one function, or those of OLD and NEW")
-        both = (entries[0], entries[-1]) if entries else (None, None)
+        if call and len(call) > 2:
+            raise InputError("--call: give it once, or for OLD and for NEW")
+        both = (call[0], call[-1]) if call else (None, None)
         before, after = _measure_in_turn(old, new, both, definition, root, split_sizes(batch_sizes), device, rounds)
     else:
-        if entry:
-            raise InputError("--entry chooses a kernel's function, which only --measure calls: add --measure")
+        if call:
+            raise InputError("--call says what to call in a kernel's file, which only --measure does: add --measure")
         if definition:
             raise InputError("--definition says what two kernels' files compute, for --measure; Traces: --definitions")
         for side in (old, new):
@@ -126,7 +124,7 @@ def command(
 def _measure_in_turn(
     old: str,
     new: str,
-    entries: tuple[str | None, str | None],
+    calls: tuple[str | None, str | None],
     definition: str | None,
     root: Path | None,
     batch_sizes: tuple[int, ...],
@@ -135,7 +133,7 @@ def _measure_in_turn(
 ) -> tuple[list[TraceRecord], list[TraceRecord]]:
     """Time OLD and NEW in turn, and print each evaluation on stderr; return the Traces of each.
 
-    `entries` names the functions to call in files, `definition` what they compute. Raises InputError for what
+    `calls` says what to call in files, `definition` what they compute. Raises InputError for what
     cannot be measured here.
     """
     from fib_rmsnorm.cli.progress import ProgressBar
@@ -152,7 +150,7 @@ def _measure_in_turn(
         from fib_rmsnorm.schema import Settings
 
         registry = Registry.find_or_shipped(root)
-        match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], entries, definition)
+        match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], calls, definition)
         width = max(len(match.old.name), len(match.new.name))
         titles = title_workloads(map(NamedWorkload.of, match.workloads))
         sides: tuple[list[TraceRecord], list[TraceRecord]] = ([], [])

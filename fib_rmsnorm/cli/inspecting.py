@@ -10,7 +10,7 @@ import typer
 
 from fib_rmsnorm.cli.options import (
     BatchSizes,
-    Entry,
+    CallText,
     Json,
     KernelDefinition,
     Root,
@@ -34,7 +34,7 @@ _BUILD_LIMIT_S = 300.0
 def explain(
     solution: SolutionOrKernel,
     definition: KernelDefinition = None,
-    entry: Entry = None,
+    call: CallText = None,
     arch: Annotated[
         str | None, typer.Option(metavar="sm_90", help="GPU architecture; default: this machine's, else sm_90.")
     ] = None,
@@ -64,7 +64,7 @@ def explain(
 
         target = check_arch(arch) if arch else None
         registry = Registry.find_or_shipped(root)
-        wanted, found = find_solution(registry, solution, definition, entry)
+        wanted, found = find_solution(registry, solution, definition, call)
         workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes)
         here = choose_devices()[0]
         target = target or gpu_arch(here) or DEFAULT_ARCH
@@ -87,7 +87,7 @@ def profile(
     solution: SolutionOrKernel,
     batch_sizes: BatchSizes = None,
     definition: KernelDefinition = None,
-    entry: Entry = None,
+    call: CallText = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -115,7 +115,7 @@ def profile(
     from fib_rmsnorm.reports.text.units import assignments, pick
 
     registry = Registry.find_or_shipped(root)
-    wanted, found = find_solution(registry, solution, definition, entry)
+    wanted, found = find_solution(registry, solution, definition, call)
     place = choose_devices(device)[0]
     records = []
     workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes, _DEFAULT_BATCH_SIZES)

@@ -94,9 +94,14 @@ ChosenDefinition = Annotated[str | None, name_option("--definition", "Definition
 SolutionOrKernel = Annotated[
     str, typer.Argument(callback=_check_kernel_file, help="Solution's name, or a kernel's file or source folder.")
 ]
-Entry = Annotated[
+CallText = Annotated[
     str | None,
-    typer.Option("--entry", metavar="NAME", help="Function to call in a kernel's file or folder; default: run."),
+    typer.Option(
+        "--call",
+        metavar="EXPRESSION",
+        callback=refuse_empty,
+        help="Function to call in a kernel's file, or a call such as 'f(x, (hidden,), weight, eps)'; default: run.",
+    ),
 ]
 CompilerFlags = Annotated[
     str,

@@ -14,7 +14,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-from fib_rmsnorm.errors import FibRmsnormError, KernelError, MisfitError
+from fib_rmsnorm.errors import FibRmsnormError, KernelError
 from fib_rmsnorm.garbage_collection import collector_off
 
 KERNEL_FAILED = 1
@@ -42,9 +42,8 @@ def run_program() -> NoReturn:
         code = make_app(sys.argv[1:])(standalone_mode=False, prog_name="fib-rmsnorm")
         sys.stdout.flush()  # an error at interpreter exit could not be reported
     except FibRmsnormError as error:
-        advice = f"; add: --definition {error.fitting}" if isinstance(error, MisfitError) else ""
         code = KERNEL_FAILED if isinstance(error, KernelError) else BAD_INPUT
-        sys.exit(_complain(f"{error}{advice}", getattr(error, "paste", ""), code))
+        sys.exit(_complain(str(error), getattr(error, "paste", ""), code))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:

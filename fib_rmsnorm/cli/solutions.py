@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli.options import (
+    CallText,
     ChosenDefinition,
     CompilerFlags,
     DefinitionNamesOrMain,
-    Entry,
     Json,
     KernelDefinition,
     Languages,
@@ -71,7 +71,7 @@ def register(
     name: Annotated[str, typer.Option(help="Name of the Solution, such as rmsnorm_triton_mine_v1.")],
     author: Annotated[str, typer.Option(help="Folder in solutions/ of whoever wrote it.")],
     definition: KernelDefinition = None,
-    entry: Entry = None,
+    call: CallText = None,
     flags: CompilerFlags = "",
     root: Root = None,
     json: Json = False,
@@ -87,7 +87,7 @@ def register(
             f"{kernel} is a folder; copy it into solutions/<author>/<op_type>/<definition>/, and run solve"
         )
     registry = Registry.find(root)
-    wanted, draft = draft_kernel(registry, kernel, definition, entry, flags.split())
+    wanted, draft = draft_kernel(registry, kernel, definition, call, flags.split())
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author)
     following = join(["fib-rmsnorm", "bench", "--solutions", name, *there(root)])
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])

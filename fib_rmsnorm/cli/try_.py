@@ -14,9 +14,9 @@ import typer
 from fib_rmsnorm.cli.options import (
     Atol,
     BatchSizes,
+    CallText,
     CompilerFlags,
     DeviceName,
-    Entry,
     KernelDefinition,
     Root,
     Rtol,
@@ -26,13 +26,13 @@ from fib_rmsnorm.cli.options import (
 )
 from fib_rmsnorm.cli.printing import note, say
 from fib_rmsnorm.cli.program import KERNEL_FAILED, importing
-from fib_rmsnorm.errors import InputError, KernelError, advise
+from fib_rmsnorm.errors import InputError, KernelError
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.evaluation.run_config import RunConfig
+    from fib_rmsnorm.evaluation.try_kernel import TryPlan
     from fib_rmsnorm.sandbox.fork_server import ForkServer
-    from fib_rmsnorm.schema import Definition, Solution
     from fib_rmsnorm.sessions.kernel_file import KernelFile
     from fib_rmsnorm.sessions.version import Version
 
@@ -51,7 +51,7 @@ class Sanitizer(str, Enum):
 def try_(
     kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
     definition: KernelDefinition = None,
-    entry: Entry = None,
+    call: CallText = None,
     flags: CompilerFlags = "",
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
@@ -89,7 +89,7 @@ def try_(
     asked = _Asked(
         kernel,
         definition,
-        entry,
+        call,
         flags,
         split_sizes(batch_sizes),
         device,
@@ -107,8 +107,12 @@ def try_(
         if check or watch:
             raise InputError("--sanitize judges nothing: leave out --check and --watch")
         from fib_rmsnorm.cli.inspecting import sanitize_kernel
+        from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.registry.sources.draft import draft_kernel
 
-        return sanitize_kernel(*asked.read(), sanitize.value, asked.batch_sizes, device, timeout, as_json=json)
+        registry = Registry.find_or_shipped(root)
+        found = draft_kernel(registry, kernel, definition, call, flags.split())
+        return sanitize_kernel(registry, *found, sanitize.value, asked.batch_sizes, device, timeout, as_json=json)
     return _watch(asked) if watch else _try(asked)
 
 
@@ -118,7 +122,7 @@ class _Asked:
 
     kernel: Path
     definition: str | None
-    entry: str | None
+    call: str | None
     flags: str
     batch_sizes: tuple[int, ...]
     device: str
@@ -136,15 +140,7 @@ class _Asked:
         from fib_rmsnorm.sessions.kernel_file import KernelFile
 
         flags = tuple(self.flags.split())
-        return KernelFile(file=self.kernel, definition=self.definition, entry=self.entry, flags=flags)
-
-    def read(self) -> tuple[Registry, Definition, Solution]:
-        """The registry, and in it the Definition by which the kernel is judged, and the Solution that it makes."""
-        from fib_rmsnorm.registry import Registry
-        from fib_rmsnorm.registry.sources.draft import draft_kernel
-
-        registry = Registry.find_or_shipped(self.root)
-        return registry, *draft_kernel(registry, self.kernel, self.definition, self.entry, self.flags.split())
+        return KernelFile(file=self.kernel, definition=self.definition, call=self.call, flags=flags)
 
 
 @contextmanager
@@ -165,28 +161,44 @@ def _starting(*, is_timed: bool) -> Iterator[tuple[ForkServer, ProgressBar]]:
 def _try(asked: _Asked) -> int:
     """Judge and time one version, print it, and return the exit code."""
     with _starting(is_timed=asked.is_timed) as (fork_server, bar):
+        try:
+            trial, config = _plan(asked, fork_server)
+        except KernelError as error:
+            if not asked.as_json:
+                raise
+            bar.stop()
+            return _print_refusal(asked, error)
         with importing():
-            try:
-                registry, wanted, draft = asked.read()  # before the other imports: it tells a wrong source at once
-            except KernelError as error:
-                if not asked.as_json:
-                    raise
-                bar.stop()
-                return _print_refusal(asked, error)
-
             from fib_rmsnorm.cli.try_printer import TryPrinter
-            from fib_rmsnorm.evaluation.run_config import RunConfig
-            from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
-            from fib_rmsnorm.machine.devices import choose_devices
+            from fib_rmsnorm.evaluation.try_kernel import run_try
 
-        config = RunConfig(make_settings(rtol=asked.rtol, atol=asked.atol), asked.timeout_s, registry.root)
-        device, timed = choose_devices(asked.device)[0], asked.is_timed
-        trial = plan_try(registry, wanted, draft, asked.batch_sizes, device, is_timed=timed, file=asked.kernel)
+        timed = asked.is_timed
         printer = TryPrinter(trial, bar, is_timed=timed, as_json=asked.as_json, is_verbose=asked.is_verbose)
         with closing(run_try(fork_server, trial, config, timed=timed)) as events:
             for event in events:
                 printer.show(event)
         return printer.finish()
+
+
+def _plan(asked: _Asked, fork_server: ForkServer) -> tuple[TryPlan, RunConfig]:
+    """What is judged: of the calls that may be meant, the right one. Raises KernelError for what cannot be called."""
+    with importing():
+        from fib_rmsnorm.registry import Registry
+        from fib_rmsnorm.registry.sources.definition_choice import choose_definition
+        from fib_rmsnorm.registry.sources.draft import draft_calls
+
+        registry = Registry.find_or_shipped(asked.root)
+        wanted = choose_definition(registry, asked.kernel, asked.definition)
+        # Before the other imports: it tells a wrong source at once.
+        drafts = draft_calls(registry, asked.kernel, wanted, asked.call, asked.flags.split())
+        from fib_rmsnorm.evaluation.run_config import RunConfig
+        from fib_rmsnorm.evaluation.try_kernel import find_right_call, plan_try
+        from fib_rmsnorm.machine.devices import choose_devices
+
+    config = RunConfig(make_settings(rtol=asked.rtol, atol=asked.atol), asked.timeout_s, registry.root)
+    device, draft = choose_devices(asked.device)[0], next(iter(drafts.values()))
+    trial = plan_try(registry, wanted, draft, asked.batch_sizes, device, is_timed=asked.is_timed, file=asked.kernel)
+    return find_right_call(fork_server, trial, config, drafts), config
 
 
 def _print_refusal(asked: _Asked, error: KernelError) -> int:
@@ -202,7 +214,7 @@ def _print_refusal(asked: _Asked, error: KernelError) -> int:
         hardware="",
         started_at="",
         refused=str(error),
-        hint=advise(error),
+        hint=error.paste,
     )
     echo(make_feedback(version).to_json())
     return KERNEL_FAILED
@@ -220,7 +232,7 @@ def _watch(asked: _Asked) -> NoReturn:
             registry = Registry.find_or_shipped(asked.root)
             wanted = choose_definition(registry, asked.kernel, asked.definition)
             if not asked.kernel.exists():  # tells a wrong name at once
-                draft_solution(registry, asked.kernel, wanted, asked.entry)
+                draft_solution(registry, asked.kernel, wanted, asked.call)
         bar.stop()
         session = Session(
             registry,

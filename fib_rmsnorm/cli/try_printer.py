@@ -41,7 +41,8 @@ class TryPrinter:
         style = "destination-passing" if spec.destination_passing_style else "value-returning"
         entry = spec.entry_point.partition("::")[2]
         judged = f"{trial.draft.name} as {trial.definition.name} on {trial.device.hardware}"
-        bar.print(stderr(), f"{judged}: {spec.language.value}, {style}, {entry}()")
+        called = trial.draft.description or f"{entry}()"
+        bar.print(stderr(), f"{judged}: {spec.language.value}, {style}, {called}")
         if trial.note:
             bar.print(stderr(), trial.note)
         bar.expect(len(trial.workloads) * (1 + len(trial.rivals)))

@@ -15,7 +15,7 @@ from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition, named_definitions
-from fib_rmsnorm.registry.sources.draft import draft_solution, refuse_entry
+from fib_rmsnorm.registry.sources.draft import draft_solution, refuse_call
 from fib_rmsnorm.registry.sources.packing import read_current, require_packed
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, Solution, Trace, Workload
@@ -40,12 +40,12 @@ def plan_head_to_head(
     new: str,
     batch_sizes: tuple[int, ...],
     device: Device,
-    entries: tuple[str | None, str | None] = (None, None),
+    calls: tuple[str | None, str | None] = (None, None),
     definition: str | None = None,
 ) -> HeadToHead:
     """Find the two Solutions, each of which is registered or a kernel's file or folder, and their Workloads.
 
-    `entries` names the functions to call in files and folders. Files serve `definition`, else the one that they name,
+    `calls` says what to call in files and folders. Files serve `definition`, else the one that they name,
     else that of a registered Solution beside them, else the main one.
     Raises InputError if a Solution is unknown or cannot run natively on the device, if the two serve different
     Definitions, or if the device lacks memory for a requested batch size.
@@ -59,13 +59,13 @@ def plan_head_to_head(
                 f"{name!r} is neither a Solution of {registry.root} nor a file; see: fib-rmsnorm list solutions"
             )
     wanted = _choose_definition(registry, known, (old, new), definition)
-    registered = [(name, entry) for name, entry in zip((old, new), entries, strict=True) if name in known]
-    if len(registered) == 2 or entries[0] != entries[1]:  # one function for both sides is for those that are files
-        for name, entry in registered:
-            refuse_entry(name, entry)
+    registered = [(name, call) for name, call in zip((old, new), calls, strict=True) if name in known]
+    if len(registered) == 2 or calls[0] != calls[1]:  # one function for both sides is for those that are files
+        for name, call in registered:
+            refuse_call(name, call)
     first, second = (
-        known[name] if name in known else draft_solution(registry, Path(name), wanted, entry)
-        for name, entry in zip((old, new), entries, strict=True)
+        known[name] if name in known else draft_solution(registry, Path(name), wanted, call)
+        for name, call in zip((old, new), calls, strict=True)
     )
     for rival in (first, second):
         if reason := reason_to_skip(rival, device):

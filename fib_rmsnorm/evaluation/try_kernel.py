@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from shlex import join
 
@@ -20,13 +22,32 @@ from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.capabilities import is_interpreted, readiness, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved
+from fib_rmsnorm.registry.sources.callees import KernelCall
+from fib_rmsnorm.registry.sources.draft import ask_for_call
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import run_in_threads
-from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, SupportedLanguages, Trace, Workload
+from fib_rmsnorm.schema import (
+    Check,
+    Definition,
+    EvaluationStatus,
+    Solution,
+    SupportedLanguages,
+    Trace,
+    Workload,
+    list_cases,
+)
 
 DEFAULT_BATCH_SIZES = (1, 32, 512)
 BASELINE_AUTHOR = "baseline"
+_CALL_LIMIT_S = 20.0
+_NEAREST = [EvaluationStatus.INCORRECT_NUMERICAL, EvaluationStatus.INCORRECT_DTYPE, EvaluationStatus.INCORRECT_SHAPE]
+"""The failures of calls that run."""
+_NO_GPU = re.compile(
+    r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
+    r"|\d+ active drivers|Cannot find backend|libcuda.so[.\d]* cannot"
+)
+"""What an exception says where a kernel needs a GPU and there is none."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +137,39 @@ def _plainness(solution: Solution) -> tuple[bool, int]:
     return "cpu" not in solution.spec.target_hardware, sum(len(source.content) for source in solution.sources)
 
 
+def find_right_call(
+    fork_server: ForkServer, trial: TryPlan, config: RunConfig, drafts: Mapping[KernelCall, Solution]
+) -> TryPlan:
+    """The plan with the draft whose call is right on its first Workload.
+
+    With the one that is the nearest if none is: its verdict says what is wrong. Of equally likely calls those of all
+    functions are made. Raises KernelError if several functions are right, and ReferenceFailedError.
+    """
+    if len(drafts) == 1:
+        return trial
+    runner = DeviceRunner(fork_server, trial.device, replace(config, timeout_s=min(config.timeout_s, _CALL_LIMIT_S)))
+    checks: dict[KernelCall, Check] = {}
+    for _, equal in groupby(drafts, key=lambda call: call.rank):
+        right: dict[str, KernelCall] = {}
+        for call in equal:
+            if call.callee not in right:
+                checks[call] = runner.gate.check(trial.definition, trial.workloads[0], drafts[call])[0]
+                runner.workers.end_others([])
+                if checks[call].passed:
+                    right[call.callee] = call
+        if len(right) > 1:
+            raise ask_for_call(f"{trial.draft.name}: {' and '.join(right)} are right", right.values())
+        if right:
+            return replace(trial, draft=drafts[right.popitem()[1]])
+    return replace(trial, draft=drafts[min(checks, key=lambda call: _distance(checks[call]))])
+
+
+def _distance(check: Check) -> tuple[int, int]:
+    """How far a call is from the right one: by what it fails, and by the number of wrong elements."""
+    far = _NEAREST.index(check.status) if check.status in _NEAREST else len(_NEAREST)
+    return far, sum(case.mismatched for case in list_cases(check.correctness))
+
+
 def run_try(
     fork_server: ForkServer, wanted: TryPlan, config: RunConfig, *, timed: bool = True
 ) -> Generator[Event | Check]:
@@ -139,6 +193,9 @@ def _try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig, *, timed: 
             warming = pool.submit(runner.warm_up, definition, wanted.workloads[0], timed=timed)
             for workload in wanted.workloads:
                 check, verdict = runner.gate.check(definition, workload, draft)
+                if wanted.device.kind == "cpu" and (lacking := _NO_GPU.search(check.log)):
+                    yield Skip(definition.name, draft.name, f"{NEEDS_GPU} ({lacking[0]})", workload)
+                    return
                 yield check
                 if isinstance(verdict, Admitted):
                     known[workload.uuid] = verdict

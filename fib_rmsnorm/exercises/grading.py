@@ -102,6 +102,8 @@ def _draft(registry: Registry, kernel: KernelTask) -> Solution | str:
         draft = draft_solution(registry, registry.root / kernel.file, find_definition(kernel.definition), "run")
     except InputError as error:
         return str(error)
+    if draft.description:
+        return f"{kernel.file}: run does not take the Definition's inputs in order"
     if draft.spec.language is not SupportedLanguages(kernel.language):
         return f"{kernel.file} is not in {LANGUAGES[kernel.language].title}, but in {draft.spec.language.value}"
     spec = draft.spec.model_copy(update={"entry_point": f"{kernel.file}::{kernel.entry}"})

@@ -44,7 +44,9 @@ Source = Annotated[str | None, Field(description="The text of the kernel's file;
 Language = Annotated[str | None, Field(description="triton, cuda, tilelang, cutedsl, cpp or python.")]
 PathName = Annotated[str | None, Field(description="A kernel's file or folder, instead of `source`.")]
 DefinitionName = Annotated[str | None, Field(description="What it computes; by default what its first lines name.")]
-Entry = Annotated[str | None, Field(description="The function to call, if not `run`.")]
+CallText = Annotated[
+    str | None, Field(description="The function to call, if not `run`, or a call: f(x, (hidden,), weight, eps).")
+]
 Flags = Annotated[list[str], Field(description="Flags of the C++ compiler.")]
 Sizes = Annotated[list[int], Field(description="Batch sizes to judge it at; empty for those of `try`.")]
 Side = Annotated[str, Field(description="A registered Solution, or the path of a kernel's file.")]
@@ -68,12 +70,12 @@ def _add_verdicts(server: MCPServer, requests: Requests) -> None:
             language: Language = None,
             path: PathName = None,
             definition: DefinitionName = None,
-            entry: Entry = None,
+            call: CallText = None,
             flags: Flags = [],  # noqa: B006 - never changed
             batch_sizes: Sizes = [],  # noqa: B006
             verbose: bool = False,
         ) -> Annotated[CallToolResult, Feedback]:
-            kernel = (source, language, path, definition, entry, flags)
+            kernel = (source, language, path, definition, call, flags)
             job = await _follow(
                 context,
                 requests,
@@ -115,12 +117,12 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
         path: PathName = None,
         solution: Annotated[str | None, Field(description="A registered Solution, instead of a kernel.")] = None,
         definition: DefinitionName = None,
-        entry: Entry = None,
+        call: CallText = None,
         arch: Annotated[str | None, Field(description="GPU architecture, such as sm_90; needs no GPU.")] = None,
         batch_sizes: Sizes = [],  # noqa: B006
     ) -> Annotated[CallToolResult, Explanation]:
         """Explain a GPU kernel from its compiled code: registers, memory accesses, occupancy, and what limits it."""
-        kernel: Kernel = (source, language, path, definition, entry, [])
+        kernel: Kernel = (source, language, path, definition, call, [])
         job = await _follow(
             context,
             requests,

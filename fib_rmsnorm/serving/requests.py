@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _LIMIT_S = 300.0
 Kernel = tuple[str | None, str | None, str | None, str | None, str | None, Sequence[str]]
-"""source, language, path, definition, entry and flags of a kernel."""
+"""source, language, path, definition, call and flags of a kernel."""
 
 
 class NewKernel(BaseModel):
@@ -163,15 +163,15 @@ class Requests:
         if solution is not None:
             return find_solution(self.registry, solution, kernel[3], kernel[4])
         with self._file(kernel) as file:
-            return draft_kernel(self.registry, file.file, file.definition, file.entry, file.flags)
+            return draft_kernel(self.registry, file.file, file.definition, file.call, file.flags)
 
     @contextmanager
     def _file(self, kernel: Kernel) -> Iterator[KernelFile]:
         """A kernel's file while it is read. Raises InputError unless it is either a text or a path."""
-        source, language, path, definition, entry, flags = kernel
+        source, language, path, definition, call, flags = kernel
         if (source is None) == (path is None):
             raise InputError("give either `source` with its `language`, or `path`")
-        known = KernelFile(file=Path(), definition=definition, entry=entry, flags=tuple(flags))
+        known = KernelFile(file=Path(), definition=definition, call=call, flags=tuple(flags))
         if path is not None:
             yield known.model_copy(update={"file": self._locate(path)})
         elif source is not None:

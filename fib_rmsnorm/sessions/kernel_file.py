@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from fib_rmsnorm.errors import InputError, KernelError, MisfitError
+from fib_rmsnorm.errors import InputError, KernelError
 from fib_rmsnorm.languages import KERNEL_LANGUAGES
 
 _TEXT_NAME = "kernel"
@@ -23,10 +23,8 @@ class KernelFile(BaseModel):
     file: Path
     definition: str | None = None
     """The Definition that it is for; None for the one that its author names, else the session's."""
-    entry: str | None = None
-    """The function to call; None for the one that `try` would choose."""
-    destination_passing_style: bool | None = None
-    """Whether it writes to its outputs; None leaves it to its parameters."""
+    call: str | None = None
+    """The function to call, or an expression that calls it; None for the one that `try` would choose."""
     flags: tuple[str, ...] = ()
     """Flags of the C++ compiler."""
 
@@ -56,8 +54,6 @@ def text_as_file(text: str, language: str, kernel: KernelFile | None = None) -> 
         file.write_text(text, encoding="utf-8", errors="surrogatepass")
         try:
             yield kernel.model_copy(update={"file": file}) if kernel else KernelFile(file=file)
-        except MisfitError as error:
-            raise MisfitError(str(error).replace(f"{folder}/", ""), error.fitting) from None
         except InputError as error:
             kind = KernelError if isinstance(error, KernelError) else InputError
             raise kind(str(error).replace(f"{folder}/", ""), error.paste) from None

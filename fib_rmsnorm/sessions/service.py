@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from fib_rmsnorm.errors import FibRmsnormError, InputError, KernelError, advise
+from fib_rmsnorm.errors import FibRmsnormError, InputError, KernelError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, plan_try
 from fib_rmsnorm.machine.devices import Device, choose_devices
@@ -122,7 +122,7 @@ class Service(AbstractContextManager["Service"]):
             job.plan = self._plan(kernel, definition, tuple(batch_sizes))
         except KernelError as error:
             refused = str(error).replace(f"{kernel.file.parent}/", "")
-            job.version = version.model_copy(update={"refused": refused, "hint": advise(error)})
+            job.version = version.model_copy(update={"refused": refused, "hint": error.paste})
             with self._changed:
                 self._jobs[job.id] = job
             self._finish(job)
@@ -179,8 +179,7 @@ class Service(AbstractContextManager["Service"]):
             job.stop()
 
     def _plan(self, kernel: KernelFile, definition: Definition, batch_sizes: tuple[int, ...]) -> TryPlan:
-        style, flags = kernel.destination_passing_style, kernel.flags
-        draft = draft_solution(self._registry, kernel.file, definition, kernel.entry, style, flags)
+        draft = draft_solution(self._registry, kernel.file, definition, kernel.call, kernel.flags)
         return plan_try(
             self._registry, definition, draft, batch_sizes, self.devices[0], is_timed=False, file=kernel.file
         )

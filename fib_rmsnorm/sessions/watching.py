@@ -15,7 +15,7 @@ from pathlib import Path
 
 from watchfiles import watch
 
-from fib_rmsnorm.errors import InputError, advise
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.plan import choose_fitting
 from fib_rmsnorm.evaluation.try_kernel import DEFAULT_BATCH_SIZES, choose_rivals, plan_try
 from fib_rmsnorm.machine.devices import choose_devices
@@ -161,7 +161,7 @@ class Session(AbstractContextManager["Session"]):
             )
         except InputError as error:
             self._count += 1
-            found = {"refused": str(error), "hint": advise(error), "done": True}
+            found = {"refused": str(error), "hint": error.paste, "done": True}
             yield new.model_copy(update=found)
             return
         current = self._take_up(draft)
@@ -173,9 +173,8 @@ class Session(AbstractContextManager["Session"]):
 
     def read(self, kernel: KernelFile) -> Solution:
         """Read a kernel's files. Raises InputError that says what is wrong with them, or for another Definition's."""
-        registry, style = self._registry, kernel.destination_passing_style
-        require_meant(registry, kernel.file, self.definition.name, kernel.definition)
-        return draft_solution(registry, kernel.file, self.definition, kernel.entry, style, kernel.flags)
+        require_meant(self._registry, kernel.file, self.definition.name, kernel.definition)
+        return draft_solution(self._registry, kernel.file, self.definition, kernel.call, kernel.flags)
 
     def abandon(self) -> None:
         """From another thread: end the evaluation of the current version, whatever its kernel does."""

@@ -138,8 +138,14 @@ REFUSED_SOURCES = [
     ("missing.py", None, [], 2, "no such file: missing.py"),
     ("kernel.rs", "fn run() {}", [], 2, "kernel.rs: unknown language"),
     ("kernel.py", "def run(x,\n", [], 1, "kernel.py:1: '(' was never closed"),
-    ("kernel.py", RIGHT, ["--entry", "f"], 2, "kernel.py: no function 'f' (available: run)"),
-    ("kernel.py", "def run(x):\n    return x\n", [], 1, "kernel.py: run takes 1 parameters (x); rmsnorm_d4096 "),
+    ("kernel.py", RIGHT, ["--call", "f"], 2, "kernel.py: no function 'f' (available: run)"),
+    (
+        "kernel.py",
+        "def run(x):\n    return x\n",
+        [],
+        1,
+        "kernel.py: run(x) cannot be called as run(x, weight, eps) for ",
+    ),
     ("kernel.cpp", "int main() {}", [], 1, "kernel.cpp: does not export 'run'"),
     ("kernel.py", RIGHT, ["--definition", "rmsnorm_d7"], 2, "no Definition 'rmsnorm_d7' in "),
 ]

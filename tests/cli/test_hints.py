@@ -28,12 +28,14 @@ OF_OTHER_PROGRAMS = {"--cap-add", "--force-reinstall", "--scope", "--security-op
 """Of docker, pip and systemd-run."""
 NOT_RAISED = {
     ("deploy", "--definitions"): "deploy names the files of Traces, and so chooses no main Definition",
-    ("tune", "--entry"): "tune reads folders, whose solution.toml names the entry point",
+    ("tune", "--call"): "tune reads folders, whose solution.toml names the entry point",
     ("serve", "--allow"): "two kernels that are timed in turn differ in nothing else",
     ("serve", "--batch-sizes"): "a tool has the argument `batch_sizes`",
     ("serve", "--definition"): "a tool has the argument `definition`",
-    ("serve", "--entry"): "a tool has the argument `entry`",
-    ("exercise", "--entry"): "the starter's function is named",
+    ("serve", "--call"): "a tool has the argument `call`",
+    ("tune", "--definition"): "a folder of the registry lies in its Definition's",
+    ("exercise", "--call"): "the starter's function is named",
+    ("exercise", "--definition"): "the exercise names it",
     ("exercise", "--batch-sizes"): "what this advises about is printed by try alone",
 }
 
@@ -77,7 +79,7 @@ def test_each_command_that_a_message_names_exists_with_its_options():
         assert {*OPTION.findall(match[2])} <= OPTIONS[match[1]], match[0]
 
 
-KERNEL = "def norm(x, weight, eps):\n    return x\n"
+KERNEL = "def norm(x, weight, eps):\n    return x\n\n\ndef other(x, weight, eps):\n    return x\n"
 
 
 @pytest.fixture
@@ -87,16 +89,16 @@ def kernel(full_registry, tmp_path):
     return path
 
 
-@pytest.mark.parametrize("command", ["try", "explain", "compare"])
-def test_the_hint_to_choose_the_function_can_be_followed(fib, kernel, command):
+@pytest.mark.parametrize("command", ["explain", "compare"])
+def test_the_hint_to_choose_the_call_can_be_followed(fib, kernel, command):
     arguments = [command, kernel, *((kernel, "--measure") if command == "compare" else ("--definition", DEFINITION))]
     if command == "compare":  # two files serve the default Definition
         assert fib("define").code == 0
     said = fib(*arguments).err
-    assert said.endswith("no function 'run' (available: norm); choose one with --entry norm\n")
-    assert "no function 'other'" in fib(*arguments, "--entry", "other").refusal
-    if command == "explain":  # the others would evaluate it
-        assert "is Python: it has no code of a GPU" in fib(*arguments, "--entry", "norm").err
+    assert said.endswith(":\n\n--call 'norm(x, weight, eps)'\n--call 'other(x, weight, eps)'\n\n")
+    assert "no function 'third'" in fib(*arguments, "--call", "third").refusal
+    if command == "explain":  # the other would evaluate it
+        assert "is Python: it has no code of a GPU" in fib(*arguments, "--call", "norm(x, weight, eps)").err
 
 
 def test_each_side_of_a_comparison_has_its_function(fib, kernel, full_registry):

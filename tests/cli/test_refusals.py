@@ -60,10 +60,10 @@ REFUSED = [
     (f"compare {PYTHON_TRACES} new.json", "write it by: fib-rmsnorm bench --output new.json; to time two, add --meas"),
     (f"compare {PYTHON} {CUDA}", f"no such file or folder: {PYTHON}; write it by: "),
     (f"compare {LONG}.json .", LONG),
-    ("compare a.json b.json --entry norm", "add --measure"),
+    ("compare a.json b.json --call norm", "add --measure"),
     (f"{MEASURE} zz {PYTHON}", "'zz' is neither a Solution of"),
     (f"{MEASURE} {PYTHON} {PYTHON} --batch-sizes 2147483647", "--batch-sizes 2147483647: needs about"),
-    (f"{MEASURE} {PYTHON} {PYTHON} --entry norm", f"--entry norm: {PYTHON!r} is not a kernel's file"),
+    (f"{MEASURE} {PYTHON} {PYTHON} --call norm", f"--call norm: {PYTHON!r} is not a kernel's file"),
     *(
         (f"{name} {folder}", "holds a registry's own records")  # the next report would count them twice
         for name in ("export", "init")
@@ -82,7 +82,7 @@ REFUSED = [
     (f"explain {PYTHON[:-1]}", f"(available: {CUDA}, {PYTHON})"),
     (f"explain {PYTHON}", f"{PYTHON} is Python: it has no code of a GPU to explain"),
     (f"explain {PYTHON} --definition foo", f"no Definition 'foo' in {{root}} (available: {DEFINITION})"),
-    (f"explain {PYTHON} --entry norm", f"--entry norm: {PYTHON!r} is not a kernel's file"),
+    (f"explain {PYTHON} --call norm", f"--call norm: {PYTHON!r} is not a kernel's file"),
     *((f"explain {CUDA} --arch {arch}", f"{arch!r} is not a") for arch in ("sm_999", "sm_13", "hopper")),
     ("history other_v1", f"no Solution with Traces matches 'other_v1' (available: {CUDA}, {PYTHON})"),
     ("history ''", "name is empty: give it a value, or leave it out"),
@@ -174,7 +174,7 @@ REFUSED = [
 
 UNREADABLE = [
     ("register wrong.py --name new_v1 --author ann", "wrong.py:1: "),
-    ("register few.py --name new_v1 --author ann", "few.py: run takes 1 parameters (x)"),
+    ("register few.py --name new_v1 --author ann", "few.py: run(x) cannot be called as"),
     ("try binary.py", "binary.py: is not UTF-8 text"),
     (f"{MEASURE} wrong.py {PYTHON}", "wrong.py:1: "),
     (f"explain wrong.py --definition {DEFINITION}", "wrong.py:1: "),

@@ -192,7 +192,7 @@ WRONG_KERNELS: dict[str, tuple[str, dict]] = {
         "\ndef run(x, weight, eps:\n",
         {"status": "COMPILE_ERROR", "file": "syntax.py", "line": 2},
     ),
-    "unnamed.py": (RIGHT.replace("def run", "def norm"), {"status": "COMPILE_ERROR"}),
+    "unnamed.py": ("X = 1\n", {"status": "COMPILE_ERROR"}),
 }
 
 

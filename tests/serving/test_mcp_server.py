@@ -61,7 +61,7 @@ def test_what_is_named_wrong_is_reported_in_a_line(serve, tmp_path):
         ({"source": RIGHT}, "needs its `language`"),
         (kernel(RIGHT, language="fortran"), "unknown language 'fortran'"),
         (kernel(RIGHT, definition="nonesuch"), "no Definition 'nonesuch'"),
-        (kernel(RIGHT, entry="nonesuch"), "no function 'nonesuch'"),
+        (kernel(RIGHT, call="nonesuch"), "no function 'nonesuch'"),
         (kernel(RIGHT, batch_sizes=[-1]), "batch"),
         (kernel(RIGHT, batch_sizes=["many"]), "batch_sizes"),
         ({"path": "gone.py"}, "no such file"),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from shlex import quote
 
 from pydantic import ValidationError
 
-from fib_rmsnorm.errors import InputError, MisfitError, blaming_kernel
+from fib_rmsnorm.errors import InputError, KernelError, blaming_kernel
 from fib_rmsnorm.languages import KERNEL_LANGUAGES, Language
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import name_others
+from fib_rmsnorm.registry.sources.callees import UNNAMED, KernelCall
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest, write_manifest
 from fib_rmsnorm.registry.sources.native_kernel import NativeKernel
@@ -26,31 +28,33 @@ from fib_rmsnorm.registry.sources.packing import (
     read_sources,
     require_packed,
 )
+from fib_rmsnorm.registry.sources.parameters import call_in_order, find_style
 from fib_rmsnorm.registry.sources.python_kernel import PythonKernel
 from fib_rmsnorm.registry.store import describe, read_text, write_atomic
-from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SupportedBindings, SupportedLanguages
+from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile
 
 AUTHOR = "draft"
-_MOST_NAMED = 6  # Definitions that parameters fit
+_MOST_NAMED = 6  # Definitions that parameters fit, or calls
+_MOST_CALLS = 32
 
 _SERVES_OTHERS = '# definitions = ["rmsnorm_d*"]  # for sources that serve other Definitions too'
 
 
 def find_solution(
-    registry: Registry, name: str, definition: str | None = None, entry: str | None = None
+    registry: Registry, name: str, definition: str | None = None, call: str | None = None
 ) -> tuple[Definition, Solution]:
     """Find the Solution that a command's argument names, with its Definition; the argument may be a file or folder.
 
     A registered Solution is packed from its current sources. `definition` selects another Definition that the same
-    sources serve. `entry` names another function of a file or folder than the default. Raises InputError with similar
-    names for an unknown name, for an `entry` of a registered Solution, and for sources of it that cannot be packed.
+    sources serve. `call` says what to call in a file. Raises InputError with similar names for an unknown name, for a
+    `call` of a registered Solution, and for sources of it that cannot be packed.
     """
     path = Path(name)
     if definition is not None:
         registry.definition(definition)  # reports an unknown Definition before an unknown Solution
     if path.exists() and (path.suffix or "/" in name):
-        return draft_kernel(registry, path, definition, entry)
-    refuse_entry(name, entry)
+        return draft_kernel(registry, path, definition, call)
+    refuse_call(name, call)
     current = read_current(registry)
     require_packed(current.faulty, [name], current.by_name)
     solutions = current.by_name
@@ -65,69 +69,105 @@ def find_solution(
     return registry.definition(found.definition), found
 
 
-def refuse_entry(name: str, entry: str | None) -> None:
-    """Raise InputError if an entry point is chosen for a registered Solution."""
-    if entry is not None:
-        raise InputError(
-            f"--entry {entry}: {name!r} is not a kernel's file or folder; a Solution names its own function"
-        )
+def refuse_call(name: str, call: str | None) -> None:
+    """Raise InputError if the call of a registered Solution is chosen."""
+    if call is not None:
+        raise InputError(f"--call {call}: {name!r} is not a kernel's file or folder; a Solution names its own function")
 
 
 def draft_kernel(
-    registry: Registry, path: Path, definition: str | None = None, entry: str | None = None, flags: Sequence[str] = ()
+    registry: Registry, path: Path, definition: str | None = None, call: str | None = None, flags: Sequence[str] = ()
 ) -> tuple[Definition, Solution]:
     """The Definition that a kernel is judged by, and the Solution for it, as `choose_definition` chooses it."""
     wanted = choose_definition(registry, path, definition)
-    return wanted, draft_solution(registry, path, wanted, entry, flags=flags)
+    return wanted, draft_solution(registry, path, wanted, call, flags=flags)
 
 
 def draft_solution(
-    registry: Registry,
-    path: Path,
-    definition: Definition,
-    entry: str | None = None,
-    style: bool | None = None,
-    flags: Sequence[str] = (),
+    registry: Registry, path: Path, definition: Definition, call: str | None = None, flags: Sequence[str] = ()
 ) -> Solution:
-    """Make a Solution from a kernel: a `.py`, `.cu` or `.cpp` file with the files it includes, or a source folder.
+    """The Solution that a kernel makes, as `draft_calls` makes it.
 
-    The parameters of the entry point decide the calling style of a file unless `style` does. A solution.toml in its
-    folder may include shared files of the registry. `flags` are those of the C++ compiler. Raises KernelError that says
-    what is missing in the files, and InputError for what the caller named.
+    Raises KernelError with the calls to choose from if several may be meant, which only running them can tell.
+    """
+    drafts = draft_calls(registry, path, definition, call, flags)
+    if len(drafts) > 1:
+        raise ask_for_call(f"{path}: several calls may be meant, and try finds the right one", drafts)
+    return next(iter(drafts.values()))
+
+
+def ask_for_call(why: str, calls: Iterable[KernelCall]) -> KernelError:
+    """The error that lists calls to choose from."""
+    lines = [f"--call {quote(call.text)}" for call in calls][:_MOST_NAMED]
+    return KernelError(f"{why}; choose one of:", "\n".join(lines))
+
+
+def draft_calls(
+    registry: Registry, path: Path, definition: Definition, call: str | None = None, flags: Sequence[str] = ()
+) -> dict[KernelCall, Solution]:
+    """Make a Solution for each call that the author of a kernel may have meant, the likeliest first.
+
+    The kernel is a `.py`, `.cu` or `.cpp` file with the files that it includes, or a source folder. There is one
+    Solution for a folder, for an entry point that takes the Definition's names in order, and for a `call`: a function's
+    name, or an expression over the names and axes of the Definition. A solution.toml in its folder may include shared
+    files of the registry. `flags` are those of the C++ compiler. Raises KernelError that says what is wrong in the
+    files, and InputError for what the caller named.
     """
     folder = path if path.is_dir() else path.parent
     languages = _find_languages(path)
+    expression = call if call and not call.isidentifier() else None
     with blaming_kernel():
         manifest = read_manifest(folder / MANIFEST) if (folder / MANIFEST).exists() else None
         shared = find_included(folder, manifest.include, registry.layout.solutions) if manifest else {}
-        kernel = _read_kernel(path, languages, entry) if languages else None
+        kernel = _read_kernel(path, languages, None if expression else call) if languages else None
         if kernel and manifest and manifest.tune and (folder / manifest.tune.table).is_file():
             shared[manifest.tune.table] = folder / manifest.tune.table
-        sources = kernel.read_sources(shared) if kernel else []
-    if kernel:
-        spec = BuildSpec(
-            destination_passing_style=_find_style(registry, kernel, definition, style, entry),
-            language=SupportedLanguages(kernel.language.recorded_as or kernel.language.name),
-            target_hardware=kernel.target_hardware,
-            entry_point=f"{path.name}::{kernel.entry}",
-            binding=SupportedBindings(kernel.binding) if kernel.binding else None,
-        )
-    else:
+        sources = kernel.read_sources(shared) if kernel else read_sources(path, shared) if manifest else []
+    given: dict[str, object] = {"flags": [*flags]} if flags else {}
+    try:
+        if kernel is not None:
+            calls = [KernelCall(expression)] if expression else _find_calls(registry, kernel, definition, call)
+            return {each: _draft_call(kernel, each, definition, sources, given) for each in calls}
         if manifest is None:
             raise InputError(f"{path}: this folder has no {MANIFEST}; add one, or name the kernel's file")
-        spec = manifest.spec
-        if entry:
-            spec = spec.model_copy(update={"entry_point": f"{spec.entry_point.partition('::')[0]}::{entry}"})
-        with blaming_kernel():
-            sources = read_sources(path, shared)
-        path = path.resolve()  # of `.`, which has no name
-    if flags:
-        try:
-            spec = BuildSpec.model_validate({**spec.model_dump(), "flags": list(flags)})
-        except ValidationError as error:
-            raise InputError(f"{path}: {describe(error)}") from None
+        if expression:
+            raise InputError(f"--call {call!r}: {path} is a folder; name a function of it, or give the kernel's file")
+        if call:
+            given["entry_point"] = f"{manifest.spec.entry_point.partition('::')[0]}::{call}"
+        spec, path = (
+            BuildSpec.model_validate({**manifest.spec.model_dump(), **given}),
+            path.resolve(),
+        )  # `.` has no name
+    except ValidationError as error:
+        raise InputError(f"{path}: {describe(error)}") from None
     with blaming_kernel():
-        return make_solution(path, path.name, AUTHOR, definition, spec, sources)
+        return {KernelCall(""): make_solution(path, path.name, AUTHOR, definition, spec, sources)}
+
+
+def _draft_call(
+    kernel: PythonKernel | NativeKernel,
+    call: KernelCall,
+    definition: Definition,
+    sources: list[SourceFile],
+    given: Mapping[str, object],
+) -> Solution:
+    name, _, arguments = call.text.removesuffix(")").partition("(")
+    in_order = call_in_order(definition, is_destination=call.writes(definition))
+    entry_point, called = f"{kernel.name}::{name}", None
+    if name not in kernel.entries or arguments != in_order:
+        entry_point, sources = kernel.adapt(call, definition, sources)
+        called = f"Called as {call.text}"
+    spec = {
+        "destination_passing_style": call.writes(definition),
+        "language": kernel.language.recorded_as or kernel.language.name,
+        "target_hardware": kernel.target_hardware,
+        "entry_point": entry_point,
+        "binding": kernel.binding,
+        **given,
+    }
+    with blaming_kernel():
+        built = BuildSpec.model_validate(spec)
+        return make_solution(kernel.path, kernel.path.name, AUTHOR, definition, built, sources, called)
 
 
 def _find_languages(path: Path) -> list[Language]:
@@ -156,31 +196,36 @@ def _read_kernel(path: Path, languages: list[Language], entry: str | None) -> Py
     return PythonKernel(path, text, languages, entry)
 
 
-def _find_style(
-    registry: Registry,
-    kernel: PythonKernel | NativeKernel,
-    definition: Definition,
-    asked: bool | None,
-    entry: str | None,
-) -> bool:
-    """Whether a kernel for a Definition is destination-passing: what is `asked`, else what its parameters say.
+def _find_calls(
+    registry: Registry, kernel: PythonKernel | NativeKernel, definition: Definition, function: str | None
+) -> list[KernelCall]:
+    """The calls that may be meant, the likeliest first: one of a function that takes the Definition's names in order.
 
-    One parameter per input is value-returning, one per input and output is destination-passing. Raises KernelError that
-    says what is wrong or missing, with lines to add where some would do, or MisfitError with the Definitions of the
-    registry whose parameters it has instead; InputError if it lacks the `entry` that its caller named.
+    Raises KernelError if there is none, with the Definitions of the registry whose parameters it has; InputError if the
+    file lacks the caller's `function`.
     """
-    parameters = kernel.parameters
-    try:
-        with blaming_kernel() if entry is None or parameters else nullcontext():
-            return kernel.find_style(definition, asked)
-    except InputError:
-        known = registry.definitions() if parameters is not None else {}
-        fitting = [name for name, each in known.items() if parameters is not None and parameters.are_of(each)]
-        if not fitting or definition.name in fitting:
-            raise
-        shown = " or ".join([*fitting[:_MOST_NAMED], *(["others"] if len(fitting) > _MOST_NAMED else [])])
-        message = f"{kernel.path}: its parameters {parameters} fit {shown}, not {definition.name}"
-        raise MisfitError(message, fitting[0]) from None
+    with blaming_kernel():
+        parameters = kernel.parameters
+    style = find_style(parameters, definition) if parameters is not None else None
+    if style is not None or (kernel.entry in kernel.entries and parameters is None):
+        return [KernelCall(f"{kernel.entry}({call_in_order(definition, is_destination=bool(style))})")]
+    taken = ", ".join(each.name for each in parameters or ())
+    known = registry.definitions() if parameters else {}
+    orders = {
+        name: [call_in_order(each, is_destination=style) for style in (False, True)] for name, each in known.items()
+    }
+    if fitting := [name for name, each in orders.items() if taken in each]:
+        lines = "\n".join(f"--definition {name}" for name in fitting[:_MOST_NAMED])
+        raise KernelError(f"{kernel.path}: its parameters ({taken}) do not fit {definition.name}, but:", lines)
+    with blaming_kernel() if function is None or parameters else nullcontext():
+        if calls := kernel.find_calls(definition):
+            likeliest = [call for call in calls if call.rank == calls[0].rank < UNNAMED]
+            return likeliest if len(likeliest) == 1 else calls[:_MOST_CALLS]
+    usual = f"{kernel.entry}({call_in_order(definition, is_destination=False)})"
+    if parameters is not None:
+        raise KernelError(f"{kernel.path}: {kernel.entry}({taken}) cannot be called as {usual} for {definition.name}")
+    other = "give the call with --call" if kernel.names else "start from a kernel of: fib-rmsnorm new triton FILE"
+    raise KernelError(f"{kernel.path}: no function {kernel.entry!r}; define {usual}, or {other}")
 
 
 def register_solution(
@@ -208,7 +253,7 @@ def register_solution(
         created = [parent for parent in folder.parents if not parent.exists()]
         files = {source.path: source.content for source in draft.sources}
         # The manifest comes last: without it, the folder of a command that was killed is none of sources.
-        files[MANIFEST] = write_manifest(name, None, draft.spec, comment=_SERVES_OTHERS)
+        files[MANIFEST] = write_manifest(name, draft.description, draft.spec, comment=_SERVES_OTHERS)
         try:
             for file, content in files.items():
                 write_atomic(folder / file, content, registry.root)

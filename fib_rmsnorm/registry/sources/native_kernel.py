@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
-from fib_rmsnorm.registry.sources.parameters import (
-    Parameters,
-    describe_unused,
-    find_style,
-    is_number,
-    plan_call,
-    require_call,
-)
+from fib_rmsnorm.registry.sources.callees import KernelCall, make_calls
+from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters, call_in_order
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 
@@ -27,13 +20,13 @@ _PYBIND11 = re.compile(r'\.def\(\s*"(\w+)"\s*,\s*(?:&?\s*([\w:]+)|\[[^\]]*\]\s*\
 _FUNCTION = re.compile(r"^(?P<head>[^\n;{}()#]*?)\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*\{", re.MULTILINE)
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return"}
 _TENSOR_VIEW = "tvm::ffi::TensorView"
-
-
-class NativeParameter(NamedTuple):
-    """A parameter of a C++ function."""
-
-    type: str
-    name: str
+_EXPORT = (
+    ": add TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, function), where function runs on the host and takes tvm::ffi::TensorView"
+    " (a __global__ function cannot be the entry point)"
+)
+_CALLED = "called"
+"""What a call is exported as."""
+_DTYPES = {"float": "float32", "double": "float64", "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16"}
 
 
 @dataclass(frozen=True)
@@ -42,82 +35,77 @@ class NativeFunction:
 
     name: str
     """Empty for a lambda."""
-    parameters: tuple[NativeParameter, ...]
-
-    @property
-    def by_name(self) -> Parameters:
-        """The parameters' names."""
-        names = tuple(parameter.name for parameter in self.parameters)
-        return Parameters(names, len(names))
+    parameters: Parameters
 
     def takes(self, *types: str) -> bool:
         """Whether the type of a parameter contains one of these texts."""
         return any(text in parameter.type for text in types for parameter in self.parameters)
-
-    @property
-    def tensor(self) -> str:
-        """The type of its tensors."""
-        return "torch::Tensor" if self.takes("torch::Tensor", "at::Tensor") else _TENSOR_VIEW
-
-
-@dataclass(frozen=True)
-class Export:
-    """A function under the name by which Python finds it."""
-
-    binding: Literal["tvm-ffi", "torch"]
-    name: str
-    """The function's name in C++."""
-    function: NativeFunction | None
-    """None if the file does not define the function."""
 
 
 class NativeKernel:
     """The file of a kernel, and its entry point: `entry`, else `run`, else the only exported function."""
 
     def __init__(self, path: Path, text: str, language: Language, entry: str | None) -> None:
-        self.path, self.text, self.language = path, text, language
+        self.path, self.name, self.text, self.language = path, path.name, text, language
         self.target_hardware = list(language.target_hardware)
         code = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
-        self._functions = _find_functions(code)
-        self._exports = _find_exports(code, {function.name: function for function in self._functions})
-        only = next(iter(self._exports)) if len(self._exports) == 1 and "run" not in self._exports else "run"
+        self._functions = {function.name: function for function in _find_functions(code)}
+        self.names = [*self._functions]
+        self.entries = _find_exports(code, self._functions)
+        """What it exports, and the function, if the file defines it."""
+        only = next(iter(self.entries)) if len(self.entries) == 1 and "run" not in self.entries else "run"
         self.entry = entry or only
-        self._export = self._exports.get(self.entry)
-
-    @property
-    def binding(self) -> Literal["tvm-ffi", "torch"] | None:
-        """How the entry point is exported, in the schema's words."""
-        return self._export.binding if self._export else None
+        self.binding = None
+        if self.entry in self.entries:
+            self.binding = "tvm-ffi" if self.entry in dict(_TVM_FFI.findall(code)) else "torch"
 
     @property
     def parameters(self) -> Parameters | None:
-        """Those of the entry point; None where the source does not show them."""
-        return self._export.function.by_name if self._export and self._export.function else None
-
-    def find_style(self, definition: Definition, asked: bool | None) -> bool:
-        """Whether the entry point is destination-passing; `asked` decides it if it is not None.
-
-        Raises InputError, with lines to add if some would do, for an entry point that is missing or that cannot be
-        called with the Definition's names in order.
-        """
-        if self._export is None:
-            raise self._missing(definition)
-        if asked is not None:
-            return asked
-        function, called = self._export.function, self._export.name or self.entry
+        """Those of the entry point; None if the file exports none. Raises InputError if it does not define it."""
+        if self.entry not in self.entries:
+            return None
+        function = self.entries[self.entry]
         if function is None:
-            raise InputError(f"{self.path}: cannot find the definition of {called}, which {self.entry!r} exports")
-        style = find_style(function.by_name, definition)
-        if style is not None:
-            return style
-        call = require_call(str(self.path), called, function.by_name, definition)
-        names = ", ".join(call.names)
-        what = f"{self.path}: {called}{function.by_name} cannot be called as {self.entry}({names})"
-        if not function.name:
-            raise InputError(f"{what}: give the parameters of the lambda this order")
-        note = describe_unused(call.unused, function.name)
-        paste = _export(function, self.entry, definition)
-        raise InputError(f"{what}; put these lines in place of its export{note}:", paste)
+            raise InputError(f"{self.path}: cannot find the definition of the function that {self.entry!r} exports")
+        return function.parameters
+
+    def find_calls(self, definition: Definition) -> list[KernelCall]:
+        """The calls that may be meant, the likeliest first: of the entry point, if it is exported.
+
+        Raises InputError if there is no function to call.
+        """
+        exported, named = self.entries.get(self.entry), self._functions.get(self.entry)
+        functions = [exported or named] if exported or named else [] if self.entries else [*self._functions.values()]
+        made = [
+            make_calls(each.name, f"{each.name}({{}})", [each.parameters], definition)
+            for each in functions
+            if each and each.takes("Tensor", "*")
+        ]
+        if not made:
+            known = f"; choose one with --call: {', '.join(self.entries)}" if self.entries else _EXPORT
+            raise InputError(f"{self.path}: does not export {self.entry!r}{known}")
+        return sorted((call for calls in made for call in calls if "None" not in call.text), key=lambda call: call.rank)
+
+    def adapt(
+        self, call: KernelCall, definition: Definition, sources: list[SourceFile]
+    ) -> tuple[str, list[SourceFile]]:
+        """The entry point that makes a call, and the sources with the lines below the file that export it.
+
+        Raises InputError for a function that the file lacks, that torch binds, or whose pointers are of another dtype.
+        """
+        function = self._functions.get(call.text.partition("(")[0].strip())
+        if function is None:
+            known = ", ".join(self.names) or "none"
+            raise InputError(f"--call {call.text!r}: {self.path.name} has no such function (available: {known})")
+        self.binding = "torch" if function.takes("torch::Tensor", "at::Tensor") else "tvm-ffi"
+        if self.binding == "torch" and self.entries:
+            order = call_in_order(definition, is_destination=call.writes(definition))
+            raise InputError(f"{self.path}: export a function that takes {order} in this order")
+        added = "\n".join(["\n// Written by fib-rmsnorm.", *_write_export(function, call, definition, self.binding)])
+        return f"{self.path.name}::{_CALLED}", [
+            each.model_copy(update={"content": each.content + added * (each.path == self.path.name)})
+            for each in sources
+        ]
 
     def read_sources(self, shared: dict[str, Path]) -> list[SourceFile]:
         """The file and every header, in its folder or shared, that it includes with quotes."""
@@ -144,18 +132,6 @@ class NativeKernel:
             return None
         return header.relative_to(folder).as_posix(), header
 
-    def _missing(self, definition: Definition) -> InputError:
-        what = f"{self.path}: does not export {self.entry!r}"
-        if self._exports:
-            return InputError(f"{what}; choose one with --entry: {', '.join(self._exports)}")
-        for function in reversed(self._functions):  # the one that uses the others is usually the last
-            if paste := _export(function, self.entry, definition):
-                return InputError(f"{what}; add these lines at the end, which call {function.name}:", paste)
-        return InputError(
-            f"{what}: add TVM_FFI_DLL_EXPORT_TYPED_FUNC({self.entry}, function), where function runs on the host and"
-            f" takes {_TENSOR_VIEW} (a __global__ function cannot be the entry point)"
-        )
-
 
 def _find_functions(code: str) -> list[NativeFunction]:
     """The functions that code without comments defines, without those that run on a GPU."""
@@ -166,20 +142,17 @@ def _find_functions(code: str) -> list[NativeFunction]:
     ]
 
 
-def _find_exports(code: str, functions: dict[str, NativeFunction]) -> dict[str, Export]:
+def _find_exports(code: str, functions: dict[str, NativeFunction]) -> dict[str, NativeFunction | None]:
     """What code without comments exports through tvm-ffi or pybind11, by its name in Python."""
     found = {}
     for name, function, parameters in _PYBIND11.findall(code):
-        plain = function.rpartition("::")[2]
-        bound = functions.get(plain) if plain else NativeFunction("", _split(parameters))
-        found[name] = Export("torch", plain, bound)
-    for name, function in _TVM_FFI.findall(code):
-        plain = function.rpartition("::")[2]
-        found[name] = Export("tvm-ffi", plain, functions.get(plain))
-    return found
+        found[name] = (
+            functions.get(function.rpartition("::")[2]) if function else NativeFunction("", _split(parameters))
+        )
+    return found | {name: functions.get(function.rpartition("::")[2]) for name, function in _TVM_FFI.findall(code)}
 
 
-def _split(parameters: str) -> tuple[NativeParameter, ...]:
+def _split(parameters: str) -> Parameters:
     """Split a list of parameters at the commas outside of brackets, and each into type and name."""
     parts, depth = [""], 0
     for character in parameters:
@@ -191,28 +164,30 @@ def _split(parameters: str) -> tuple[NativeParameter, ...]:
     return tuple(_parse(part) for part in parts if part.strip())
 
 
-def _parse(parameter: str) -> NativeParameter:
+def _parse(parameter: str) -> Parameter:
     words = " ".join(parameter.partition("=")[0].split())
     found = re.fullmatch(r"(.*[\s*&])(\w+)", words)
     type_, name = (found[1], found[2]) if found else (words, "")
-    return NativeParameter(re.sub(r"\s*([*&])\s*", r"\1", type_.strip()), name)
+    return Parameter(name, re.sub(r"\s*([*&])\s*", r"\1", type_.strip()))
 
 
-def _export(function: NativeFunction, entry: str, definition: Definition) -> str:
-    """Lines that export a function; empty if its parameters cannot be matched."""
-    if function.tensor == _TENSOR_VIEW and not function.takes("TensorView"):
-        return ""
-    wrapper = ""
-    if find_style(function.by_name, definition) is None:  # it needs another that takes the names in order
-        call = plan_call(function.by_name, definition)
-        if call is None:
-            return ""
-        name, arguments = f"{entry}_in_order", ", ".join(call.arguments.values())
-        result, returns = ("void", "") if call.is_destination_passing else (function.tensor, "return ")
-        types = {each: "double" if is_number(definition, each) else function.tensor for each in call.names}
-        parameters = ", ".join(f"{type_} {each}" for each, type_ in types.items())
-        wrapper = f"{result} {name}({parameters}) {{ {returns}{function.name}({arguments}); }}\n"
-        function = replace(function, name=name)
-    if function.tensor == _TENSOR_VIEW:
-        return f"{wrapper}TVM_FFI_DLL_EXPORT_TYPED_FUNC({entry}, {function.name});"
-    return f'{wrapper}PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("{entry}", &{function.name}); }}'
+def _write_export(function: NativeFunction, call: KernelCall, definition: Definition, binding: str) -> list[str]:
+    """Lines that export a call of a function. Raises InputError if its pointers are of another dtype."""
+    specs = {**definition.inputs, **definition.outputs}
+    tensors = {name: spec.dtype.value for name, spec in specs.items() if spec.shape is not None}
+    pointer = next((re.sub(r"const|[*\s]", "", each.type) for each in function.parameters if "*" in each.type), "")
+    if pointer in _DTYPES and _DTYPES[pointer] not in tensors.values():
+        what = f"{function.name} takes {pointer}*, so it computes in {_DTYPES[pointer]}"
+        raise InputError(f"{what}: judge it by a Definition in {_DTYPES[pointer]}, not by {definition.name}")
+    view, tensor = "_view" * bool(pointer), "torch::Tensor" if binding == "torch" else _TENSOR_VIEW
+    passed = [*definition.inputs, *(definition.outputs if call.writes(definition) else ())]
+    parameters = ", ".join(f"{tensor} {name}{view}" if name in tensors else f"double {name}" for name in passed)
+    sizes = call.find_sizes(definition, f"{{}}{view}.size({{}})")
+    lines = [f"#include <tvm/ffi/{header}>" for header in ("container/tensor.h", "function.h") if binding != "torch"]
+    lines += [f"auto {_CALLED}_in_order({parameters}) {{"]
+    lines += [f"  auto* {name} = static_cast<{pointer}*>({name}_view.data_ptr());" for name in tensors if pointer]
+    lines += [f"  const auto {axis} = {size};" for axis, size in sizes.items()]
+    export = f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({_CALLED}, {_CALLED}_in_order);"
+    if binding == "torch":
+        export = f'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("{_CALLED}", &{_CALLED}_in_order); }}'
+    return [*lines, f"  return {call.text};", "}", export, ""]

@@ -1,167 +1,141 @@
-"""How the parameters of an entry point match a Definition: the calling style, or what an adapter must pass."""
+"""What a Definition has for each parameter of a function: the calls that its author may have meant."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import islice, pairwise, product
 
-from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.schema import Definition
 
-
-@dataclass(frozen=True)
-class Parameters:
-    """The parameters of a function."""
-
-    positional: tuple[str, ...]
-    required: int
-    """How many of the positional parameters have no default."""
-    keyword_only: tuple[str, ...] = ()
-    """Those without a default."""
-
-    def __str__(self) -> str:
-        return f"({', '.join([*self.positional, *(['*', *self.keyword_only] if self.keyword_only else [])])})"
-
-    def are_of(self, definition: Definition) -> bool:
-        """Whether they are called as the Definition's inputs, or inputs and outputs, are, in this order."""
-        inputs = tuple(definition.inputs)
-        return not self.keyword_only and self.positional in (inputs, (*inputs, *definition.outputs))
+_MOST_CALLS, _MOST_COMPARED = 12, 100_000
+_UNLIKE = 3
+"""The cost of an argument that nothing speaks for; up to 1, the names agree."""
+_ROWS = re.compile(r"[MBT]|bs|(n_?|num_?)?(rows|tokens)|batch(_size)?")
+_COLUMNS = re.compile(r"[NCDH]|(n_?|num_?)?(cols|columns|features|channels)|hidden(_size|_dim)?|dim|size|width")
+_INPUT, _OUTPUT = re.compile(r"a|inp(ut)?|hidden_states|src"), re.compile(r"y|dst|out(put)?|res(ult)?")
+_KINDS = {
+    "tensor": r"Tensor|\*",
+    "shape": r"\b([Tt]uple|[Ll]ist|Sequence|Size|IntArrayRef)\b",
+    "number": r"\b(float|double)\b",
+    "size": r"\b(u?int\w*|long|size_t)\b",
+    "other": r"\w",
+}
+Arguments = tuple[str | None, ...]
+"""The arguments of a call, in the names of a Definition; None for a parameter that keeps its default."""
 
 
 @dataclass(frozen=True)
-class AdaptedCall:
-    """A call of a function by the names of a Definition."""
+class Parameter:
+    """A parameter of a function."""
 
-    names: tuple[str, ...]
-    """The parameters of the entry point: the inputs, and the outputs if it is destination-passing."""
-    is_destination_passing: bool
-    arguments: dict[str, str]
-    """For each parameter of the function, in its order, the name that it gets."""
-    unused: tuple[str, ...]
-    """Inputs that the function does not take."""
+    name: str
+    type: str = ""
+    """Its annotation, or its type in C++; empty if the source does not say."""
+    is_optional: bool = False
+    is_keyword: bool = False
+    """Whether it is passed by its name alone."""
+
+    @property
+    def kind(self) -> str:
+        """What its type and name allow; `any` if they do not tell."""
+        if "shape" in self.name.lower():
+            return "shape"
+        return next((kind for kind, pattern in _KINDS.items() if re.search(pattern, self.type)), "any")
 
 
-def is_number(definition: Definition, name: str) -> bool:
-    """Whether an input is a number."""
-    return name in definition.inputs and definition.inputs[name].shape is None
+Parameters = tuple[Parameter, ...]
+
+
+def render(parameters: Parameters, arguments: Arguments) -> str:
+    """The text of a call's arguments: by name after one that keeps its default."""
+    written: list[str] = []
+    by_name = False
+    for each, argument in zip(parameters, arguments, strict=True):
+        if argument is None:
+            by_name = True
+        else:
+            written.append(f"{each.name}={argument}" if by_name or each.is_keyword else argument)
+    return ", ".join(written)
+
+
+def bind(parameters: Parameters, definition: Definition, given: Collection[str] = ()) -> list[tuple[Arguments, bool]]:
+    """The calls that a function may be meant to get, the likeliest first, and whether names or types speak for each.
+
+    Each passes every tensor once but those `given` already, and to a function that writes its outputs all of them.
+    """
+    order = [*definition.inputs, *definition.outputs]
+    needed = {name for name, spec in definition.inputs.items() if spec.shape is not None}.difference(given)
+    found = []
+    for chosen in islice(product(*(_options(each, definition) for each in parameters)), _MOST_COMPARED):
+        used = [argument for _, argument in chosen if argument in order]
+        written = len({*used} & {*definition.outputs})
+        if len({*used}) == len(used) and needed.issubset(used) and written in (0, len(definition.outputs)):
+            places = [order.index(name) for name in used if name in definition.inputs]
+            unused = len({*definition.inputs}.difference(used, given))
+            cost = sum(cost for cost, _ in chosen) + sum(a > b for a, b in pairwise(places)) + 2 * unused
+            is_named = all(cost <= 1 for cost, _ in chosen)
+            found.append((cost, tuple(argument for _, argument in chosen), is_named))
+    return [(arguments, is_named) for _, arguments, is_named in sorted(found, key=lambda each: each[0])[:_MOST_CALLS]]
 
 
 def find_style(parameters: Parameters, definition: Definition) -> bool | None:
-    """Whether a function is destination-passing; None if it cannot be called with the Definition's names in order.
+    """Whether a function is destination-passing; None if it is not called with the Definition's names in order.
 
-    The number of parameters decides. A parameter that has another name than the Definition's counts as the one at its
-    place; one that has a name of the Definition's at another place does not.
+    A parameter that has another name than the Definition's counts as the one at its place, unless its name or type
+    says that it is another.
     """
-    everything = (*definition.inputs, *definition.outputs)
-    if parameters.keyword_only:
-        return None
-    if parameters.required == len(everything):
-        return True if _in_order(parameters.positional, everything) else None
-    if parameters.required <= len(definition.inputs) <= len(parameters.positional):
-        return False if _in_order(parameters.positional, tuple(definition.inputs)) else None
-    return None
+    likeliest = next((render(parameters, arguments) for arguments, _ in bind(parameters, definition)), None)
+    return {call_in_order(definition, is_destination=style): style for style in (False, True)}.get(likeliest or "")
 
 
-def plan_call(parameters: Parameters, definition: Definition) -> AdaptedCall | None:
-    """Match a function's parameters with the Definition's names: by name where they agree, the others in order.
-
-    None if a parameter remains, or a tensor that the function does not take.
-    """
-    everything = (*definition.inputs, *definition.outputs)
-    wanted = [*parameters.positional[: parameters.required], *parameters.keyword_only]
-    wanted += [name for name in parameters.positional[parameters.required :] if name in everything]
-    is_destination = len(wanted) == len(everything) or bool(set(wanted) & set(definition.outputs))
-    names = everything if is_destination else tuple(definition.inputs)
-    arguments = _match(wanted, names)
-    unused = tuple(name for name in names if name not in arguments.values())
-    if len(arguments) < len(wanted) or not all(is_number(definition, name) for name in unused):
-        return None
-    order = [*parameters.positional, *parameters.keyword_only]
-    return AdaptedCall(names, is_destination, {name: arguments[name] for name in order if name in arguments}, unused)
+def call_in_order(definition: Definition, *, is_destination: bool) -> str:
+    """The arguments of an entry point."""
+    return ", ".join([*definition.inputs, *(definition.outputs if is_destination else ())])
 
 
-def require_call(where: str, function: str, parameters: Parameters, definition: Definition) -> AdaptedCall:
-    """Plan a call. Raises InputError for a function that takes neither the inputs, nor the inputs and outputs."""
-    call = plan_call(parameters, definition)
-    if call is not None:
-        return call
-    inputs, everything = [*definition.inputs], [*definition.inputs, *definition.outputs]
-    raise InputError(
-        f"{where}: {function} takes {parameters.required} parameters {parameters}; {definition.name} needs"
-        f" {len(inputs)} ({', '.join(inputs)}) and a returned result, or {len(everything)} ({', '.join(everything)})"
-    )
+def _options(parameter: Parameter, definition: Definition) -> Sequence[tuple[int, str | None]]:
+    """What a parameter may get, each with how unlikely it is."""
+    kind, name, specs = parameter.kind, parameter.name, {**definition.inputs, **definition.outputs}
+    if name in specs:
+        return [(0, name)]
+    fitting = [
+        each for each, spec in specs.items() if kind in ("any", "tensor" if spec.shape is not None else "number")
+    ]
+    likeness = {each: _compare(name.lower(), each.lower()) for each in fitting}
+    for names, first in ((_INPUT, next(iter(definition.inputs))), (_OUTPUT, next(iter(definition.outputs)))):
+        if first in fitting and names.fullmatch(name.lower()):
+            likeness[first] = 1
+    if (best := min(likeness.values(), default=_UNLIKE)) < _UNLIKE:
+        return [(cost, each) for each, cost in likeness.items() if cost == best]
+    if parameter.is_optional:
+        return [(0, None), *((_UNLIKE, each) for each in fitting if each in definition.inputs)]
+    if sizes := _sizes(parameter, definition):
+        return sizes
+    return [*((_UNLIKE + (each in definition.outputs), each) for each in fitting), (_UNLIKE + 2, "None")]
 
 
-def find_python_style(
-    where: str,
-    entry: str,
-    parameters: Parameters | None,
-    functions: Mapping[str, Parameters | None],
-    definition: Definition,
-) -> bool:
-    """Whether an entry point in Python is destination-passing, by its parameters; None if the file has no such one.
-
-    Raises InputError, with lines to add if some would do, for an entry point that is missing or that cannot be called
-    with the Definition's names in order. `functions` are those of the file that may be meant.
-    """
-    if parameters is not None:
-        style = find_style(parameters, definition)
-        if style is not None:
-            return style
-        call = require_call(where, entry, parameters, definition)
-        raise InputError(
-            f"{where}: {entry}{parameters} cannot be called as {entry}({', '.join(call.names)}); add these lines at"
-            f" the end{describe_unused(call.unused, entry)}:",
-            _call_function(entry, parameters, call, entry),
-        )
-    what, available = f"{where}: no function {entry!r}", f"(available: {', '.join(functions)})"
-    known = {name: each for name, each in functions.items() if each is not None}
-    for name, each in known.items():
-        if find_style(each, definition) is not None:
-            raise InputError(f"{what} {available}; choose one with --entry {name}")
-    for name, each in reversed(known.items()):  # the last, which usually uses the others, comes first
-        if planned := plan_call(each, definition):
-            note, paste = describe_unused(planned.unused, name), _call_function(name, each, planned, entry)
-            raise InputError(f"{what}; add these lines at the end, which call {name}{note}:", paste)
-    if functions:
-        raise InputError(f"{what} {available}; choose one with --entry")
-    usual = f"{entry}({', '.join(definition.inputs)})"
-    raise InputError(f"{what}; define {usual}, or start from a kernel of: fib-rmsnorm new triton FILE")
+def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str | None]]:
+    """The sizes that a parameter may stand for; none if it may be something else."""
+    axes, kind, name = [*definition.axes], parameter.kind, parameter.name
+    if kind == "shape":
+        return [(0, f"({axes[-1]},)")]
+    if kind not in ("any", "size") or (kind == "any" and len(name) == 1 and name not in "MN"):
+        return []
+    if re.search("block|blk", name.lower()):
+        return [(2, "1"), (2, "128")]
+    name = name.upper() if kind == "size" and len(name) == 1 else name
+    if _ROWS.fullmatch(name):
+        return [(0, axes[0]), (2, "1")]
+    if _COLUMNS.fullmatch(name):
+        return [(0, axes[-1])]
+    return [(2, size) for size in (*axes, "1")] if kind == "size" else []
 
 
-def _call_function(callee: str, parameters: Parameters, call: AdaptedCall, entry: str) -> str:
-    """The lines that define the entry point, which calls another function or the one of its name before."""
-    lines = []
-    if callee == entry:
-        callee = f"_{entry}"
-        lines = [f"{callee} = {entry}", "", ""]
-    arguments = []
-    by_keyword = False
-    for name in parameters.positional:
-        if name in call.arguments:
-            arguments.append(f"{name}={call.arguments[name]}" if by_keyword else call.arguments[name])
-        else:
-            by_keyword = True  # what follows a parameter that keeps its default
-    arguments += [f"{name}={call.arguments[name]}" for name in parameters.keyword_only]
-    returns = "" if call.is_destination_passing else "return "
-    lines += [f"def {entry}({', '.join(call.names)}):", f"    {returns}{callee}({', '.join(arguments)})"]
-    return "\n".join(lines)
-
-
-def describe_unused(unused: Sequence[str], function: str) -> str:
-    """Say which inputs an adapter does not pass; empty if there is none."""
-    return f"; {' and '.join(unused)} is not passed, because {function} takes none" if unused else ""
-
-
-def _match(parameters: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    rest = iter([name for name in names if name not in parameters])
-    matched: dict[str, str] = {}
-    for parameter in parameters:
-        name = parameter if parameter in names else next(rest, None)
-        if name is not None:
-            matched[parameter] = name
-    return matched
-
-
-def _in_order(parameters: Sequence[str], names: Sequence[str]) -> bool:
-    return list(_match(parameters[: len(names)], names).values()) == list(names)
+def _compare(name: str, wanted: str) -> int:
+    """How unlike two names are: `w` and `attn_norm_weights` are like `weight`."""
+    if name == wanted:
+        return 0
+    is_like = wanted.startswith(name) or any(word.startswith(wanted) for word in (name, *name.split("_")[1:]))
+    return 1 if is_like else _UNLIKE

@@ -1,23 +1,24 @@
-"""A kernel's file in Python, read without running it: its entry point, or the lines to add that make one."""
+"""A kernel's file in Python, read without running it: how it may be called, and the file that calls it."""
 
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
+from itertools import product
+from pathlib import Path, PurePath
 
-from fib_rmsnorm import syntax_trees
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
-from fib_rmsnorm.registry.sources.parameters import Parameters, find_python_style
+from fib_rmsnorm.registry.sources.callees import KernelCall, find_calls
+from fib_rmsnorm.registry.sources.parameters import Parameters, call_in_order
+from fib_rmsnorm.registry.sources.python_module import PythonModule, last_name, read_module
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 
-# What these return takes the parameters of the function that they are given.
-_WRAPPERS = {"compile", "script", "cache", "lru_cache", "inference_mode", "no_grad"}
-_KERNEL_DECORATORS = {"jit", "kernel", "prim_func", "autotune"}
+_IMPORTS = {"torch": "import torch", "functional_call": "from torch.func import functional_call"}
+"""What a call may use that its file does not define."""
+_MOST_FILES, _MOST_CHARACTERS = 100, 2_000_000
 
 
 class PythonKernel:
@@ -29,41 +30,105 @@ class PythonKernel:
         check_module_name(path)
         self.path, self.text, self.entry = path, text, entry or "run"
         self.module = read_module(path, text)
+        self.root = self._find_root()
+        self.name = path.absolute().relative_to(self.root).as_posix()
+        """The path in a Solution."""
         plain = next(language for language in languages if language.module is None)
         self.language = next((known for known in languages if known.module in self.module.imports), plain)
         self.target_hardware = list(self.language.target_hardware)
+        self.names = [*self.module.functions, *self.module.classes]
+        self.entries = {*self.module.functions, *self.module.values}
+
+    def _find_root(self) -> Path:
+        """The folder from which the file is imported: that of its package, if it imports other modules of it."""
+        folder = top = self.path.absolute().parent
+        while (top / "__init__.py").is_file():
+            top = top.parent
+        level = max((each.level for each in ast.walk(self.module.tree) if isinstance(each, ast.ImportFrom)), default=0)
+        if top != folder and (level or folder.relative_to(top).parts[0] in self.module.imports):
+            return top
+        return [folder, *folder.parents][: max(level, 1)][-1]
 
     @property
     def parameters(self) -> Parameters | None:
         """Those of the entry point; None where the source does not show them."""
         return self.module.parameters_of(self.entry)
 
-    def find_style(self, definition: Definition, asked: bool | None) -> bool:
-        """Whether the entry point is destination-passing; `asked` decides it if it is not None.
+    def find_calls(self, definition: Definition) -> list[KernelCall]:
+        """The calls that may be meant, the likeliest first: of the entry point, if there is one."""
+        is_there = self.entry in (*self.entries, *self.module.classes)
+        if not is_there and self.entry != "run":
+            raise InputError(f"{self.path}: no function {self.entry!r} (available: {', '.join(self.names) or 'none'})")
+        return find_calls(self.module, definition, self.entry if is_there else None)
 
-        False where the source does not show its parameters. Raises InputError, with lines to add if some would do, for
-        an entry point that is missing or that cannot be called with the Definition's names in order.
+    def adapt(
+        self, call: KernelCall, definition: Definition, sources: list[SourceFile]
+    ) -> tuple[str, list[SourceFile]]:
+        """The entry point that makes a call, and the sources with the file that has it.
+
+        Raises InputError for what is not Python, or for a name that the file does not define.
         """
-        parameters = self.parameters
-        if self.module.defines(self.entry) and (asked is not None or parameters is None):
-            return asked or False
-        functions = {name: self.module.parameters_of(name) for name in self.module.host_functions()}
-        return find_python_style(str(self.path), self.entry, parameters, functions, definition)
+        try:
+            tree = ast.parse(call.text, mode="eval")
+        except SyntaxError as error:
+            raise InputError(f"--call {call.text!r}: {error.msg}") from None
+        names = {*definition.inputs, *definition.outputs, *definition.axes, *dir(builtins)}
+        wanted = sorted({each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} - names)
+        own = [name for name in wanted if name in self.entries or name in self.module.classes]
+        imports = [_IMPORTS[name] for name in wanted if name in _IMPORTS and name not in own]
+        if unknown := [name for name in wanted if name not in (*own, *_IMPORTS)]:
+            what = f"{self.path.name} has no {unknown[0]!r} (available: {', '.join(self.names) or 'none'})"
+            raise InputError(f"--call {call.text!r}: {what}")
+        calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
+        called = [each.args[0] if last_name(each) == "functional_call" else each.func for each in calls]
+        makers = {last_name(each) for each in called if isinstance(each, ast.Call)}
+        is_destination, module = call.writes(definition), self.name.removesuffix(".py").replace("/", ".")
+        lines = [
+            f"# Written by fib-rmsnorm, for {definition.name}: {call.text}",
+            *imports,
+            "from functools import cache\nfrom importlib import import_module\n",
+            f'_kernel = import_module(".{module}", __package__)',
+            # What a class or a factory makes serves all calls of the same sizes.
+            *(f"{name} = cache(_kernel.{name})" if name in makers else f"{name} = _kernel.{name}" for name in own),
+            f"\n\ndef called({call_in_order(definition, is_destination=is_destination)}):",
+            *(f"    {axis} = {size}" for axis, size in call.find_sizes(definition, "{}.shape[{}]").items()),
+            f"    {'' if is_destination else 'return '}{call.text}\n",
+        ]
+        file = f"{self.path.stem}_call.py"
+        return f"{file}::called", [*sources, SourceFile(path=file, content="\n".join(lines))]
 
     def read_sources(self, shared: dict[str, Path]) -> list[SourceFile]:
-        """The file, the modules beside it or shared that it imports directly or indirectly, and shared data."""
+        """The file, the modules of its folder or package or shared that it imports, and shared data.
+
+        Raises InputError if they are too many.
+        """
         data = {name: file for name, file in shared.items() if file.suffix != ".py"}
         found = {name: SourceFile(path=name, content=read_text(file)) for name, file in data.items()}
-        found[self.path.name] = SourceFile(path=self.path.name, content=self.text)
-        waiting = [self.module]
+        found[self.name] = SourceFile(path=self.name, content=self.text)
+        waiting = [(self.name, self.module)]
         while waiting:
-            for name in dict.fromkeys(waiting.pop().imports):
-                file = shared.get(f"{name}.py", self.path.with_name(f"{name}.py"))
-                if file.name not in found and file.is_file():
-                    content = read_text(file)
-                    found[file.name] = SourceFile(path=file.name, content=content)
-                    waiting.append(read_module(file, content))
+            for name in _find_imported(*waiting.pop(), self.name):
+                file = shared.get(name, self.root / name)
+                if name not in found and file.is_file() and (content := read_text(file)).strip():
+                    found[name] = SourceFile(path=name, content=content)
+                    waiting.append((name, read_module(file, content)))
+            if len(found) > _MOST_FILES or sum(len(each.content) for each in found.values()) > _MOST_CHARACTERS:
+                raise InputError(f"{self.path}: what it imports is more than {_MOST_FILES} files, or than 2 MB")
         return list(found.values())
+
+
+def _find_imported(name: str, module: PythonModule, entry: str) -> Iterator[str]:
+    """Where the modules may lie that a file of a Solution imports, as paths in the Solution."""
+    for node in ast.walk(module.tree):
+        folders, names = [PurePath(), PurePath(entry).parent], []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            folders = [[*PurePath(name).parents][: node.level][-1]] if node.level else folders
+            names = [node.module or "", *(f"{node.module or ''}.{each.name}".strip(".") for each in node.names)]
+        for folder, each in product(folders, filter(None, names)):
+            path = folder.joinpath(*each.split("."))
+            yield from (f"{path}.py", f"{path}/__init__.py")
 
 
 def check_module_name(path: Path) -> None:
@@ -73,138 +138,3 @@ def check_module_name(path: Path) -> None:
         raise InputError(
             f"{path}: Python cannot import a file with a dot in its name; rename it, for example to {better}"
         )
-
-
-@dataclass(frozen=True)
-class PythonModule:
-    """The names that a Python file defines at its top level, also below an `if`, a `try` or a `with`."""
-
-    tree: ast.Module
-    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
-    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
-    values: dict[str, ast.expr | None] = field(default_factory=dict)
-    """What is assigned; None for what is imported."""
-
-    @cached_property
-    def imports(self) -> list[str]:
-        """The top-level packages and modules that it imports, anywhere in it."""
-        names = []
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                names += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names.append(node.module)
-        return [name.split(".")[0] for name in names]
-
-    def defines(self, name: str) -> bool:
-        """Whether the file binds a name to what may be callable."""
-        return name in self.functions or name in self.values
-
-    def parameters_of(self, name: str, seen: frozenset[str] = frozenset()) -> Parameters | None:
-        """The parameters of a function, or of what is assigned to a name; None if the source does not show them."""
-        if name in self.functions:
-            return _read(self.functions[name].args)
-        value = self.values.get(name) if name not in seen else None
-        return self._of_value(value, seen | {name}) if value is not None else None
-
-    def host_functions(self) -> list[str]:
-        """The functions that a caller may be meant to use: public ones that no compiler of kernels takes."""
-        return [
-            name
-            for name, node in self.functions.items()
-            if not name.startswith("_") and not any(_tail(each) in _KERNEL_DECORATORS for each in node.decorator_list)
-        ]
-
-    def method(self, class_name: str, name: str = "forward") -> Parameters | None:
-        """The parameters of a method without its first, `self` or `ctx`; None if the class does not define it."""
-        if class_name not in self.classes:
-            return None
-        nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
-        return next((_read(node.args, skipped=1) for node in nodes if node.name == name), None)
-
-    def _of_value(self, value: ast.expr, seen: frozenset[str]) -> Parameters | None:
-        match value:
-            case ast.Name(id=name):
-                return self.parameters_of(name, seen)
-            case ast.Lambda(args=arguments):
-                return _read(arguments)
-            case ast.Attribute(value=ast.Name(id=name), attr="apply"):
-                return self.method(name)
-            case ast.Call(func=ast.Name(id=name)) if name in self.classes:
-                return self.method(name) or self.method(name, "__call__")
-            case ast.Call(func=function, args=[wrapped, *_]) if _tail(function) in _WRAPPERS:
-                return self._of_value(wrapped, seen)
-        return None
-
-
-def read_module(path: Path, text: str) -> PythonModule:
-    """Parse a file. Raises InputError with the line of a syntax error."""
-    try:
-        module = PythonModule(syntax_trees.parse(text))
-    except SyntaxError as error:
-        raise InputError(f"{path}:{error.lineno}: {error.msg}") from None
-    except (RecursionError, MemoryError):  # Python versions differ in which one they raise
-        raise InputError(f"{path}: too deeply nested for Python") from None
-    for node in _statements(module.tree.body):
-        match node:
-            case ast.FunctionDef(name=name):
-                module.functions[name] = node
-                module.values.pop(name, None)
-            case ast.ClassDef(name=name):
-                module.classes[name] = node
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    _assign(module, target, value)
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                _assign(module, target, value)
-            case ast.ImportFrom(names=aliases):
-                module.values.update({alias.asname or alias.name: None for alias in aliases})
-    return module
-
-
-def _assign(module: PythonModule, target: ast.expr, value: ast.expr) -> None:
-    match target:
-        case ast.Name(id=name):
-            own = isinstance(value, ast.Call) and any(isinstance(a, ast.Name) and a.id == name for a in value.args)
-            if own and name in module.functions:  # run = torch.compile(run): with the parameters that it had
-                return
-            module.values[name] = value
-            module.functions.pop(name, None)
-        case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            module.values.update({each.id: None for each in targets if isinstance(each, ast.Name)})
-
-
-def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    for node in body:
-        yield node
-        match node:
-            case ast.If(body=inner, orelse=other):
-                yield from _statements([*inner, *other])
-            case ast.With(body=inner):
-                yield from _statements(inner)
-            case ast.Try(body=inner, handlers=handlers, orelse=other, finalbody=last):
-                caught = [each for handler in handlers for each in handler.body]
-                yield from _statements([*inner, *caught, *other, *last])
-
-
-def _read(arguments: ast.arguments, skipped: int = 0) -> Parameters | None:
-    names = [argument.arg for argument in [*arguments.posonlyargs, *arguments.args]]
-    if arguments.vararg is not None or len(names) < skipped:
-        return None
-    positional = tuple(names[skipped:])
-    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return Parameters(
-        positional,
-        max(len(positional) - len(arguments.defaults), 0),
-        tuple(argument.arg for argument, default in keywords if default is None),
-    )
-
-
-def _tail(node: ast.expr) -> str:
-    """The last name of a dotted one, also if it is called: `jit` of `@triton.jit` and of `@triton.jit(debug=True)`."""
-    match node:
-        case ast.Call(func=function):
-            return _tail(function)
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-    return ""

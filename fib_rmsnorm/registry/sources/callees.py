@@ -1,0 +1,169 @@
+"""What in a Python file may be the kernel, and in which forms it may be meant to be called."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fib_rmsnorm.registry.sources.parameters import Parameters, bind, call_in_order, render
+from fib_rmsnorm.registry.sources.python_module import PythonModule, last_name, read_parameters
+from fib_rmsnorm.schema import Definition
+
+UNNAMED = 2
+"""The rank from which on no name tells what a parameter gets."""
+_KERNELS = {"jit", "kernel", "prim_func", "autotune", "heuristics", "load_inline"}
+_NOT_KERNELS = re.compile(
+    r"_*(test|bench|main|check|verify|compare|get_|profile|plot|setup|Model$)|.*(ref|reference|naive|baseline|golden"
+    r"|eager|torch|pytorch|backward|bwd|grad)(_|\d|$)",
+    re.IGNORECASE,
+)
+
+
+_Node = TypeVar("_Node", bound=ast.AST)
+_Form = tuple[str, list[Parameters]]
+"""A call with a place for the arguments of each stage, and the parameters of these."""
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """A call that the author of a file may have meant: an expression over the names and axes of a Definition."""
+
+    text: str
+    callee: str = ""
+    rank: int = 0
+    """The least is the likeliest."""
+
+    def writes(self, definition: Definition) -> bool:
+        """Whether it writes to the Definition's outputs."""
+        return any(map(self._uses, definition.outputs))
+
+    def find_sizes(self, definition: Definition, form: str) -> dict[str, str]:
+        """The axes that it uses, and the size of each, in a form such as `{}.shape[{}]`."""
+        sizes = {axis: str(size) for axis, size in definition.const_axes.items()}
+        for name, spec in reversed(definition.inputs.items()):
+            sizes |= {axis: form.format(name, number) for number, axis in enumerate(spec.shape or ())}
+        return {axis: size for axis, size in sizes.items() if self._uses(axis)}
+
+    def _uses(self, name: str) -> bool:
+        return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", self.text) is not None
+
+
+def make_calls(
+    callee: str, form: str, stages: list[Parameters], definition: Definition, rank: int = 0
+) -> Iterator[KernelCall]:
+    """The calls in a form that has a place for the arguments of each stage, the likeliest first.
+
+    A class or a factory has two: what makes it, and its call.
+    """
+    given = [name for name in definition.inputs if re.search(rf"(?<!\w){re.escape(name)}(?![\w(])", form)]
+    first = len(stages[0])
+    for arguments, is_named in bind(tuple(each for stage in stages for each in stage), definition, given):
+        parts = (arguments[:first], arguments[first:])
+        texts = [render(stage, part) for stage, part in zip(stages, parts, strict=False)]
+        yield KernelCall(form.format(*texts), callee, rank + UNNAMED * (not is_named))
+
+
+def find_calls(module: PythonModule, definition: Definition, entry: str | None = None) -> list[KernelCall]:
+    """The calls by which a file, or what it calls `entry`, may be meant to compute a Definition, the likeliest first.
+
+    Where something launches a kernel, what does not is a reference to compare with.
+    """
+    kernels = {name for name, node in module.functions.items() if _KERNELS & {*map(last_name, node.decorator_list)}}
+    functions = {id(node): name for name, node in module.functions.items()}  # one of its names
+    names = [entry] if entry else [*functions.values(), *module.classes, *module.values]
+    callable_ = [name for name in names if name not in kernels or _made_by(module, name)]
+    forms = {name: form for name in callable_ if (form := _find_form(module, name, definition))}
+    reached = {name: _reach(module, name) for name in forms}
+    launching = {name for name, used in reached.items() if used & {"[", *kernels, *_KERNELS}}
+    for kept in (launching, {name for name in forms if not _NOT_KERNELS.match(name)}):
+        forms = {name: form for name, form in forms.items() if name in kept} or forms
+    modules = {name for name in module.classes if name in forms and not forms[name][0].startswith(f"{name}.apply(")}
+    inner = {used for name in forms if name not in modules for used in reached[name] - {name}}
+    inner |= {name for name in modules if reached[name] & (forms.keys() - modules)}  # it wraps a function
+    found: list[KernelCall] = []
+    for name, (text, stages) in forms.items():
+        found += make_calls(name, text, stages, definition, int(name in inner))
+    return sorted(found, key=lambda call: call.rank)
+
+
+def _reach(module: PythonModule, name: str) -> set[str]:
+    """The names that something in a file uses, directly or indirectly; `[` for a launch such as `kernel[grid](x)`."""
+    found, waiting = {name}, [name]
+    while waiting:
+        name = waiting.pop()
+        node = module.functions.get(name) or module.classes.get(name) or module.values.get(name)
+        for each in ast.walk(node) if node else ():
+            if isinstance(each, ast.Name) and each.id not in found:
+                found.add(each.id)
+                waiting.append(each.id)
+            elif isinstance(each, ast.Call) and isinstance(each.func, ast.Subscript):
+                found.add("[")
+    return found
+
+
+def _find_form(module: PythonModule, name: str, definition: Definition) -> _Form | None:
+    """How something in a file is called, and the parameters of each stage; None if it cannot be."""
+    parameters = module.parameters_of(name)
+    if name in module.classes:
+        return _find_form_of_class(module, name, definition)
+    if parameters is None:
+        return None
+    if inner := _made_by(module, name):
+        return f"{name}({{}})({{}})", [parameters, inner]
+    function = module.functions.get(name)
+    if len(parameters) == 1 < len(definition.inputs) and function and _is_unpacked(function):
+        return f"{name}(({call_in_order(definition, is_destination=False)}))", [()]
+    return f"{name}({{}})" + _choose_outputs(function, definition), [parameters]
+
+
+def _find_form_of_class(module: PythonModule, name: str, definition: Definition) -> _Form | None:
+    """The form of an autograd function, or of a module whose parameters are the Definition's vectors."""
+    node, forward = module.classes[name], module.method(name)
+    if forward is None:
+        return None
+    if any(last_name(base) == "Function" for base in node.bases):
+        method = next(each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
+        return f"{name}.apply({{}})" + _choose_outputs(method, definition), [forward]
+    made = module.method(name, "__init__") or ()
+    targets = [each.targets[0] for each in _nodes(node, ast.Assign) if last_name(each.value) == "Parameter"]
+    own = [target.attr for target in targets if isinstance(target, ast.Attribute)]
+    vectors = [name for name, spec in definition.inputs.items() if len(spec.shape or ()) == 1]
+    if not own or len(own) != len(vectors):
+        return f"{name}({{}})({{}})", [made, forward]
+    given = ", ".join(f"{key!r}: {value}" for key, value in zip(own, vectors, strict=True))
+    return f"functional_call({name}({{}}), {{{{{given}}}}}, ({{}},))", [made, forward]
+
+
+def _is_unpacked(function: ast.FunctionDef) -> bool:
+    """Whether a function takes a tuple apart: its only parameter."""
+    values = [each.value for each in _nodes(function, ast.Assign)]
+    values += [each.value for each in _nodes(function, ast.Subscript)]
+    return any(isinstance(each, ast.Name) and each.id == function.args.args[0].arg for each in values)
+
+
+def _made_by(module: PythonModule, name: str) -> Parameters | None:
+    """The parameters of the function that a function makes and returns, without outputs that its compiler adds."""
+    function = module.functions.get(name)
+    returned = [last_name(each.value) for each in _nodes(function, ast.Return) if isinstance(each.value, ast.Name)]
+    made = next((each for each in _nodes(function, ast.FunctionDef) if each.name in returned), None)
+    if function is None or made is None:
+        return None
+    words = [word for each in function.decorator_list for word in _nodes(each, ast.keyword) if word.arg == "out_idx"]
+    count = sum(len(word.value.elts) if isinstance(word.value, ast.List) else 1 for word in words)
+    parameters = read_parameters(made.args)
+    return parameters[: len(parameters) - count] if parameters else None
+
+
+def _choose_outputs(function: ast.FunctionDef | None, definition: Definition) -> str:
+    """What chooses the outputs of a function that returns more than the Definition has."""
+    count = len(definition.outputs)
+    returned = [each.value for each in _nodes(function, ast.Return)]
+    more = any(isinstance(each, ast.Tuple) and len(each.elts) > count for each in returned)
+    return "" if not more else "[0]" if count == 1 else f"[:{count}]"
+
+
+def _nodes(node: ast.AST | None, kind: type[_Node]) -> list[_Node]:
+    return [each for each in ast.walk(node) if isinstance(each, kind)] if node else []

@@ -1,0 +1,121 @@
+"""The names that a Python file defines, read without running it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from fib_rmsnorm import syntax_trees
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters
+
+
+@dataclass(frozen=True)
+class PythonModule:
+    """The names that a Python file defines at its top level, also below an `if`, a `try` or a `with`."""
+
+    tree: ast.Module
+    functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    values: dict[str, ast.expr | None] = field(default_factory=dict)
+    """What is assigned; None for what is imported."""
+
+    @cached_property
+    def imports(self) -> list[str]:
+        """The top-level packages and modules that it imports, anywhere in it."""
+        names = []
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.append(node.module)
+        return [name.split(".")[0] for name in names]
+
+    def parameters_of(self, name: str) -> Parameters | None:
+        """The parameters of a function; None if the source does not show them."""
+        return read_parameters(self.functions[name].args) if name in self.functions else None
+
+    def method(self, class_name: str, name: str = "forward") -> Parameters | None:
+        """The parameters of a method without its first, `self` or `ctx`; None if the class does not define it."""
+        if class_name not in self.classes:
+            return None
+        nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
+        return next((read_parameters(node.args, skipped=1) for node in nodes if node.name == name), None)
+
+
+def read_module(path: Path, text: str) -> PythonModule:
+    """Parse a file. Raises InputError with the line of a syntax error."""
+    try:
+        module = PythonModule(syntax_trees.parse(text))
+    except SyntaxError as error:
+        raise InputError(f"{path}:{error.lineno}: {error.msg}") from None
+    except (RecursionError, MemoryError):  # Python versions differ in which one they raise
+        raise InputError(f"{path}: too deeply nested for Python") from None
+    for node in _statements(module.tree.body):
+        match node:
+            case ast.FunctionDef(name=name):
+                module.functions[name] = node
+                module.values.pop(name, None)
+            case ast.ClassDef(name=name):
+                module.classes[name] = node
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    _assign(module, target, value)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                _assign(module, target, value)
+            case ast.ImportFrom(names=aliases):
+                module.values.update({alias.asname or alias.name: None for alias in aliases})
+    return module
+
+
+def _assign(module: PythonModule, target: ast.expr, value: ast.expr) -> None:
+    match target:
+        case ast.Name(id=name):
+            own = isinstance(value, ast.Call) and any(isinstance(a, ast.Name) and a.id == name for a in value.args)
+            if own and name in module.functions:  # run = torch.compile(run): with the parameters that it had
+                return
+            if isinstance(value, ast.Name) and value.id in module.functions:
+                module.functions[name] = module.functions[value.id]
+            else:
+                module.values[name] = value
+                module.functions.pop(name, None)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            module.values.update({each.id: None for each in targets if isinstance(each, ast.Name)})
+
+
+def _statements(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    for node in body:
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            for part in ("body", "handlers", "orelse", "finalbody"):
+                yield from _statements(getattr(node, part, ()))
+
+
+def read_parameters(arguments: ast.arguments, skipped: int = 0) -> Parameters | None:
+    """The parameters of a function after the first `skipped`; None if it takes any number of them."""
+    positional, defaults = [*arguments.posonlyargs, *arguments.args], arguments.defaults
+    if arguments.vararg is not None or len(positional) < skipped:
+        return None
+    required = len(positional) - len(defaults)
+    found = [_read(each, is_optional=number >= required) for number, each in enumerate(positional)]
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    found += [_read(each, is_optional=default is not None, is_keyword=True) for each, default in keywords]
+    return tuple(found[skipped:])
+
+
+def _read(argument: ast.arg, *, is_optional: bool, is_keyword: bool = False) -> Parameter:
+    type_ = ast.unparse(argument.annotation) if argument.annotation else ""
+    return Parameter(argument.arg, type_, is_optional, is_keyword)
+
+
+def last_name(node: ast.expr) -> str:
+    """The last name of a dotted one, also if it is called: `jit` of `@triton.jit` and of `@triton.jit(debug=True)`."""
+    match node:
+        case ast.Call(func=function):
+            return last_name(function)
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return ""

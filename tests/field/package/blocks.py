@@ -1,0 +1,3 @@
+from .ops.sizes import next_power_of_2
+
+WIDEST = next_power_of_2(4096)
