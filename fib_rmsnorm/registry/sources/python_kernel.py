@@ -15,6 +15,7 @@ from fib_rmsnorm.registry.sources.parameters import Parameters, call_in_order
 from fib_rmsnorm.registry.sources.python_module import PythonModule, last_name, read_module
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
+from fib_rmsnorm.syntax_trees import parse_expression
 
 _IMPORTS = {"torch": "import torch", "functional_call": "from torch.func import functional_call"}
 """What a call may use that its file does not define."""
@@ -69,9 +70,11 @@ class PythonKernel:
         Raises InputError for what is not Python, or for a name that the file does not define.
         """
         try:
-            tree = ast.parse(call.text, mode="eval")
-        except SyntaxError as error:
-            raise InputError(f"--call {call.text!r}: {error.msg}") from None
+            tree = parse_expression(call.text)
+        except (SyntaxError, ValueError) as error:  # the second for a null character
+            raise InputError(f"--call {call.text!r}: {error.args[0]}") from None
+        except (RecursionError, MemoryError):
+            raise InputError("--call: too deeply nested for Python") from None
         names = {*definition.inputs, *definition.outputs, *definition.axes, *dir(builtins)}
         wanted = sorted({each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} - names)
         own = [name for name in wanted if name in self.entries or name in self.module.classes]
