@@ -10,7 +10,7 @@ from fib_rmsnorm.analysis.difference import RunLatency, find_speedup
 from fib_rmsnorm.analysis.ranking import find_fastest
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.text.console import Folded
-from fib_rmsnorm.reports.text.document import WordTable, plain_table
+from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import (
     count,
     format_apart,
@@ -113,7 +113,7 @@ def describe_load(traces: Iterable[Trace]) -> str:
     return f"other processes took {low if low == high else f'{low} to {high}'} of the cores"
 
 
-def results_table(traces: Sequence[Trace]) -> WordTable:
+def results_table(traces: Sequence[Trace]) -> Grid:
     """Median latencies of passed evaluations, Solutions by Workload, with the factor over the reference."""
     titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
     cells = {("reference", workload): _reference_cell(traces, workload) for workload in titles}
@@ -122,7 +122,7 @@ def results_table(traces: Sequence[Trace]) -> WordTable:
     cells |= {(trace.solution or "", trace.workload.uuid): _cell(trace) for trace in traces}
     columns = [_align([cells.get((row, workload), _NO_CELL) for row in rows]) for workload in titles]
     names = [f"{title:>{_LATENCY_WIDTH}}" for title in titles.values()]
-    return plain_table(("", *names), zip(rows, *columns, strict=True))
+    return Grid(("", *names), zip(rows, *columns, strict=True))
 
 
 _LATENCY_WIDTH = len("17.6 us")

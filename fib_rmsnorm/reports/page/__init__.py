@@ -12,8 +12,8 @@ from fib_rmsnorm.analysis.roofline import SectionFindings
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.charts import Chart, number_series
 from fib_rmsnorm.reports.findings import describe_section
-from fib_rmsnorm.reports.ranking import describe_left_out, summarize_ranking, winners_grid
-from fib_rmsnorm.reports.results import result_columns, section_title
+from fib_rmsnorm.reports.ranking import describe_left_out, winners_grid
+from fib_rmsnorm.reports.results import result_columns, section_title, summarize_ranking
 from fib_rmsnorm.reports.text.units import count, format_share
 
 if TYPE_CHECKING:
