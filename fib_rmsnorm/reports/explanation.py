@@ -55,7 +55,7 @@ def describe_explanation(explanation: Explanation) -> Iterator[RenderableType]:
         yield _launches_table(explanation.launches, by_row=by_row)
         if by_row:
             yield from _explain_traffic(explanation.launches)
-    yield heading("The work")
+    yield heading("The work, with each byte moved once")
     yield _work_table(explanation.work)
     if explanation.notes:
         yield ""
@@ -119,7 +119,7 @@ def _instructions_table(kernels: Mapping[int, Kernel]) -> Grid:
 
 
 def _work_table(work: Sequence[Work]) -> Grid:
-    columns = (">floating-point operations", ">bytes (each once)", ">FLOP per byte", ">sectors/row (each once)")
+    columns = (">FLOP", ">bytes", ">FLOP per byte", ">sectors/row")
     rows = [
         (
             assignments(each.axes),

@@ -14,7 +14,6 @@ from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import (
     count,
     format_apart,
-    format_bandwidth,
     format_either_side,
     format_latency,
     format_percent,
@@ -26,22 +25,21 @@ _AXES_WIDTH = 11
 _REASON_WIDTH = 160  # of a failure
 
 
-def folded_result(told: Trace | Check, name_width: int, failure: str = "", title: str = "") -> Folded:
+def folded_result(told: Trace | Check, name_width: int, title: str = "", *, tells_why: bool = True) -> Folded:
     """`result_line` for a terminal, whose width it respects: what has no room goes on below the Solution's name.
 
     A pipe gets the reason whole.
     """
-    line, whole = (result_line(told, name_width, failure, title, is_cut=is_cut) for is_cut in (True, False))
+    line, whole = (result_line(told, name_width, title, is_cut=is_cut, tells_why=tells_why) for is_cut in (True, False))
     return Folded(line, _AXES_WIDTH + 2, piped=whole)
 
 
 def result_line(
-    told: Trace | Check, name_width: int, failure: str = "", title: str = "", *, is_cut: bool = True
+    told: Trace | Check, name_width: int, title: str = "", *, is_cut: bool = True, tells_why: bool = True
 ) -> Text:
     """One evaluation, or one verdict without a time, in one line; `is_cut` shortens the reason for a failure.
 
-    `failure` replaces the reason for a failure, such as one that was told before. `title` tells the Workload from
-    others with the same axes.
+    `title` tells the Workload from others with the same axes; `tells_why` adds the reason for a failure.
     """
     check = told if isinstance(told, Check) else Check.of(told)
     most = _REASON_WIDTH if is_cut else None
@@ -53,8 +51,8 @@ def result_line(
         line.append(f"  {_describe_time(performance)}")
     elif check.passed:
         line.append(f"  {count(len(list_cases(check.correctness)), 'case')} judged")
-    else:
-        line.append(f"  {failure or first_line(check.log, most)}")
+    elif tells_why:
+        line.append(f"  {first_line(check.log, most)}")
     if performance and performance.noisy and not performance.interpreted:
         line.append("  noisy", style="yellow")
     return line
@@ -62,14 +60,13 @@ def result_line(
 
 def _describe_time(performance: Performance) -> str:
     if performance.interpreted:
-        return "correct; interpreted, so not timed"
-    bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
+        return "interpreted, so not timed"
+    percent = performance.percent_of_copy
     parts = [
         f"{format_latency(performance.latency_ms):>8} {_either_side(performance)}".rstrip(),
         _chain_text(performance.chain) if performance.chain else "",
-        f"{format_bandwidth(bandwidth):>9}" if bandwidth else "",
         f"{format_percent(percent):>4} of copy" if percent is not None else "",
-        f"speedup {factor}" if (factor := _factor_text(performance)) else "",
+        f"{factor:>5}" if (factor := _factor_text(performance)) else "",
     ]
     return "  ".join(filter(None, parts))
 
