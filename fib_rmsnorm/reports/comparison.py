@@ -13,7 +13,15 @@ from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_interval,
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.results import describe_noisy, number_cell
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
-from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes, format_latency, pick
+from fib_rmsnorm.reports.text.units import (
+    count,
+    format_apart,
+    format_change,
+    format_changes,
+    format_latency,
+    format_range,
+    pick,
+)
 
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "faster", "tie")
 
@@ -72,9 +80,8 @@ def _change_cells(ratio: Estimate | None, verdict: str) -> tuple[str, str, str, 
 def _how_sure(found: Comparisons) -> Iterator[str]:
     """How small a difference can be detected, what the intervals include, and how to detect smaller ones."""
     timed = [each for each in found.comparisons if each.ratio]
-    if resolutions := sorted(each.resolution for each in timed if each.resolution is not None):
-        low, high = format_apart(resolutions[0]), format_apart(resolutions[-1])
-        yield f"A difference below {low if low == high else f'{low} to {high}'} cannot be detected."
+    if resolutions := [each.resolution for each in timed if each.resolution is not None]:
+        yield f"A difference below {format_range(resolutions, format_apart)} cannot be detected."
     if timed:
         which = f"All {len(timed)} intervals together have" if len(timed) > 1 else "The interval has"
         source = f"from {count(found.drift.repeats, 'repeated run')}" if found.drift.repeats else "assumed"
@@ -94,8 +101,7 @@ def _how_sure(found: Comparisons) -> Iterator[str]:
 def _range(deviation: Callable[[RunLatency], float], comparisons: Sequence[SolutionComparison]) -> str:
     """The range of a standard deviation over all runs that have a latency."""
     timed = [run for each in comparisons for run in latencies((*each.old, *each.new))]
-    low, high = (f"{choose(map(deviation, timed)):.1%}" for choose in (min, max))
-    return low if low == high else f"{low} to {high}"
+    return format_range(map(deviation, timed), "{:.1%}".format)
 
 
 def _regressions(found: Comparisons) -> Iterator[Part]:

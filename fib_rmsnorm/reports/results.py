@@ -20,6 +20,7 @@ from fib_rmsnorm.reports.text.units import (
     format_either_side,
     format_latency,
     format_percent,
+    format_range,
     format_ratio,
     join_names,
     pick,
@@ -145,13 +146,13 @@ def summarize_ranking(ranking: Ranking) -> str:
     verb = ("is", "tie for")[len(names) > 1] if is_sure else ("is among", "are among")[len(names) > 1]
     told = f"{join_names(names)} {verb} the fastest on {where}."
     measures = (
-        ("{} of the speed of a copy of the same bytes", format_percent, [r.record.percent_of_copy for r, _ in winners]),
-        ("{} that of the reference", format_ratio, [_ratio(r.speedup) for r, _ in winners]),
-        (f"{{}} that of {ranking.section.baseline}", format_ratio, [_ratio(r.over_baseline) for r, _ in winners]),
+        ("of the speed of a copy of the same bytes", format_percent, [r.record.percent_of_copy for r, _ in winners]),
+        ("that of the reference", format_ratio, [_ratio(r.speedup) for r, _ in winners]),
+        (f"that of {ranking.section.baseline}", format_ratio, [_ratio(r.over_baseline) for r, _ in winners]),
     )
     reached = [
-        text.format(" to ".join(dict.fromkeys(map(form, (min(known), max(known))))))
-        for text, form, values in measures
+        f"{format_range(known, form)} {what}"
+        for what, form, values in measures
         if (known := [value for value in values if value])
     ]
     return f"{told} The fastest reach {join_names(reached)}." if reached else told

@@ -78,7 +78,7 @@ def test_a_version_that_a_newer_one_replaced_does_not_win(fib, file):
     assert fib("best", path).row("batch=8", "other").split()[1] == "other"
     (found,) = json.loads(fib("best", path, "--json").out)
     assert [(each["label"], each["why"]) for each in found["workloads"][0]["left_out"]] == [
-        ("mine (earlier: aa)", "superseded by a newer version"),
+        ("mine (earlier: aa)", "replaced by a newer version"),
         ("mine", "INCORRECT_NUMERICAL"),
     ]
 

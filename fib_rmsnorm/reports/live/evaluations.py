@@ -17,6 +17,7 @@ from fib_rmsnorm.reports.text.units import (
     format_either_side,
     format_latency,
     format_percent,
+    format_range,
     format_ratio,
 )
 from fib_rmsnorm.schema import REFERENCE, Chain, Check, Performance, Trace, list_cases
@@ -104,10 +105,7 @@ def describe_load(traces: Iterable[Trace]) -> str:
     """The share of the cores that other processes took during the trials; empty where it was not measured."""
     clocks = (trace.performance.clocks for trace in traces if trace.performance)
     shares = [each.other_share for each in clocks if each and each.other_share is not None]
-    if not shares:
-        return ""
-    low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
-    return f"other processes took {low if low == high else f'{low} to {high}'} of the cores"
+    return f"other processes took {format_range(shares, '{:.0%}'.format)} of the cores" if shares else ""
 
 
 def results_table(traces: Sequence[Trace]) -> Grid:
@@ -168,8 +166,7 @@ def fastest_line(traces: Sequence[Trace]) -> str:
         told += f" (a tie: up to {format_apart(found.apart)} apart)"
     if not found.speedups:
         return told
-    low, high = format_ratio(min(found.speedups)), format_ratio(max(found.speedups))
-    return f"{told}, {low if low == high else f'{low} to {high}'} as fast as the reference"
+    return f"{told}, {format_range(found.speedups, format_ratio)} as fast as the reference"
 
 
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:

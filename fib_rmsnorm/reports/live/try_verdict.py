@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,10 @@ from fib_rmsnorm.reports.text.units import (
     format_either_side,
     format_latency,
     format_percent,
+    format_range,
     format_ratio,
 )
-from fib_rmsnorm.schema import REFERENCE, Check, EvaluationStatus, Trace
+from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, Trace
 
 if TYPE_CHECKING:
     from fib_rmsnorm.sessions.version import Rival, Version, VersionTiming
@@ -71,7 +72,7 @@ def conclude(
 
 def describe_judged(checks: Sequence[Check]) -> str:
     """On what the draft was judged: `3 workloads, hard inputs and odd sizes included`."""
-    kinds = {"hard inputs": "hard", "odd sizes": "awkward"}
+    kinds: dict[str, CaseKind] = {"hard inputs": "hard", "odd sizes": "awkward"}
     found = [words for words, kind in kinds.items() if any(check.count_cases(kind) for check in checks)]
     told = [count(len(checks), "workload"), *([f"{' and '.join(found)} included"] if found else [])]
     told += [f"no {words}" for words in kinds if words not in found]
@@ -87,18 +88,14 @@ def _describe_speed(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Iterato
         theirs = {trace.workload.uuid: trace.performance for trace in rivals if trace.solution == name}
         found = [relate(trace.performance, theirs.get(trace.workload.uuid)) for trace in drafts]
         if ratios := [ratio for ratio in found if ratio]:
-            line = f"{_range_of([ratio.value for ratio in ratios], format_ratio)} the speed of {name}"
+            line = f"{format_range([ratio.value for ratio in ratios], format_ratio)} the speed of {name}"
             if all(ratio.verdict == "tie" for ratio in ratios):
                 line += f" (a tie: up to {format_apart(max(ratio.apart for ratio in ratios))} apart)"
             yield line + (f" on {len(ratios)} of {len(drafts)} workloads" if len(ratios) < len(drafts) else "")
     if shares := [share for trace in drafts if (share := trace.performance and trace.performance.percent_of_copy)]:
-        yield f"{_range_of(shares, format_percent)} of a copy's speed"
+        yield f"{format_range(shares, format_percent)} of a copy's speed"
     if load := describe_load(drafts):
         yield load
-
-
-def _range_of(values: Sequence[float], form: Callable[[float], str]) -> str:
-    return " to ".join(dict.fromkeys(map(form, (min(values), max(values)))))
 
 
 def describe_prints(checks: Iterable[Check], titles: Mapping[str, str]) -> str:
@@ -175,13 +172,13 @@ def _comparisons(version: Version) -> dict[str, str]:
     for name in dict.fromkeys(rival.solution for rival in rivals):
         cells[name] = _range_of_ratios([rival for rival in rivals if rival.solution == name])
     shares = [share for timing in version.timings if (share := timing.performance.percent_of_copy)]
-    cells["of copy"] = _range_of(shares, format_percent) if shares else ""
+    cells["of copy"] = format_range(shares, format_percent) if shares else ""
     return cells
 
 
 def _range_of_ratios(rivals: Sequence[Rival]) -> str:
     ratios = [rival.ratio for rival in rivals if rival.ratio is not None]
-    return _range_of(ratios, format_ratio) if ratios else ""
+    return format_range(ratios, format_ratio) if ratios else ""
 
 
 def _latency(timing: VersionTiming) -> str:

@@ -1,4 +1,4 @@
-"""One Trace in full: what was evaluated, whether it was right, and every number that was recorded, marks first."""
+"""One Trace in full: what was evaluated, whether it was correct, and every number that was recorded, marks first."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _TOLERANCES = TypeAdapter(dict[str, Tolerance])
 
 
 def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
-    """Everything the record says: what was evaluated, whether it was right, how fast, and how that was found."""
+    """Everything the record says: what was evaluated, whether it was correct, how fast, and how that was found."""
     evaluation = trace.evaluation
     if evaluation is None:
         raise ValueError("a Workload has no evaluation")

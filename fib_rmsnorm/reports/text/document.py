@@ -27,24 +27,12 @@ _STYLES = {
     "slower": "bold red",
     "now fails": "bold red",
     "failed": "red",
-    "spills": "bold red",
 }
 _SPARE = (
     *("why", "tied with", "runs", "95%", "interval", "timer", "author", "op_type", "hidden", "dtype"),
     *("peer latency", "fastest peer", "bytes moved", "barriers", "loops", "blocks/SM", "global stores"),
-    *(
-        "load requests/row",
-        "limited by",
-        "host",
-        "of peak",
-        "dependent",
-        "bandwidth",
-        "language",
-        "scalars",
-        "workloads",
-        "definition",
-        "hardware",
-    ),
+    *("load requests/row", "limited by", "host", "of peak", "dependent", "bandwidth", "language", "scalars"),
+    *("workloads", "definition", "hardware"),
     *("evaluated", "newest", "vs torch", "vs baseline", "in a graph", "shared bytes", "sources", "apart", "old"),
 )
 """The columns that a narrow terminal leaves out, the least important first; the first column of a table stays."""

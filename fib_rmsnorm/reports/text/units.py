@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,6 +94,12 @@ def format_apart(share: float) -> str:
 def count(number: int, noun: str) -> str:
     """A number and its noun: `1 Trace`, `2 Traces`."""
     return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def format_range(values: Iterable[float], form: Callable[[float], str]) -> str:
+    """The least and the largest: `86% to 100%`; once where they read alike."""
+    known = sorted(values)
+    return " to ".join(dict.fromkeys((form(known[0]), form(known[-1]))))
 
 
 def join_names(names: Sequence[str]) -> str:
