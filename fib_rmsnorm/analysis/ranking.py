@@ -127,7 +127,7 @@ def _why_left_out(result: Result, workload: WorkloadResults) -> str:
     # An earlier version may have been measured later: a kernel was changed back.
     current = [each for each in versions if each.label == record.solution] or versions
     if result not in current or record.timestamp < max(each.record.timestamp for each in current):
-        return "superseded by a newer version"
+        return "replaced by a newer version"
     if record.is_native:
         return ""
     if record.interpreted and record.passed:

@@ -63,8 +63,6 @@ class WorkloadResults:
     empty_ms: float | None
     copy: RunLatency | None
     results: tuple[Result, ...]
-    is_of_several_runs: bool
-    """Whether not all were measured beside the same reference and copy; then `reference` and `copy` are of one."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -176,7 +174,6 @@ def _workload_results(
         timed.empty_ms if timed else None,
         next(filter(None, map(_copy_of, ordered)), None),
         tuple(_result(record, labels[record.solution, record.solution_sha256], rival) for record in ordered),
-        len({(record.reference_latency_ms, record.copy_ms) for record in native}) > 1,
     )
 
 

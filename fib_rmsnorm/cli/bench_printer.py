@@ -15,7 +15,7 @@ from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definit
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.evaluations import fastest_line, folded_result, results_footnotes, results_table
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
-from fib_rmsnorm.reports.text.units import count
+from fib_rmsnorm.reports.text.units import count, join_names
 from fib_rmsnorm.schema import Trace, Workload
 
 
@@ -47,7 +47,9 @@ class BenchPrinter:
         elif isinstance(event, Building):
             self._bar.tell(f"building {count(event.solutions, 'solution')}")
         elif isinstance(event, Judged):
-            self._bar.tell(f"{self._title(event.definition, event.workload)}: {event.right} of {event.solutions} right")
+            self._bar.tell(
+                f"{self._title(event.definition, event.workload)}: {event.right} of {event.solutions} correct"
+            )
         elif isinstance(event, Skip):
             self._skips.append(event)
         else:
@@ -124,9 +126,10 @@ class BenchPrinter:
             stdout().print(POINTER)
 
     def _print_skips(self) -> None:
+        """Print each reason once, with what it is of."""
+        reasons: dict[tuple[bool, str], list[str]] = {}
         for skip in self._skips:
-            what = skip.solution or skip.definition
-            where = ""
-            if skip.workload is not None:
-                where = f" at {self._title(skip.definition, skip.workload)}"
-            stderr().print(Folded(f"{'Failed' if skip.is_failure else 'Skipped'} {what}{where}: {skip.reason}", 2))
+            where = f" at {self._title(skip.definition, skip.workload)}" if skip.workload is not None else ""
+            reasons.setdefault((skip.is_failure, skip.reason), []).append(f"{skip.solution or skip.definition}{where}")
+        for (is_failure, reason), names in reasons.items():
+            stderr().print(Folded(f"{'Failed' if is_failure else 'Skipped'} {join_names(names)}: {reason}", 2))

@@ -190,8 +190,11 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, a
 def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None:
     import json
 
+    from rich.text import Text
+
     from fib_rmsnorm.languages import title_of
     from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.units import count
 
     if as_json:
         record = {
@@ -203,14 +206,14 @@ def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None
         }
         bar.print(stdout(), json.dumps(record))
         return
-    title = f"{compilation.solution.name} ({title_of(compilation.solution.spec.language.value)})"
-    if compilation.outcome == "built":
-        bar.print(stdout(), f"{title}: built in {compilation.seconds:.1f} s")
-    else:
-        bar.print(stdout(), f"{title}: {compilation.outcome}: {compilation.message}")
-    for kernel in compilation.kernels:
-        registers, spilled, shared = (
-            "?" if value is None else value for value in (kernel.registers, kernel.spill_bytes, kernel.shared_bytes)
-        )
-        facts = f"{registers} registers, {spilled} bytes spilled, {shared} bytes of shared memory"
-        bar.print(stdout(), f"  {kernel.arch}  {kernel.kernel}: {facts}")
+    line = f"{compilation.solution.name} ({title_of(compilation.solution.spec.language.value)}): "
+    if compilation.outcome != "built":
+        bar.print(stdout(), f"{line}{compilation.outcome}: {compilation.message}")
+        return
+    line += f"built in {compilation.seconds:.1f} s"
+    if kernels := compilation.kernels:
+        line += f"; {count(len(kernels), 'kernel')}, up to {max(each.registers or 0 for each in kernels)} registers"
+    bar.print(stdout(), line)
+    for kernel in kernels:
+        if kernel.spill_bytes:
+            bar.print(stdout(), Text(f"  spills {kernel.spill_bytes} bytes: {kernel.kernel}", "bold red"))

@@ -52,7 +52,7 @@ class SweepPrinter:
             self._note(f"building {count(event.solutions, 'combination')}")
         elif isinstance(event, Judged):
             at = NamedWorkload.of(event.workload).title()
-            self._tell(f"{at}: {event.right} of {event.solutions} right, which are timed when all are judged")
+            self._tell(f"{at}: {event.right} of {event.solutions} correct; they are timed when all are judged")
         elif isinstance(event, Skip):
             self._bar.print(stderr(), f"Skipped {event.solution or event.definition}: {event.reason}")
         else:
@@ -102,7 +102,7 @@ def print_results(
     judged = results.passes + results.failures
     if interpreted:
         sizes = ", ".join(map(results.name_batch, results.batches))
-        what = f"{results.passes} of {judged} right at {sizes}"
+        what = f"{results.passes} of {judged} correct at {sizes}"
         note_folded(f"{name}: {what}; nothing was timed, and no table was written")
     elif not as_json and (results.failures or results.noisy):
         note(f"{results.failures} failed, {results.noisy} noisy of {judged}")

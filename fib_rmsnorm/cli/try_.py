@@ -250,7 +250,7 @@ def _watch(asked: _Asked) -> NoReturn:
                 if version.done:
                     _print_version(version, as_json=asked.as_json)
                 else:
-                    note(f"#{version.number}: right after {version.verdict_s:.1f} s; timing")
+                    note(f"#{version.number}: correct after {version.verdict_s:.1f} s; timing")
     raise AssertionError("a watch ends by an exception alone")
 
 

@@ -7,11 +7,11 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
 from fib_rmsnorm.evaluation.try_kernel import TryPlan
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.feedback import make_feedback
-from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.live.evaluations import first_line, folded_result
-from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_prints, describe_speed
+from fib_rmsnorm.reports.live.evaluations import folded_result, marks
+from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_prints
+from fib_rmsnorm.reports.results import describe_noisy
 from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import Check, Trace, list_cases
@@ -36,7 +36,6 @@ class TryPrinter:
         """The verdicts on the draft by the uuid of the Workload."""
         self._drafts: list[Trace] = []
         self._rivals: list[Trace] = []
-        self._told: dict[tuple[str, str], str] = {}
         spec = trial.draft.spec
         style = "destination-passing" if spec.destination_passing_style else "value-returning"
         entry = spec.entry_point.partition("::")[2]
@@ -60,38 +59,13 @@ class TryPrinter:
                 self._drafts.append(trace)
             else:
                 self._rivals.append(trace)
-            self._print(trace)
+            self._bar.advance("evaluating")
         elif isinstance(event, Check):
             self._checks[event.workload.uuid] = event
-            if self._is_timed:
-                self._tell(event)
-            else:
-                self._print(event)
-
-    def _fold(self, told: Trace | Check) -> Folded:
-        """A line; in a column of its own, what names the Workload."""
-        title = f"{self._titles[told.workload.uuid]:<{max(map(len, self._titles.values()))}}"
-        check = told if isinstance(told, Check) else Check.of(told)
-        return folded_result(told, self._width, self._repeated(check), title)
-
-    def _tell(self, check: Check) -> None:
-        """Tell a verdict whose time follows; a Trace tells a failure."""
-        if check.passed:
-            judged = count(len(list_cases(check.correctness)), "case")
-            self._bar.print(stderr(), f"right at {self._titles[check.workload.uuid]}: {judged} judged")
-
-    def _repeated(self, check: Check) -> str:
-        """`as at batch=1` for a failure whose first line was told there."""
-        if check.passed:
-            return ""
-        here = self._titles[check.workload.uuid]
-        there = self._told.setdefault((check.solution, first_line(check.log)), here)
-        return "" if there == here else f"as at {there}"
-
-    def _print(self, told: Trace | Check) -> None:
-        if not self._as_json:
-            self._bar.print(stdout(), self._fold(told))
-        self._bar.advance("evaluating")
+            if event.passed and self._is_timed:
+                judged = count(len(list_cases(event.correctness)), "case")
+                where = self._titles[event.workload.uuid]
+                self._bar.print(stderr(), f"correct at {where}: {judged} judged")
 
     def finish(self) -> int:
         """Remove the bar, print what the verdicts and times come to, and return the exit code."""
@@ -103,22 +77,26 @@ class TryPrinter:
             records = [*(drafts or checks), *rivals] if self._is_verbose else []
             echo(make_feedback(version, is_whole=self._is_verbose, records=records).to_json())
         else:
-            end = Folded(conclude(self._titles, checks, drafts, rivals), 4)
-            if printed := describe_prints(checks, self._titles):
-                stdout().print()
-                stdout().print(Folded(printed, 4))
-            if failures := describe_failures(checks, self._titles):
-                stdout().print()
-                stdout().print(Folded(failures, 2))
-            elif drafts:
-                stdout().print()
-                if details := describe_speed(drafts, rivals, self._titles):
-                    stdout().print(Folded(details, 4))
-                stdout().print(POINTER)
-            stdout().print()
-            stdout().print(end)
+            self._print(checks, drafts, rivals)
         passed = len(checks) == planned and all(check.passed for check in checks)
         return 0 if passed else 1
+
+    def _print(self, checks: list[Check], drafts: list[Trace], rivals: list[Trace]) -> None:
+        """Print a line for each evaluation, in the order of the Workloads, then why one failed, and the verdict."""
+        width = max(map(len, self._titles.values()))
+        evaluations = self._in_order([*drafts, *rivals])
+        for told in evaluations or checks:
+            title = f"{self._titles[told.workload.uuid]:<{width}}"
+            stdout().print(folded_result(told, self._width, title, tells_why=told.solution != self._trial.draft.name))
+        if printed := describe_prints(checks, self._titles):
+            stdout().print(Folded(f"\n{printed}", 4))
+        if failures := describe_failures(checks, self._titles):
+            stdout().print(Folded(f"\n{failures}", 2))
+        noisy = ((show_name(t.solution or "", self._titles[t.workload.uuid]), marks(t)) for t in evaluations)
+        for doubt in describe_noisy(noisy):
+            stdout().print(Folded(f"\n{doubt.text}", 4), style="yellow")
+        stdout().print()
+        stdout().print(Folded(conclude(self._titles, checks, drafts, rivals), 4))
 
     def _make_version(self, drafts: list[Trace], rivals: list[Trace]) -> Version:
         """What is known of the draft, as a session would tell it."""

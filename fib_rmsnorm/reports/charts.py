@@ -65,10 +65,8 @@ _Range = tuple[float | None, float | None, float | None]
 
 def make_charts(findings: SectionFindings) -> list[Chart]:
     """All charts of a section that have something to show."""
-    charts = []
-    if (axis := _find_axis(findings)) is not None:
-        charts = [_copy_chart(findings, *axis), _latency_chart(findings, *axis)]
-    charts.append(_roofline_chart(findings))
+    axis = _find_axis(findings)
+    charts = [_copy_chart(findings, *axis), _latency_chart(findings, *axis)] if axis else []
     return [chart for chart in charts if any(not each.is_limit for each in chart.series)]
 
 
@@ -165,28 +163,6 @@ def _latency_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]
     }
     series = (*_lines(findings, xs, measure, scale=1e3), *_limits(limits))
     return Chart("latency", f"Latency by {axis}", axis, "median latency (us)", series)
-
-
-def _roofline_chart(findings: SectionFindings) -> Chart:
-    """Operations a second by operations a byte, under the device's roof; nothing where that is not known."""
-    roofs = {each.contest.workload.workload: each for each in findings.workloads}
-    xs = {workload: roof.intensity for workload, roof in roofs.items() if roof.intensity}
-    flops = {id(result): each.flops for each in findings.workloads for result in each.contest.workload.results}
-
-    def measure(result: Result) -> _Range:
-        work, latency_ms = flops[id(result)], result.record.latency_ms
-        return (work / latency_ms / 1e6 if work and latency_ms else None), None, None
-
-    series: list[Series] = []
-    if xs and findings.ridge is not None and findings.peak is not None and findings.flops_per_s is not None:
-        low, ridge, most = min(xs.values()) / 4, findings.ridge, findings.flops_per_s / 1e9
-        at_low = low * findings.peak.gb_per_s
-        limits = {
-            "roof: memory, then arithmetic": [(low, at_low), (ridge, most), (4 * ridge, most)],
-            "ridge": [(ridge, at_low / 10), (ridge, most)],
-        }
-        series = [*_lines(findings, xs, measure), *_limits(limits)]
-    return Chart("roofline", "Roofline", "FLOP per byte", "GFLOP/s", tuple(series))
 
 
 # The first eight are from Okabe and Ito 2008, "Color Universal Design": told apart by colour-blind readers too. With

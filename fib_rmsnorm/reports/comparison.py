@@ -11,9 +11,17 @@ from fib_rmsnorm.analysis.comparing.comparison import Comparisons, SolutionCompa
 from fib_rmsnorm.analysis.comparing.history import Histories, Run, SolutionHistory
 from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_interval, session_deviation
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.reports.results import number_cell
+from fib_rmsnorm.reports.results import describe_noisy, number_cell
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
-from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_changes, format_latency, pick
+from fib_rmsnorm.reports.text.units import (
+    count,
+    format_apart,
+    format_change,
+    format_changes,
+    format_latency,
+    format_range,
+    pick,
+)
 
 _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "faster", "tie")
 
@@ -26,17 +34,18 @@ def describe_comparisons(found: Comparisons) -> Iterator[Part]:
     for title, members in groups.items():
         yield Heading(title)
         yield Grid(
-            ("solution", "workload", ">old", ">new", ">runs", ">latency", ">interval", "verdict"),
+            ("solution", "workload", ">old", ">new", ">runs", ">change", ">apart", ">interval", "verdict"),
             [_comparison_row(each, found.title(each)) for each in members],
         )
+    yield " ".join(_how_sure(found))
+    yield from map(Doubt, found.notes)
+    yield from describe_noisy(
+        (found.name(each), list(dict.fromkeys(reason for run in (*each.old, *each.new) for reason in run.noisy)))
+        for each in found.comparisons
+    )
     verdicts = Counter(each.verdict for each in found.comparisons)
     told = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in _ORDER if verdicts[verdict])
     yield f"{len(found.comparisons)} compared: {told}."
-    yield " ".join(_how_sure(found))
-    yield from map(Doubt, found.notes)
-    for each in found.comparisons:
-        for reason in dict.fromkeys(reason for run in (*each.old, *each.new) for reason in run.noisy):
-            yield Doubt(f"Noisy: {found.name(each)}: {reason}")
     yield from _regressions(found)
 
 
@@ -48,7 +57,6 @@ def _whose(each: SolutionComparison) -> str:
 
 
 def _comparison_row(each: SolutionComparison, title: str) -> Sequence[str]:
-    ratio = each.ratio
     return (
         each.record.solution,
         title,
@@ -57,54 +65,43 @@ def _comparison_row(each: SolutionComparison, title: str) -> Sequence[str]:
             for side in (each.old, each.new)
         ),
         f"{len(each.old)}, {len(each.new)}",
-        *_change_cells(ratio, each.verdict),
+        *_change_cells(each.ratio, each.verdict),
     )
 
 
-def _change_cells(ratio: Estimate | None, verdict: str) -> tuple[str, str, str]:
-    """The change, its interval, and the verdict."""
+def _change_cells(ratio: Estimate | None, verdict: str) -> tuple[str, str, str, str]:
+    """The change, how far a tie could be apart, the interval of the change, and the verdict."""
     if ratio is None:
-        return "", "", verdict
-    told = f"tie, up to {format_apart(ratio.apart)} apart" if verdict == "tie" else verdict
-    return format_change(ratio.value), format_changes(ratio.low, ratio.high), told
+        return "", "", "", verdict
+    apart = format_apart(ratio.apart) if verdict == "tie" else ""
+    return format_change(ratio.value), apart, format_changes(ratio.low, ratio.high), verdict
 
 
 def _how_sure(found: Comparisons) -> Iterator[str]:
+    """How small a difference can be detected, what the intervals include, and how to detect smaller ones."""
     timed = [each for each in found.comparisons if each.ratio]
-    if resolutions := sorted(each.resolution for each in timed if each.resolution is not None):
-        low, high = format_apart(resolutions[0]), format_apart(resolutions[-1])
-        yield f"A difference below {low if low == high else f'{low} to {high}'} cannot be detected."
-    if len(timed) > 1:
-        yield (
-            f"All {len(timed)} intervals together have a confidence of 95%"
-            f" (each has {found.confidence:.2%}, by Sidak's correction)."
-        )
-    elif timed:
-        yield "The interval is a 95% interval."
-    source = "assumed, since there are no repeated runs"
-    if found.drift.repeats:
-        source = f"from {count(found.drift.repeats, 'repeated run')} and what is usual"
-    drift = f"A median drifts from run to run by {_range(found.drift.deviation, found.comparisons)} ({source})"
+    if resolutions := [each.resolution for each in timed if each.resolution is not None]:
+        yield f"A difference below {format_range(resolutions, format_apart)} cannot be detected."
+    if timed:
+        which = f"All {len(timed)} intervals together have" if len(timed) > 1 else "The interval has"
+        source = f"from {count(found.drift.repeats, 'repeated run')}" if found.drift.repeats else "assumed"
+        drift = _range(found.drift.deviation, timed)
+        yield f"{which} a confidence of 95%, with a drift of medians from run to run of {drift} ({source})."
     apart = [each for each in timed if not each.is_of_one_session]
-    if not apart:
-        yield f"{drift}; the intervals include this."
-        if any(min(len(each.old), len(each.new)) < 2 for each in found.comparisons):
-            yield "Two or more benches of each side detect smaller differences."
-        return
-    is_known = all(run.device_session for each in apart for run in (*each.old, *each.new))
-    sessions = "of different sessions" if is_known else "not known to be of the same session"
-    yield (
-        f"{drift}, and by {_range(session_deviation, apart)} from session to session (another device, or a"
-        f" restarted machine). OLD and NEW are {sessions}, so the intervals include both."
-        " To detect smaller differences, bench both sides on one device without a restart, or use --measure."
-    )
+    if apart:
+        yield (
+            "OLD and NEW share no recorded session (a device, until its machine restarts), which adds"
+            f" {_range(session_deviation, apart)}."
+            " To detect smaller differences, bench both sides on one device without a restart, or use --measure."
+        )
+    elif any(min(len(each.old), len(each.new)) < 2 for each in timed):
+        yield "Two or more benches of each side detect smaller differences."
 
 
 def _range(deviation: Callable[[RunLatency], float], comparisons: Sequence[SolutionComparison]) -> str:
     """The range of a standard deviation over all runs that have a latency."""
     timed = [run for each in comparisons for run in latencies((*each.old, *each.new))]
-    low, high = (f"{choose(map(deviation, timed)):.1%}" for choose in (min, max))
-    return low if low == high else f"{low} to {high}"
+    return format_range(map(deviation, timed), "{:.1%}".format)
 
 
 def _regressions(found: Comparisons) -> Iterator[Part]:
@@ -153,37 +150,26 @@ def comparisons_record(found: Comparisons) -> dict[str, Any]:
     }
 
 
-_MARKS = "* marks new sources."
 _SOURCES = 6
 
 
 def describe_histories(found: Histories) -> Iterator[Part]:
-    """The changes of each Solution and device, and a table of runs for each Workload."""
+    """The changes of each Solution on each device, and a table of its runs."""
     for each in found.histories:
         yield Heading(f"{each.solution} ({each.definition}) on {each.hardware}")
         yield from _changes(each)
-        for title, runs in each.workloads:
-            yield Grid(
-                ("evaluated", "sources", ">latency", "timer", ">change", ">interval", "verdict"),
-                [_run_row(run) for run in runs],
-                title=title,
-            )
-        for title, runs in each.workloads:
-            for run in runs:
-                if run.record.noisy:
-                    yield Doubt(f"Noisy: {_name(title, run)}: {'; '.join(run.record.noisy)}")
-    if any(run.change for each in found.histories for _, runs in each.workloads for run in runs):
-        yield (
-            "Change: against the newest earlier run that has the same device, timer, clock, cache state and"
-            " version of the Definition. A verdict is that of `compare`: all intervals together have a confidence of"
-            f" 95% (each has {found.confidence:.2%}), and include what a median drifts from run to run and from session"
-            f" to session. {_MARKS}"
+        yield Grid(
+            ("workload", "evaluated", "sources", ">latency", "timer", ">change", ">apart", ">interval", "verdict"),
+            [_run_row(title, run) for title, runs in each.workloads for run in runs],
         )
-    else:
-        yield (
-            "No run can be compared with an earlier one: that must be timed, and of the same device, timer, clock,"
-            f" cache state and version of the Definition. {_MARKS}"
+        yield from describe_noisy(
+            (_name(title, run), run.record.noisy) for title, runs in each.workloads for run in runs
         )
+    yield (
+        "Change: from the newest earlier run with the same device, timer, clock, cache state and version of the"
+        f" Definition. All intervals together have a confidence of 95% (each has {found.confidence:.2%}). * marks new"
+        " sources."
+    )
 
 
 def _changes(each: SolutionHistory) -> Iterator[Part]:
@@ -208,11 +194,12 @@ def _by_how_much(change: SolutionComparison | None) -> str:
     return f" ({format_change(ratio.value)}, {format_changes(ratio.low, ratio.high)})" if ratio else ""
 
 
-def _run_row(run: Run) -> Sequence[str]:
+def _run_row(title: str, run: Run) -> Sequence[str]:
     record = run.record
     sources = (record.solution_sha256 or "unknown")[:_SOURCES]
     verdict = run.verdict if record.passed else f"{run.verdict}: {record.status}"
     return (
+        title,
         _when(record),
         f"{sources} *" if run.is_new_content else sources,
         number_cell(record.latency_ms, find_interval(record)) if record.is_native else "",

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
-from rich.table import Table
 
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.records.record import fields, heading, joined, told
-from fib_rmsnorm.reports.text.document import Grid, plain_table
+from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import (
     assignments,
     count,
@@ -56,7 +55,7 @@ def describe_explanation(explanation: Explanation) -> Iterator[RenderableType]:
         yield _launches_table(explanation.launches, by_row=by_row)
         if by_row:
             yield from _explain_traffic(explanation.launches)
-    yield heading("The work")
+    yield heading("The work, with each byte moved once")
     yield _work_table(explanation.work)
     if explanation.notes:
         yield ""
@@ -73,8 +72,8 @@ def _number(number: int | None) -> str:
     return "?" if number is None else str(number)
 
 
-def _kernels_table(kernels: Mapping[int, Kernel]) -> Table:
-    return plain_table(
+def _kernels_table(kernels: Mapping[int, Kernel]) -> Grid:
+    return Grid(
         _KERNEL_COLUMNS,
         (
             (
@@ -106,11 +105,11 @@ def _accesses(code: Code, does: Direction) -> str:
     )
 
 
-def _instructions_table(kernels: Mapping[int, Kernel]) -> Table:
+def _instructions_table(kernels: Mapping[int, Kernel]) -> Grid:
     """Kinds of instructions by kernel."""
     codes = {number: kernel.code.instructions for number, kernel in kernels.items() if kernel.code}
     kinds = dict.fromkeys(kind for instructions in codes.values() for kind in instructions)
-    return plain_table(
+    return Grid(
         ("kind", *(f">#{number}" for number in codes)),
         [
             *((kind, *(str(instructions.get(kind, 0)) for instructions in codes.values())) for kind in kinds),
@@ -119,8 +118,8 @@ def _instructions_table(kernels: Mapping[int, Kernel]) -> Table:
     )
 
 
-def _work_table(work: Sequence[Work]) -> Table:
-    columns = (">floating-point operations", ">bytes (each once)", ">FLOP per byte", ">sectors/row (each once)")
+def _work_table(work: Sequence[Work]) -> Grid:
+    columns = (">FLOP", ">bytes", ">FLOP per byte", ">sectors/row")
     rows = [
         (
             assignments(each.axes),
@@ -131,12 +130,12 @@ def _work_table(work: Sequence[Work]) -> Table:
         )
         for each in work
     ]
-    return Grid(("axes", *columns), rows).as_table()
+    return Grid(("axes", *columns), rows)
 
 
-def _launches_table(launches: Sequence[ExplainedLaunch], *, by_row: bool) -> Table:
+def _launches_table(launches: Sequence[ExplainedLaunch], *, by_row: bool) -> Grid:
     """What is launched at each batch, how full the multiprocessors are, and `by_row` the transactions of a row."""
-    return plain_table(
+    return Grid(
         (*_LAUNCH_COLUMNS, *(TRAFFIC_COLUMNS if by_row else ())),
         (
             (
@@ -209,7 +208,7 @@ def describe_profile(kernels: Sequence[KernelCounters], rows: int) -> Iterator[R
         yield from fields(_counters(kernel, rows))
         if kernel.stalls:
             yield ""
-            yield plain_table(
+            yield Grid(
                 ("warps wait for", ">share", "ncu's name"),
                 (
                     (_REASONS.get(reason, reason), format_percent(100 * share), reason)

@@ -32,7 +32,7 @@ class Speed(BaseModel):
 
 
 class Feedback(BaseModel):
-    """The verdict on a kernel: whether it is right, what is wrong with it and where, and how fast it is."""
+    """The verdict on a kernel: whether it is correct, what is wrong with it and where, and how fast it is."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,7 +50,7 @@ class Feedback(BaseModel):
     file: str | None = Field(default=None, description="Its file to which a compiler's or Python's message points.")
     line: int | None = None
     case: str | None = Field(default=None, description="The Workload, and the judged case, in which it failed first.")
-    correct: int = Field(default=0, description="The number of Workloads on which it is right.")
+    correct: int = Field(default=0, description="The number of Workloads on which it is correct.")
     workloads: int = Field(default=0, description="The number of Workloads to judge it on.")
     speedup: float | None = Field(default=None, description="Times as fast as the reference, as a geometric mean.")
     interval: tuple[float, float] | None = Field(default=None, description="The speedup's 95% interval.")

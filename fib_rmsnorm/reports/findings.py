@@ -194,12 +194,6 @@ def _describe_scaling(section: SectionFindings) -> Iterator[Part]:
     beyond = [fit.solution for fit in section.fits if peak and fit.bandwidth_gb_per_s.value > peak.gb_per_s]
     if beyond:
         yield Doubt(f"{', '.join(beyond)}: the line's bandwidth is above the device's peak, so it is not the memory's.")
-    if any(abs(fit.worst_miss) > 0.05 for fit in section.fits):
-        yield (
-            "Where the line misses by more than 5%, it is too simple: launch and transfer overlap in the middle, so"
-            " kernels are faster there than their sum; what fits in a cache is moved faster than the memory takes it,"
-            " which can make the line's bandwidth higher than the largest Workloads reach."
-        )
 
 
 def _span(estimate: Estimate, scale: float, unit: str) -> str:

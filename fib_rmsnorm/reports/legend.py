@@ -23,11 +23,12 @@ LEGEND = {
     "earlier": "Measured with other sources than the Solution has today; then follows the start of their digest.",
     "noisy": "What no interval tells: the clock moved, another process was on the GPU, or the number is faster than the"
     " limit. `*` marks it where there is little room.",
-    "correct": "Triton's interpreter ran the kernel on a CPU: right on every judged case, and never timed.",
-    "fastest peer": "The fastest Solution by the author `baseline`. Times as fast: its latency over that of the fastest"
+    "correct": "Triton's interpreter ran the kernel on a CPU: correct on every judged case, and never timed.",
+    "fastest peer": "The fastest Solution by the author `baseline`. `vs peer`: its latency over that of the fastest"
     " other Solution.",
     "winner": "The fastest Solution.",
-    "tied with": "The 95% interval of the ratio to the winner, with the drift between runs, holds 1: a tie.",
+    "ties": "The number of Solutions that may be as fast: the 95% interval of their ratio to the winner contains 1.",
+    "tied with": "Their names.",
     "apart": "How far those that tie could still differ.",
     "behind": "Latency over the winner's: the geometric mean over the Workloads that have a winner.",
     "won or tied": "The number of Workloads on which the Solution won or tied.",

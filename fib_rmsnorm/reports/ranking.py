@@ -11,26 +11,33 @@ from fib_rmsnorm.analysis.ranking import Contest, Match, Ranking, Summary
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.results import baseline_column, latency_cell, section_title, share_of_copy
+from fib_rmsnorm.reports.results import (
+    baseline_column,
+    describe_noisy,
+    latency_cell,
+    section_title,
+    share_of_copy,
+    summarize_ranking,
+)
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
-from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_percent, format_ratio, pick
+from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_ratio, pick
 
 if TYPE_CHECKING:
     from fib_rmsnorm.deployment.winner_table import WinnerTable
 
-_CONTEST_COLUMNS = ("workload", "winner", ">latency", ">of copy", ">speedup")
-_SUMMARY_COLUMNS = ("definition", "workload", "fastest", "language", ">latency", ">of copy")
-_PEER_COLUMNS = ("fastest peer", ">latency", ">times as fast", "")
+_SUMMARY_COLUMNS = (
+    *("definition", "workload", "fastest", "language", ">latency", ">of copy"),
+    *("fastest peer", ">peer latency", ">vs peer", "verdict", ">apart"),
+)
 
 
 def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
-    """The winner of each Workload, who was left out, and the leaderboard, section by section."""
+    """The answer, the winner of each Workload, and the leaderboard, section by section."""
     for ranking in rankings:
         yield Heading(section_title(ranking.section))
+        yield summarize_ranking(ranking)
         yield winners_grid(ranking)
         yield from describe_left_out(ranking.contests)
-        if not ranking.decided:
-            continue
         yield Grid(
             ("place", "solution", ">behind", ">won or tied"),
             [
@@ -42,21 +49,22 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
                 )
                 for place, each in enumerate(ranking.standings, start=1)
             ],
-            title="Leaderboard",
+            title="Leaderboard" if ranking.standings else "",
         )
     yield POINTER
 
 
 def winners_grid(ranking: Ranking) -> Grid:
-    """The winner of each Workload, and who is as fast."""
-    columns = (*_CONTEST_COLUMNS, baseline_column(ranking.section), ">apart", "tied with")
-    return Grid(columns, [_contest_row(contest) for contest in ranking.contests])
+    """The winner of each Workload, and which are as fast."""
+    columns = ("workload", "winner", ">latency", ">of copy", ">speedup", baseline_column(ranking.section))
+    rows = [_contest_row(contest) for contest in ranking.contests]
+    return Grid((*columns, ">ties", ">apart", "tied with"), rows)
 
 
 def _contest_row(contest: Contest) -> Sequence[str]:
     winner = contest.winner
     if winner is None:
-        return (contest.workload.title, "none", *[""] * 6)
+        return (contest.workload.title, "none", *[""] * 7)
     return (
         contest.workload.title,
         winner.label,
@@ -64,37 +72,21 @@ def _contest_row(contest: Contest) -> Sequence[str]:
         share_of_copy(winner),
         format_ratio(winner.speedup.value) if winner.speedup else "",
         format_ratio(winner.over_baseline.value) if winner.over_baseline else "",
-        f"up to {format_apart(contest.apart)}" if contest.apart is not None else "",
+        str(len(contest.ties) or ""),
+        format_apart(contest.apart) if contest.apart is not None else "",
         ", ".join(result.label for result in contest.ties),
     )
 
 
 def describe_left_out(contests: Sequence[Contest]) -> Iterator[Doubt]:
-    """A line for each Solution that was left out, and each reason."""
-    reasons: dict[tuple[str, str], list[str]] = {}
+    """A line for each reason why Solutions were left out, with their names and Workloads."""
+    found: dict[str, dict[str, list[str]]] = {}
     for contest in contests:
         for result, why in contest.left_out:
-            reasons.setdefault((result.label, why), []).append(contest.workload.title)
-    for (label, why), titles in reasons.items():
-        yield Doubt(f"Left out: {label} at {'; '.join(titles)} ({why})")
-
-
-def summarize_ranking(ranking: Ranking) -> str:
-    """Who wins most often, how far the winners are from the copy, and how many Workloads nobody wins."""
-    total = count(len(ranking.contests), "Workload")
-    if not ranking.decided:
-        return f"No winner on any of {total}."
-    most = max(each.wins for each in ranking.standings)
-    names = " and ".join(each.label for each in ranking.standings if each.wins == most)
-    told = [f"Most wins and ties: {names}, on {most} of {total}."]
-    winners = [(each.winner.record.percent_of_copy, each.workload.title) for each in ranking.contests if each.winner]
-    if shares := [(percent, title) for percent, title in winners if percent]:
-        (low, worst), (high, best) = min(shares), max(shares)
-        ends = f"{format_percent(low)} ({worst}) to {format_percent(high)} ({best})" if worst != best else ""
-        told.append(f"The winners reach {ends or format_percent(low)} of the copy's speed.")
-    if undecided := len(ranking.contests) - ranking.decided:
-        told.append(f"Nobody wins on {undecided}.")
-    return " ".join(told)
+            found.setdefault(why, {}).setdefault(result.label, []).append(contest.workload.title)
+    for why, labels in found.items():
+        named = "; ".join(f"{label} at {', '.join(titles)}" for label, titles in labels.items())
+        yield Doubt(f"Left out ({why}): {named}")
 
 
 def ranking_records(rankings: Sequence[Ranking]) -> list[dict[str, Any]]:
@@ -133,23 +125,20 @@ def contest_record(contest: Contest) -> dict[str, Any]:
 
 
 def describe_summaries(summaries: Sequence[Summary]) -> Iterator[Part]:
-    """The fastest Solution of each Definition beside the fastest peer: a table for each device."""
+    """How often the fastest Solution beats all peers, and a row for each Workload: a table for each device."""
     for summary in summaries:
-        yield Heading(
-            f"{count(len({each.definition for each in summary.matches}), 'Definition')} on {summary.hardware}"
-        )
-        yield Grid((*_SUMMARY_COLUMNS, *_PEER_COLUMNS), [_match_row(match) for match in summary.matches])
+        definitions = {each.definition for each in summary.matches}
+        yield Heading(f"{count(len(definitions), 'Definition')} on {summary.hardware}")
         yield _count_verdicts(summary)
+        yield Grid(_SUMMARY_COLUMNS, [_match_row(match) for match in summary.matches])
         conditions = dict.fromkeys(match.conditions.removeprefix(f"{summary.hardware}, ") for match in summary.matches)
         yield f"Measured with {'; '.join(conditions)}."
-        for match in summary.matches:
-            for side in (match.own, match.peers):
-                if side.winner and (reasons := side.winner.record.noisy):
-                    yield Doubt(f"Noisy: {show_name(side.winner.label, match.workload.title)}: {'; '.join(reasons)}")
-    yield (
-        "Peers: Solutions by the author baseline. Times as fast: the fastest peer's latency over the fastest other's;"
-        " a tie: the 95% interval of the ratio, with what medians drift from run to run, holds 1."
-    )
+        yield from describe_noisy(
+            (show_name(side.winner.label, match.workload.title), side.winner.record.noisy)
+            for match in summary.matches
+            for side in (match.own, match.peers)
+            if side.winner
+        )
     yield POINTER
 
 
@@ -165,7 +154,8 @@ def _match_row(match: Match) -> Sequence[str]:
         peer.label if peer else "none",
         latency_cell(peer) if peer else "",
         format_ratio(ratio.value) if ratio else "",
-        f"tie, up to {format_apart(ratio.apart)} apart" if ratio and match.verdict == "tie" else match.verdict or "",
+        match.verdict or "",
+        format_apart(ratio.apart) if ratio and match.verdict == "tie" else "",
     )
 
 

@@ -1,12 +1,13 @@
-"""The results of Traces as tables: a section for each set of conditions, a table for each Workload."""
+"""The results of Traces: a section for each set of conditions, with the answer and a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fib_rmsnorm.analysis.difference import Estimate, RunLatency
+from fib_rmsnorm.analysis.difference import Estimate
+from fib_rmsnorm.analysis.ranking import Ranking, rank
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
@@ -19,7 +20,9 @@ from fib_rmsnorm.reports.text.units import (
     format_either_side,
     format_latency,
     format_percent,
+    format_range,
     format_ratio,
+    join_names,
     pick,
 )
 from fib_rmsnorm.schema import REFERENCE
@@ -107,72 +110,70 @@ def section_title(section: SectionResults) -> str:
 
 
 def describe_results(sections: Sequence[SectionResults], superseded: int) -> Iterator[Part]:
-    """A table for each Workload, section by section, and what to know about them."""
+    """The answer and a table of all results, section by section, and what to know about them."""
     for section in sections:
         yield Heading(section_title(section))
-        columns = result_columns(section)
-        for each in section.workloads:
-            yield _workload_grid(section, each, columns)
-        yield " ".join(_legend(section, columns))
+        yield summarize_ranking(rank(section))
+        yield _results_grid(section)
+        yield from describe_noisy(
+            (
+                show_name(result.record.solution, each.title),
+                [*result.record.noisy, *(f"in a graph: {reason}" for reason in result.record.chain_noisy)],
+            )
+            for each in section.workloads
+            for result in each.results
+        )
+        for result in section.results:
+            if refused := result.record.chain_refused:
+                yield Doubt(f"Not captured in a graph: {result.label}: {harmless(refused)}")
         if any(result.record.judged_by == REFERENCE for result in section.results):
             yield "Judged by the reference alone, on the Workload's inputs: no known operator computes the same."
-        for each in section.workloads:
-            for result in each.results:
-                yield from _doubts(result, show_name(result.record.solution, each.title))
-    yield POINTER
     if superseded:
-        left_out = count(superseded, "older Trace")
-        yield f"{left_out} left out: for each Solution, Workload and conditions only the newest counts."
+        yield f"{count(superseded, 'older Trace')} not shown: of equal evaluations only the newest counts."
+    yield POINTER
 
 
-def _workload_grid(section: SectionResults, workload: WorkloadResults, columns: Sequence[Column]) -> Grid:
-    """The results, below what bounds them."""
-    empty = "An empty call" if section.conditions.timer == "cpu_clock" else "An empty kernel"
-    bounds = {
-        "Reference": _bound_cell(workload.reference),
-        "A copy of the same bytes": _bound_cell(workload.copy),
-        empty: number_cell(workload.empty_ms or None, None),
-    }
-    titles = [column.title for column in columns]
-    rows = [
-        [{"solution": name, ">latency": bound}.get(title, "") for title in titles]
-        for name, bound in bounds.items()
-        if bound and ">latency" in titles
+def summarize_ranking(ranking: Ranking) -> str:
+    """Which Solution is the fastest, how far from the copy, and how many times as fast as the reference and torch."""
+    total = len(ranking.contests)
+    winners = [(contest.winner, contest.workload.title) for contest in ranking.contests if contest.winner]
+    if not winners:
+        return f"No result on {count(total, 'workload')} was timed."
+    most = max(each.wins for each in ranking.standings)
+    names = [each.label for each in ranking.standings if each.wins == most]
+    where = winners[0][1] if total == 1 else f"{'all' if most == total else f'{most} of'} {total} workloads"
+    is_sure = most == len(winners) and (len(names) > 1 or not any(contest.ties for contest in ranking.contests))
+    verb = ("is", "tie for")[len(names) > 1] if is_sure else ("is among", "are among")[len(names) > 1]
+    told = f"{join_names(names)} {verb} the fastest on {where}."
+    measures = (
+        ("of the speed of a copy of the same bytes", format_percent, [r.record.percent_of_copy for r, _ in winners]),
+        ("that of the reference", format_ratio, [_ratio(r.speedup) for r, _ in winners]),
+        (f"that of {ranking.section.baseline}", format_ratio, [_ratio(r.over_baseline) for r, _ in winners]),
+    )
+    reached = [
+        f"{format_range(known, form)} {what}"
+        for what, form, values in measures
+        if (known := [value for value in values if value])
     ]
-    rows += [[column.text(result) for column in columns] for result in workload.results]
-    return Grid(titles, rows, title=f"Benchmark Results ({workload.title})")
+    return f"{told} The fastest reach {join_names(reached)}." if reached else told
 
 
-def _bound_cell(bound: RunLatency | None) -> str:
-    return number_cell(bound.ms, bound.interval_ms) if bound else ""
+def describe_noisy(found: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Doubt]:
+    """Why the first of these is noisy, each a name with its reasons, and how many others are."""
+    noisy = [(name, reasons) for name, reasons in found if reasons]
+    for name, reasons in noisy[:1]:
+        others = f" (and {len(noisy) - 1} more; --json has all reasons)" if len(noisy) > 1 else ""
+        yield Doubt(f"Noisy: {name}: {'; '.join(reasons)}{others}")
 
 
-def _legend(section: SectionResults, columns: Sequence[Column]) -> Iterator[str]:
-    """What the columns mean."""
-    if any(result.record.latency_low_ms is not None for result in section.results):
-        yield "Latency: the median, ± half its 95% interval where that is over 2%."
-    else:
-        yield "Latency: as recorded, without an interval."
-    yield "Speedup: times as fast as the reference."
-    if section.baseline:
-        yield f"{baseline_column(section).removeprefix('>').capitalize()}: as {section.baseline}."
-    if any(each.is_of_several_runs for each in section.workloads):
-        yield "Measured in several runs: each result is compared with the reference and the copy of its own."
-    if any((result.percent_of_peak or 0) > 100 for result in section.results):
-        yield "Of peak: over 100% where L2 kept a part of the bytes from the memory."
-    if any(column.title == ">in a graph" for column in columns):
-        yield "In a graph: what a call adds to a CUDA graph. Dependent: by programmatic dependent launch."
-
-
-def _doubts(result: Result, name: str) -> Iterator[Doubt]:
-    """What no interval tells of the numbers, and why a call is not captured."""
-    record = result.record
-    if result.is_timed and record.noisy:
-        yield Doubt(f"Noisy: {name}: {'; '.join(record.noisy)}")
-    if record.chain_refused:
-        yield Doubt(f"Not captured in a graph: {name}: {harmless(record.chain_refused)}")
-    if record.chain_noisy:
-        yield Doubt(f"Noisy: {name} in a graph: {'; '.join(record.chain_noisy)}")
+def _results_grid(section: SectionResults) -> Grid:
+    """The results of each Workload, the fastest first, with an empty line between Workloads."""
+    columns = result_columns(section)
+    rows: list[list[str]] = []
+    for each in section.workloads:
+        rows += [[""] * (1 + len(columns))] if rows else []
+        rows += [[each.title, *(column.text(result) for column in columns)] for result in each.results]
+    return Grid(("workload", *(column.title for column in columns)), rows)
 
 
 def results_record(sections: Sequence[SectionResults], superseded: int) -> dict[str, Any]:

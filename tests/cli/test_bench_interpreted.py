@@ -67,8 +67,8 @@ def test_upstream_reads_it(outcome, root):
     ("command", "row"),
     [
         (("report",), "triton_v1  Triton    correct"),
-        (("best",), "Left out: triton_v1 at batch=35 (interpreted, so not timed)"),
-        (("analyze",), "Left out: triton_v1 at batch=35 (interpreted, so not timed)"),
+        (("best",), "Left out (interpreted, so not timed): triton_v1 at batch=35"),
+        (("analyze",), "Left out (interpreted, so not timed): triton_v1 at batch=35"),
         (("history", "triton_v1"), "correct"),
         (("report", "--format", "html"), "interpreted, so not timed"),
     ],

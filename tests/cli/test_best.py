@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from support.paths import PUBLISHED, REPOSITORY
+from support.paths import PUBLISHED
 from support.trace_json import trace, upstream_trace
 
 
@@ -44,8 +44,8 @@ def test_who_is_left_out_is_named_with_the_reason(fib, file):
     )
     for command in ("best", "analyze"):
         out = fib(command, path).lines
-        assert "Left out: toy at batch=8 (interpreted, so not timed)" in out
-        assert "Left out: wrong at batch=8; batch=64 (INCORRECT_NUMERICAL)" in out
+        assert "Left out (interpreted, so not timed): toy at batch=8" in out
+        assert "Left out (INCORRECT_NUMERICAL): wrong at batch=8, batch=64" in out
         assert any(line.split()[:2] == ["batch=64", "none"] for line in out), "no batch is dropped"
         (found,) = json.loads(fib(command, path, "--json").out)
         small, large = found["workloads"]
@@ -78,7 +78,7 @@ def test_a_version_that_a_newer_one_replaced_does_not_win(fib, file):
     assert fib("best", path).row("batch=8", "other").split()[1] == "other"
     (found,) = json.loads(fib("best", path, "--json").out)
     assert [(each["label"], each["why"]) for each in found["workloads"][0]["left_out"]] == [
-        ("mine (earlier: aa)", "superseded by a newer version"),
+        ("mine (earlier: aa)", "replaced by a newer version"),
         ("mine", "INCORRECT_NUMERICAL"),
     ]
 
@@ -111,7 +111,6 @@ def test_winners_under_other_settings_tell_them(fib, file, setting, value, told)
     assert {each[setting]: each["workloads"][0]["winner"] for each in found} == {None: "a_v1", value: "b_v1"}
 
 
-H200 = REPOSITORY / "docs" / "data" / "h200.jsonl"
 BATCHES = (1, 8, 128, 4096, 65536)
 
 
@@ -128,8 +127,6 @@ def test_the_published_traces_answer_the_four_questions(fib):
     assert "nothing: fits in L2" in said and "what is written may stay in the cache" in said
     # More than the peak is explained: an H100 holds 52 MB in L2, and of 67 MB at 4096 rows half are written.
     assert re.search(r"batch=4096 .* 1\d\d% +1\d\d% too high: L2 kept a part of the bytes batch=16384", said)
-    assert "Of peak: over 100% where" in flat(fib("report", PUBLISHED))
-    assert "Of peak: over 100% where" not in flat(fib("report", H200))
     (section,) = json.loads(fib("analyze", PUBLISHED, "--json").out)
     assert section["ridge_flops_per_byte"] > 10
     assert section["workloads"][0]["bound_by"] == "launch"
@@ -154,7 +151,6 @@ def test_without_a_peak_none_is_reported(fib, file):
     path = file(made)
     told = flat(fib("analyze", path))
     assert "The peak is unknown" in told and "% of peak means" not in told
-    assert "An empty call" in fib("report", path).out
 
 
 def test_a_bandwidth_above_the_peak_is_doubted(fib, file):

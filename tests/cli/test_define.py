@@ -115,7 +115,7 @@ def test_says_what_it_wrote_and_the_next_command_which_passes(new, fib, registry
     outcome = new("cpp", "kernel.cpp")
     following = f"fib-rmsnorm try kernel.cpp --root {registry.root}"
     assert outcome.code == 0
-    assert outcome.lines == ["Wrote kernel.cpp: a right kernel in C++ for rmsnorm_d128", "Next:", f"  {following}"]
+    assert outcome.lines == ["Wrote kernel.cpp: a correct kernel in C++ for rmsnorm_d128", "Next:", f"  {following}"]
     tried = fib(*split(following)[1:], "--batch-sizes", "1", "--device", "cpu")
     assert tried.code == 0, tried.out
 

@@ -47,11 +47,10 @@ def test_each_run_in_the_order_of_time_with_what_certainly_changed(fib, file):
     changes = [line.split(" (")[0] for line in outcome.lines[4:6]]
     assert changes == ["batch=8 on 2026-01-03 10:00: slower", "batch=8 on 2026-01-04 10:00: faster"]
     assert all(line.endswith("new sources") for line in outcome.lines[4:6])
-    title = outcome.lines.index("batch=8")
-    cells = [line.split() for line in outcome.lines[title + 2 : title + 6]]
-    assert [row[0] for row in cells] == [f"2026-01-0{day}" for day in (1, 2, 3, 4)]
-    assert [row[2:4] for row in cells] == [["aaaaaa", "2.00"], ["aaaaaa", "2.01"], ["bbbbbb", "*"], ["cccccc", "*"]]
-    assert [row[-1] for row in cells] == ["first", "apart", "slower", "faster"]
+    cells = [line.split() for line in outcome.lines[8:12]]
+    assert [row[:2] for row in cells] == [["batch=8", f"2026-01-0{day}"] for day in (1, 2, 3, 4)]
+    assert [row[3:5] for row in cells] == [["aaaaaa", "2.00"], ["aaaaaa", "2.01"], ["bbbbbb", "*"], ["cccccc", "*"]]
+    assert [row[-1] for row in cells] == ["first", "tie", "slower", "faster"]
     assert "+0.5%" in cells[1] and "+49.3%" in cells[2] and "-50.0%" in cells[3]
 
 
@@ -131,7 +130,7 @@ def test_a_changed_definition_is_marked_and_nothing_is_compared_across_it(fib, h
     path = file(*traces)
     outcome = fib("history", "mine_v1", path)
     assert "7 runs, 2 changes." in outcome.lines
-    verdict = {line[:10]: line.split("  ")[-1].strip() for line in outcome.lines if line.startswith("2026")}
+    verdict = {line.split()[1]: line.split("  ")[-1].strip() for line in outcome.lines if line.startswith("batch=8   ")}
     assert verdict["2026-01-02"] == "other definition" and verdict["2026-01-04"] == "slower, other definition"
     assert verdict["2026-01-05"] == "fails, other definition: RUNTIME_ERROR"
 

@@ -54,14 +54,15 @@ def test_solutions_and_what_they_can_do_here(fib, full_registry):
     build = f"fib-rmsnorm solve --solutions {CUDA} --build --arch sm_90"
     assert columns(outcome.row(CUDA)) == [
         *(CUDA, "cuda", "ann", DEFINITION, "2", "1"),
-        f"compiles only: needs an NVIDIA GPU to run; to compile it here, run: {build}",
+        "compiles only",
+        f"needs an NVIDIA GPU to run; to compile it here, run: {build}",
     ]
 
 
 def test_solutions_that_cannot_even_be_built_say_what_to_install(fib, full_registry, toolkit):
     toolkit.setattr(capabilities, "find_cuda_home", lambda: None)
     here = columns(fib("list", "solutions").row(CUDA))[-1]
-    assert here == "no: CUDA needs nvcc; install a CUDA toolkit and set CUDA_HOME"
+    assert here == "CUDA needs nvcc; install a CUDA toolkit and set CUDA_HOME"
     assert "1 run, 1 no" in fib("list").out
 
 
@@ -75,7 +76,7 @@ def test_solutions_run_on_the_device_they_are_made_for_which_gives_the_reason_if
     assert columns(outcome.row(PYTHON))[-1] == "run on cpu"
     toolkit.setattr(capabilities, "find_cxx", lambda: None)
     here = columns(fib("list", "solutions").row("rmsnorm_cpp_plain_v1"))[-1]
-    assert here == "no: C++ needs a C++ compiler; run: apt-get install g++"
+    assert here == "C++ needs a C++ compiler; run: apt-get install g++"
 
 
 def test_workloads(fib, full_registry):
@@ -91,8 +92,8 @@ def test_workloads(fib, full_registry):
 def test_traces_are_counted_by_definition_solution_and_hardware(fib, full_registry):
     outcome = fib("list", "traces")
     assert [columns(line) for line in outcome.lines[1:]] == [
-        [DEFINITION, CUDA, "Test GPU", "2", "2", "2026-01-02", "1 PASSED, 1 INCORRECT_NUMERICAL"],
-        [DEFINITION, PYTHON, HARDWARE, "2", "2", "2026-01-02", "2 PASSED"],
+        [CUDA, DEFINITION, "Test GPU", "2", "2", "2026-01-02", "1 PASSED, 1 INCORRECT_NUMERICAL"],
+        [PYTHON, DEFINITION, HARDWARE, "2", "2", "2026-01-02", "2 PASSED"],
     ]
 
 
@@ -119,7 +120,7 @@ def rewritten(full_registry):
 def test_traces_of_earlier_contents_are_told_apart(fib, rewritten):
     outcome = fib("list", "solutions")
     assert outcome.lines[0].split() == [
-        *("solution", "language", "author", "definition", "traces", "passed", "earlier", "here")
+        *("solution", "language", "author", "definition", "traces", "passed", "earlier", "here", "why")
     ]
     assert columns(outcome.row(PYTHON))[4:] == ["1", "0", "2", "run on cpu"]
     assert columns(outcome.row(CUDA))[4:7] == ["2", "1", "0"]

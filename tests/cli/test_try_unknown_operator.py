@@ -11,7 +11,7 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
     options = ("--definition", "double", "--device", "cpu", "--root", registry.root, "--batch-sizes", "2,3", "--check")
     outcome = fib("try", tmp_path / "twice.py", *options)
     assert outcome.code == 0
-    alone = "without hard inputs or awkward sizes: judged by the reference alone"
+    alone = "no hard inputs, no odd sizes, judged by the reference alone"
     assert outcome.lines == [
         "batch=2      twice.py  PASSED  1 case judged",
         "batch=3      twice.py  PASSED  1 case judged",
@@ -28,7 +28,7 @@ def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, tmp_p
     (tmp_path / "raises.py").write_text("def run(x, factor):\n    raise ValueError('boo')\n")
     outcome = fib("try", tmp_path / "raises.py", *options, "--device", "cpu", "--check")
     assert outcome.lines[:2] == [
-        "batch=2, factor=2  raises.py  RUNTIME_ERROR  calling: ValueError: boo (raises.py:2)",
-        "batch=2, factor=3  raises.py  RUNTIME_ERROR  as at batch=2, factor=2",
+        "batch=2, factor=2  raises.py  RUNTIME_ERROR",
+        "batch=2, factor=3  raises.py  RUNTIME_ERROR",
     ]
     assert outcome.lines[3] == "batch=2,factor=2, batch=2,factor=3: RUNTIME_ERROR"

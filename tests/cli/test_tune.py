@@ -77,7 +77,7 @@ def test_an_interpreter_does_not_promise_times(fib, napping, monkeypatch):
     told = outcome.err.splitlines()
     assert told[0].endswith("judged on at most 4 rows, not timed; no table will be written")
     assert "1 of 2 tried" in told
-    assert told[-1] == "rmsnorm_d128: 1 of 2 right at batch=1; nothing was timed, and no table was written"
+    assert told[-1] == "rmsnorm_d128: 1 of 2 correct at batch=1; nothing was timed, and no table was written"
     assert "timed when" not in outcome.err and "noisy" not in outcome.err
     assert (folder_of(napping) / TABLE).read_text() == EMPTY
 

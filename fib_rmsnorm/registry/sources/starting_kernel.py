@@ -60,7 +60,7 @@ def make_starting_kernel(definition: Definition, language: str) -> StartingKerne
     recognition, known = recognise_source(definition), KERNEL_LANGUAGES[language]
     text = recognition.write_kernel(definition, language) if recognition else None
     if text is not None:
-        return StartingKernel("kernel", f"a right kernel in {known.title} for {definition.name}", text)
+        return StartingKernel("kernel", f"a correct kernel in {known.title} for {definition.name}", text)
     if known.is_compiled:
         missing = "it compiles, and fails until its kernel is written"
         description = f"a skeleton in {known.title} with the parameters of {definition.name}: {missing}"

@@ -10,14 +10,14 @@ from fib_rmsnorm.analysis.difference import RunLatency, find_speedup
 from fib_rmsnorm.analysis.ranking import find_fastest
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.text.console import Folded
-from fib_rmsnorm.reports.text.document import WordTable, plain_table
+from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import (
     count,
     format_apart,
-    format_bandwidth,
     format_either_side,
     format_latency,
     format_percent,
+    format_range,
     format_ratio,
 )
 from fib_rmsnorm.schema import REFERENCE, Chain, Check, Performance, Trace, list_cases
@@ -26,22 +26,21 @@ _AXES_WIDTH = 11
 _REASON_WIDTH = 160  # of a failure
 
 
-def folded_result(told: Trace | Check, name_width: int, failure: str = "", title: str = "") -> Folded:
+def folded_result(told: Trace | Check, name_width: int, title: str = "", *, tells_why: bool = True) -> Folded:
     """`result_line` for a terminal, whose width it respects: what has no room goes on below the Solution's name.
 
     A pipe gets the reason whole.
     """
-    line, whole = (result_line(told, name_width, failure, title, is_cut=is_cut) for is_cut in (True, False))
+    line, whole = (result_line(told, name_width, title, is_cut=is_cut, tells_why=tells_why) for is_cut in (True, False))
     return Folded(line, _AXES_WIDTH + 2, piped=whole)
 
 
 def result_line(
-    told: Trace | Check, name_width: int, failure: str = "", title: str = "", *, is_cut: bool = True
+    told: Trace | Check, name_width: int, title: str = "", *, is_cut: bool = True, tells_why: bool = True
 ) -> Text:
     """One evaluation, or one verdict without a time, in one line; `is_cut` shortens the reason for a failure.
 
-    `failure` replaces the reason for a failure, such as one that was told before. `title` tells the Workload from
-    others with the same axes.
+    `title` tells the Workload from others with the same axes; `tells_why` adds the reason for a failure.
     """
     check = told if isinstance(told, Check) else Check.of(told)
     most = _REASON_WIDTH if is_cut else None
@@ -53,8 +52,8 @@ def result_line(
         line.append(f"  {_describe_time(performance)}")
     elif check.passed:
         line.append(f"  {count(len(list_cases(check.correctness)), 'case')} judged")
-    else:
-        line.append(f"  {failure or first_line(check.log, most)}")
+    elif tells_why:
+        line.append(f"  {first_line(check.log, most)}")
     if performance and performance.noisy and not performance.interpreted:
         line.append("  noisy", style="yellow")
     return line
@@ -62,14 +61,13 @@ def result_line(
 
 def _describe_time(performance: Performance) -> str:
     if performance.interpreted:
-        return "correct; interpreted, so not timed"
-    bandwidth, percent = performance.bandwidth_gb_per_s, performance.percent_of_copy
+        return "interpreted, so not timed"
+    percent = performance.percent_of_copy
     parts = [
         f"{format_latency(performance.latency_ms):>8} {_either_side(performance)}".rstrip(),
         _chain_text(performance.chain) if performance.chain else "",
-        f"{format_bandwidth(bandwidth):>9}" if bandwidth else "",
         f"{format_percent(percent):>4} of copy" if percent is not None else "",
-        f"speedup {factor}" if (factor := _factor_text(performance)) else "",
+        f"{factor:>5}" if (factor := _factor_text(performance)) else "",
     ]
     return "  ".join(filter(None, parts))
 
@@ -107,13 +105,10 @@ def describe_load(traces: Iterable[Trace]) -> str:
     """The share of the cores that other processes took during the trials; empty where it was not measured."""
     clocks = (trace.performance.clocks for trace in traces if trace.performance)
     shares = [each.other_share for each in clocks if each and each.other_share is not None]
-    if not shares:
-        return ""
-    low, high = f"{min(shares):.0%}", f"{max(shares):.0%}"
-    return f"other processes took {low if low == high else f'{low} to {high}'} of the cores"
+    return f"other processes took {format_range(shares, '{:.0%}'.format)} of the cores" if shares else ""
 
 
-def results_table(traces: Sequence[Trace]) -> WordTable:
+def results_table(traces: Sequence[Trace]) -> Grid:
     """Median latencies of passed evaluations, Solutions by Workload, with the factor over the reference."""
     titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
     cells = {("reference", workload): _reference_cell(traces, workload) for workload in titles}
@@ -122,7 +117,7 @@ def results_table(traces: Sequence[Trace]) -> WordTable:
     cells |= {(trace.solution or "", trace.workload.uuid): _cell(trace) for trace in traces}
     columns = [_align([cells.get((row, workload), _NO_CELL) for row in rows]) for workload in titles]
     names = [f"{title:>{_LATENCY_WIDTH}}" for title in titles.values()]
-    return plain_table(("", *names), zip(rows, *columns, strict=True))
+    return Grid(("", *names), zip(rows, *columns, strict=True))
 
 
 _LATENCY_WIDTH = len("17.6 us")
@@ -171,8 +166,7 @@ def fastest_line(traces: Sequence[Trace]) -> str:
         told += f" (a tie: up to {format_apart(found.apart)} apart)"
     if not found.speedups:
         return told
-    low, high = format_ratio(min(found.speedups)), format_ratio(max(found.speedups))
-    return f"{told}, {low if low == high else f'{low} to {high}'} as fast as the reference"
+    return f"{told}, {format_range(found.speedups, format_ratio)} as fast as the reference"
 
 
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
 from fib_rmsnorm.reports.live.evaluations import first_line
-from fib_rmsnorm.reports.text.document import plain_table
+from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, format_latency, format_percent
 from fib_rmsnorm.schema import Trace
 from fib_rmsnorm.tuning.tunable import Parameters, parameters_of
@@ -41,19 +40,21 @@ class SweepResults:
         """The batches tried so far."""
         return sorted({batch for _, batch in self._traces})
 
-    def table(self) -> Table:
+    def table(self) -> Grid:
         """Combinations by batch; the best of each batch is marked."""
         best = {batch: self._best_ms(batch) for batch in self.batches}
         combinations = list(dict.fromkeys(parameters for parameters, _ in self._traces))
-        table = plain_table((), ())
-        for name in dict(combinations[0]) if combinations else ():
-            table.add_column(name, justify="right")
-        for batch in best:
-            table.add_column(self.name_batch(batch), justify="right")
-        for parameters in combinations:
-            cells = [_cell(self._traces.get((parameters, batch)), best[batch]) for batch in best]
-            table.add_row(*(str(value) for _, value in parameters), *cells)
-        return table
+        names = [*dict(combinations[0]), *map(self.name_batch, best)] if combinations else []
+        return Grid(
+            [f">{name}" for name in names],
+            [
+                (
+                    *(str(value) for _, value in parameters),
+                    *(_cell(self._traces.get((parameters, batch)), best[batch]) for batch in best),
+                )
+                for parameters in combinations
+            ],
+        )
 
     def _best_ms(self, batch: int) -> float | None:
         mine = [trace for (_, size), trace in self._traces.items() if size == batch and not _is_interpreted(trace)]
@@ -98,11 +99,11 @@ def trial_line(trace: Trace) -> Text:
     return line
 
 
-def figures_table(figures: Sequence[CompiledCombination], results: SweepResults) -> Table:
+def figures_table(figures: Sequence[CompiledCombination], results: SweepResults) -> Grid:
     """Time, memory transactions and occupancy of each combination, at one batch."""
     batch = figures[0].batch
     names = list(figures[0].parameters)
-    return plain_table(
+    return Grid(
         (
             *(f">{name}" for name in names),
             ">threads/block",
@@ -136,14 +137,12 @@ def _is_interpreted(trace: Trace) -> bool:
     return trace.performance is not None and trace.performance.interpreted
 
 
-def _cell(trace: Trace | None, best_ms: float | None) -> Text:
+def _cell(trace: Trace | None, best_ms: float | None) -> str:
     if trace is None:
-        return Text("")
+        return ""
     latency_ms = _latency_ms(trace)
     if latency_ms is None:
-        return Text("failed", style="red")
+        return "failed"
     if _is_interpreted(trace):
-        return Text("passed")
-    if latency_ms != best_ms:
-        return Text(format_latency(latency_ms))
-    return Text(f"* {format_latency(latency_ms)}", style="bold green")
+        return "passed"
+    return f"{'* ' * (latency_ms == best_ms)}{format_latency(latency_ms)}"

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs no network: who wins, charts, tables, how sure numbers are, and sources."""
+"""A report as one HTML file that needs no network: who wins, charts, tables and sources."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fib_rmsnorm.analysis.roofline import SectionFindings
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.charts import Chart, number_series
 from fib_rmsnorm.reports.findings import describe_section
-from fib_rmsnorm.reports.ranking import describe_left_out, summarize_ranking, winners_grid
-from fib_rmsnorm.reports.results import result_columns, section_title
-from fib_rmsnorm.reports.text.units import count, format_share
+from fib_rmsnorm.reports.ranking import describe_left_out, winners_grid
+from fib_rmsnorm.reports.results import result_columns, section_title, summarize_ranking
+from fib_rmsnorm.reports.text.units import count
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
@@ -34,7 +34,7 @@ def make_page(
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    written = (describe_conditions, describe_left_out, describe_section, result_columns, section_title)
+    written = (describe_left_out, describe_section, describe_source, result_columns, section_title)
     environment.globals |= {each.__name__: each for each in (*written, summarize_ranking, title_of, winners_grid)}
     shown = {result.record.solution for each in sections for result in each.results.results}
     return environment.from_string(_read_asset("page.html")).render(
@@ -63,26 +63,8 @@ def _summary(sections: Sequence[SectionFindings], superseded: int) -> str:
     return f"{told} Numbers of other devices, timers or clocks cannot be compared and have sections of their own."
 
 
-def describe_conditions(result: Result) -> str:
-    """In one line, how a number was measured; for a failure, the first line of its log."""
+def describe_source(result: Result) -> str:
+    """Why a number is noisy, or the first line of a failure's log, and where its Trace is."""
     record = result.record
-    when = record.timestamp[:16].replace("T", " ")
-    if not record.passed:
-        return f"{record.log.strip().partition(chr(10))[0]} {record.place}".strip()
-    if record.interpreted:
-        return " · ".join(("interpreted, so not timed", when, record.place))
-    calls = count(record.samples, "call") if record.samples else ""
-    trials = f" in {count(record.trials, 'trial')}" if record.trials else ""
-    interval, difference = result.interval_ms, record.a_a_difference
-    told = [
-        *(f"noisy: {reason}" for reason in record.noisy),
-        record.timer or "timer not recorded",
-        f"{calls}{trials}",
-        f"±{format_share(interval.half_width)}" if interval else "no interval recorded",
-        f"earlier and later trials {format_share(difference)} apart" if difference is not None else "",
-        f"{record.during_mhz:.0f} MHz" if record.during_mhz is not None else "clock not recorded",
-        {True: "cold L2", False: "warm L2", None: ""}[record.cold_l2],
-        when,
-        record.place,
-    ]
-    return " · ".join(filter(None, told))
+    failure = [] if record.passed else record.log.strip().splitlines()[:1]
+    return "; ".join([*record.noisy, *failure, record.place])

@@ -9,13 +9,12 @@ from itertools import groupby
 from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table
 
 from fib_rmsnorm.languages import ABILITIES
 from fib_rmsnorm.machine.capabilities import DeviceReport, FoundTool, MachineReport, Readiness
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.reports.text.document import plain_table
+from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, count, format_bytes, format_latency
 from fib_rmsnorm.schema import ScalarInput, Trace, trace_id
 
@@ -161,7 +160,8 @@ _TABLES: dict[str, dict[str, str | Callable[[Row], str]]] = {
         "solution": "name",
         **{name: name for name in ("language", "author", "definition")},
         **{f">{name}": name for name in ("traces", "passed", "earlier")},
-        "here": lambda row: here_text(row["here"]),
+        "here": lambda row: _here_word(row["here"]),
+        "why": lambda row: row["here"].note,
     },
     "workloads": {
         "workload": lambda row: row["uuid"][:_SHORT_UUID],
@@ -172,7 +172,7 @@ _TABLES: dict[str, dict[str, str | Callable[[Row], str]]] = {
         ">traces": "traces",
     },
     "traces": {
-        **{name: name for name in ("definition", "solution", "hardware")},
+        **{name: name for name in ("solution", "definition", "hardware")},
         **{f">{name}": name for name in ("traces", "workloads")},
         "newest": lambda row: row["newest"][:10],
         "status": _statuses_text,
@@ -190,13 +190,13 @@ _TABLES: dict[str, dict[str, str | Callable[[Row], str]]] = {
 """The columns of each table: a name in the rows, or what makes text of a row."""
 
 
-def table_of(kind: str, rows: Sequence[Row]) -> Table:
+def table_of(kind: str, rows: Sequence[Row]) -> Grid:
     """Rows of one kind as a table, or `each trace` for Traces one by one. The start of a uuid names a Workload."""
     columns = dict(_TABLES[kind])
     if kind == "solutions" and not any(row["earlier"] for row in rows):
         del columns[">earlier"]  # few registries have any, and the table is wide without
     cells = ([what(row) if callable(what) else str(row[what]) for what in columns.values()] for row in rows)
-    return plain_table(tuple(columns), cells)
+    return Grid(tuple(columns), cells)
 
 
 def with_earlier(told: str, earlier: int) -> str:
@@ -215,16 +215,18 @@ def here_line(rows: Iterable[Row]) -> str:
 
 def here_text(here: Readiness) -> str:
     """What can be done with a Solution on this machine: `run on cuda`, `no: triton is missing; ...`."""
+    return ": ".join(filter(None, (_here_word(here), here.note)))
+
+
+def _here_word(here: Readiness) -> str:
     word = ABILITIES[here.ability]
-    if here.ability in ("run", "interpret"):
-        return f"{word} on {', '.join(here.devices)}"
-    return f"{word}: {here.note}"
+    return f"{word} on {', '.join(here.devices)}" if here.ability in ("run", "interpret") else word
 
 
 def describe_machine(machine: MachineReport) -> Iterator[RenderableType]:
     """Show devices, languages, tools, libraries and the folder of builds."""
     groups = list(_group(machine.devices))
-    yield plain_table(
+    yield Grid(
         ("name", "device", ">memory", "timer", ""),
         (
             (name, device.hardware, format_bytes(device.memory_bytes), device.timer, device.timer_note)
@@ -234,7 +236,7 @@ def describe_machine(machine: MachineReport) -> Iterator[RenderableType]:
     )
     yield from machine.notes
     yield ""
-    yield plain_table(
+    yield Grid(
         ("language", "on", "can", ""),
         (
             (language, name, ABILITIES[found.ability], found.note)
@@ -245,9 +247,9 @@ def describe_machine(machine: MachineReport) -> Iterator[RenderableType]:
         title="Languages",
     )
     yield ""
-    yield plain_table(("tool", "version", ""), map(_tool_row, machine.tools), title="Tools")
+    yield Grid(("tool", "version", ""), map(_tool_row, machine.tools), title="Tools")
     yield ""
-    yield plain_table(
+    yield Grid(
         ("library", "version"),
         ((name, version or "missing") for name, version in machine.libraries.items()),
         title="Libraries",

@@ -25,7 +25,7 @@ from fib_rmsnorm.reports.records.listing import (
 )
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import harmless
-from fib_rmsnorm.reports.text.document import plain_table
+from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
 from fib_rmsnorm.schema import AxisConst, Definition, RandomInput, SafetensorsInput, Solution, TensorSpec, Trace
 
@@ -94,7 +94,7 @@ def describe_definition(definition: Definition, catalogue: Catalogue) -> Iterato
         )
         for name, spec in {**definition.inputs, **definition.outputs}.items()
     ]
-    yield plain_table(("name", "is", "value", "description"), rows)
+    yield Grid(("name", "is", "value", "description"), rows)
     yield heading("Reference")
     yield Text(definition.reference.rstrip("\n"))
 

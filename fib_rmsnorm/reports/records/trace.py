@@ -1,4 +1,4 @@
-"""One Trace in full: what was evaluated, whether it was right, and every number that was recorded, marks first."""
+"""One Trace in full: what was evaluated, whether it was correct, and every number that was recorded, marks first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from fib_rmsnorm.analysis.comparing.outputs import add_up_ulps
@@ -19,7 +18,7 @@ from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.differences import largest_text, list_buckets
 from fib_rmsnorm.reports.records.record import Told, fields, heading, inputs_text, told
 from fib_rmsnorm.reports.text.control_characters import harmless, marked
-from fib_rmsnorm.reports.text.document import plain_table
+from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import (
     assignments,
     format_bandwidth,
@@ -48,7 +47,7 @@ _TOLERANCES = TypeAdapter(dict[str, Tolerance])
 
 
 def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
-    """Everything the record says: what was evaluated, whether it was right, how fast, and how that was found."""
+    """Everything the record says: what was evaluated, whether it was correct, how fast, and how that was found."""
     evaluation = trace.evaluation
     if evaluation is None:
         raise ValueError("a Workload has no evaluation")
@@ -147,9 +146,9 @@ def _bound_text(rtol: float | None, atol: float | None) -> str:
     return f"|error| <= {rtol:g} * |expected| + {atol:.2g}"
 
 
-def _cases_table(groups: dict[str, list[JudgedCase]]) -> Table:
+def _cases_table(groups: dict[str, list[JudgedCase]]) -> Grid:
     """The cases it was judged on; those of the same name are one row."""
-    return plain_table(
+    return Grid(
         ("judged on", ">times", ">largest absolute error", ">wrong elements"),
         (
             (name, str(len(cases)), _largest_error(cases), str(sum(case.mismatched for case in cases)))
@@ -163,7 +162,7 @@ def _largest_error(cases: list[JudgedCase]) -> str:
     return largest_text(None if None in errors else max(error for error in errors if error is not None))
 
 
-def _ulp_table(groups: dict[str, list[JudgedCase]], output: str) -> Table:
+def _ulp_table(groups: dict[str, list[JudgedCase]], output: str) -> Grid:
     """The elements of an output by their distance from the exact answer, with the reference for comparison."""
     rows: dict[str, list[UlpStatistics]] = {}
     for name, cases in groups.items():
@@ -171,7 +170,7 @@ def _ulp_table(groups: dict[str, list[JudgedCase]], output: str) -> Table:
         rows[f"{name}, by the reference"] = [ulp for case in cases if (ulp := case.reference_ulp.get(output))]
     totals = {name: add_up_ulps(found) for name, found in rows.items() if found}
     buckets = list_buckets(totals.values())
-    return plain_table(
+    return Grid(
         (f"ULP of {output}", ">maximum", ">mean", *(f">{bucket} ULP" for bucket in buckets)),
         (
             (name, str(ulp.maximum), f"{ulp.mean:.3g}", *(str(ulp.histogram.get(bucket, 0)) for bucket in buckets))

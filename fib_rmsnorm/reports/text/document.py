@@ -1,19 +1,19 @@
 """A text of headings, paragraphs and tables, as plain text, as Markdown or on a terminal.
 
-A table has no rules: a header, aligned columns, nothing that gets in the way of grep.
+A table has no rules: a header, aligned columns, nothing that gets in the way of grep. A pipe gets all of it. On a
+terminal a row is one line: columns that have no room are left out, and names are cut.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import fill
-from typing import TypeAlias, cast
+from itertools import zip_longest
+from textwrap import fill, wrap
+from typing import TypeAlias
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from fib_rmsnorm.reports.text.control_characters import one_line
@@ -26,136 +26,129 @@ _STYLES = {
     "faster": "green",
     "slower": "bold red",
     "now fails": "bold red",
+    "failed": "red",
 }
-_PROSE_SPACES = 3
-"""A cell with as many may be folded; names, and numbers with their units, may not."""
+_SPARE = (
+    *("why", "tied with", "runs", "95%", "interval", "timer", "author", "op_type", "hidden", "dtype"),
+    *("peer latency", "fastest peer", "bytes moved", "barriers", "loops", "blocks/SM", "global stores"),
+    *("load requests/row", "limited by", "host", "of peak", "dependent", "bandwidth", "language", "scalars"),
+    *("workloads", "definition", "hardware"),
+    *("evaluated", "newest", "vs torch", "vs baseline", "in a graph", "shared bytes", "sources", "apart", "old"),
+)
+"""The columns that a narrow terminal leaves out, the least important first; the first column of a table stays."""
+_NAME_WIDTH = 32
+"""Longer names are cut before a column is left out."""
+_LEAST_WIDTH = 14
+"""Names are not cut further."""
+_PROSE_SPACES = 5
+"""A column with a cell of as many is folded between words; names, and numbers with their units, are cut."""
 _GAP = 2
 _MARKDOWN = re.compile(r"[\\`|\[\]]")
-_ANY_WIDTH = 10_000
-_INDENT = " " * 4
-
-
-class WordTable(Table):
-    """Folds between the words of its prose. Where there is no room for that, its rows go on in a line below.
-
-    All of them do so before the same column: the terminal's edge would cut through numbers and names. A line below
-    that is too long is folded between words. To be printed without cropping.
-    """
-
-    least_width = 0
-    widths: Sequence[int] = ()
-    """The widths of the columns, unfolded."""
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        cuts: list[int] = []
-        room = options.max_width - len(_INDENT)
-        if self.least_width > options.max_width:
-            cuts = self._find_cuts(options.max_width)
-            options = options.update(width=_ANY_WIDTH)
-        rendered = cast("Iterable[Segment]", super().__rich_console__(console, options))
-        for number, line in enumerate(Segment.split_lines(rendered)):
-            is_title = number == 0 and self.title is not None
-            first, *others = map(_strip_end, [line] if is_title else Segment.divide(line, [*cuts, _ANY_WIDTH]))
-            yield from first
-            yield Segment.line()
-            for below in filter(None, others):
-                for part in _fold_line(console, below, room):
-                    yield Segment(_INDENT)
-                    yield from part
-                    yield Segment.line()
-
-    def _find_cuts(self, width: int) -> list[int]:
-        """Where the columns begin that have no room beside those before them."""
-        cuts: list[int] = []
-        start, end = 0, width
-        for index, column in enumerate(self.widths):
-            is_last_below = bool(cuts) and index == len(self.widths) - 1  # a line below is folded between its words
-            if start + column > end and start and not is_last_below:
-                cuts.append(start)
-                end = start + width - len(_INDENT)
-            start += column + _GAP
-        return cuts
-
-
-def _fold_line(console: Console, line: list[Segment], width: int) -> Iterator[Iterable[Segment]]:
-    """The line in parts of at most `width`, divided between its words."""
-    text = Text.assemble(*((segment.text, segment.style or "") for segment in line), end="")
-    for part in text.wrap(console, width):
-        part.rstrip()
-        yield part.render(console)
-
-
-def _strip_end(line: list[Segment]) -> list[Segment]:
-    """The line without the spaces that fill its last cells: in a file they are noise, and differ with the widths."""
-    kept = list(line)
-    while kept and not kept[-1].text.rstrip():
-        kept.pop()
-    if kept:
-        last = kept.pop()
-        kept.append(Segment(last.text.rstrip(), last.style, last.control))
-    return kept
-
-
-def plain_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> WordTable:
-    """A table of `rows`; a column whose name begins with `>` is aligned to the right. Verdicts have their colours."""
-    table = WordTable(
-        title=title, title_justify="left", title_style="bold", box=None, header_style="dim", pad_edge=False
-    )
-    columns = [one_line(column) for column in columns]
-    cells = [[one_line(cell) for cell in row] for row in rows]
-    table.widths = [max(map(len, texts)) for texts in zip((c.removeprefix(">") for c in columns), *cells, strict=True)]
-    for index, column in enumerate(columns):
-        is_right = column.startswith(">")
-        name = column.removeprefix(">")
-        texts = [name, *(row[index] for row in cells)]
-        is_prose = not is_right and any(text.count(" ") >= _PROSE_SPACES for text in texts)
-        words = [word for text in texts for word in (text.split() if is_prose else [text])]
-        least = max(map(len, words), default=0)
-        table.least_width += least + (_GAP if index else 0)
-        table.add_column(
-            name, justify="right" if is_right else "left", overflow="fold", no_wrap=not is_prose, min_width=least
-        )
-    for row in cells:
-        table.add_row(*(Text(cell, _STYLES[cell]) if cell in _STYLES else cell for cell in row))
-    return table
 
 
 @dataclass
 class Grid:
-    """A table of text that can be written in several formats. Columns without any content are left out."""
+    """A table of text that can be printed, or written in several formats. Columns without any content are left out."""
 
     columns: Sequence[str]
     """Their names; `>` before one aligns it to the right."""
-    rows: Sequence[Sequence[str]]
+    rows: Iterable[Sequence[str]]
     title: str = ""
 
     def __post_init__(self) -> None:
-        kept = [index for index in range(len(self.columns)) if any(row[index] for row in self.rows)]
+        cells = list(zip(*self.rows, strict=True))
+        kept = [index for index, column in enumerate(cells) if any(column)]
+        self._is_right = [self.columns[index].startswith(">") for index in kept]
         self.columns = [one_line(self.columns[index]) for index in kept]
-        self.rows = [[one_line(row[index]) for index in kept] for row in self.rows]
+        names = (column.removeprefix(">") for column in self.columns)
+        self._cells = [[name, *map(one_line, cells[index])] for name, index in zip(names, kept, strict=True)]
+        self.rows = list(zip(*(column[1:] for column in self._cells), strict=True))
         self.title = one_line(self.title)
 
-    def as_table(self) -> WordTable:
-        """For a terminal, whose width it respects."""
-        return plain_table(self.columns, self.rows, title=self.title or None)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self.title:
+            yield Text(self.title, "bold")
+        for number, widths in enumerate(self._fit(options.max_width)):
+            if number:
+                yield Text()
+            for is_row, line in enumerate(self._lines(widths)):
+                styled = ((cell, _STYLES.get(cell.strip(), "")) for cell in line)
+                text = Text(" " * _GAP).join(Text(cell, style) for cell, style in styled)
+                text.rstrip()
+                if not is_row:
+                    text.stylize("dim")
+                yield text
+
+    def _widths(self) -> dict[int, int]:
+        """The width of each column, by its number."""
+        return {number: max(map(len, cells)) for number, cells in enumerate(self._cells)}
+
+    def _is_prose(self, number: int) -> bool:
+        return any(cell.count(" ") >= _PROSE_SPACES for cell in self._cells[number])
+
+    def _fit(self, room: int) -> list[dict[int, int]]:
+        """The widths of columns that fit side by side; those that never do go on in a further table."""
+        widths = self._widths()
+        names = [number for number in widths if not self._is_right[number]]
+        for number in [n for name in _SPARE for n in widths if n and self._cells[n][0] == name]:
+            cut = {
+                each: min(width, _NAME_WIDTH) if each in names and not self._is_prose(each) else width
+                for each, width in widths.items()
+            }
+            if _sum(cut) > room:
+                del widths[number]
+        while _sum(widths) > room:
+            widest = max((number for number in widths if number in names), key=widths.__getitem__, default=0)
+            if widths[widest] <= _LEAST_WIDTH:
+                break
+            widths[widest] -= 1
+        tables: list[dict[int, int]] = [{}]
+        for number, width in widths.items():
+            if len(tables[-1]) > 1 and _sum(tables[-1]) + _GAP + width > room:
+                tables.append({0: widths[0]})
+            tables[-1][number] = width
+        return tables
+
+    def _lines(self, widths: Mapping[int, int]) -> Iterator[Sequence[str]]:
+        """The header and the rows, with the cells of a line padded to the same width; a row of prose has several."""
+        columns = []
+        for number, width in widths.items():
+            is_prose = self._is_prose(number)
+            folded = [
+                wrap(cell, width) if is_prose and len(cell) > width else [_cut(cell, width)]
+                for cell in self._cells[number]
+            ]
+            widest = max(len(part) for parts in folded for part in parts)
+            pad = str.rjust if self._is_right[number] else str.ljust
+            columns.append([[pad(part, widest) for part in parts] for parts in folded])
+        blanks = [" " * len(column[0][0]) for column in columns]
+        for row in zip(*columns, strict=True):
+            for parts in zip_longest(*row):
+                yield [blank if part is None else part for part, blank in zip(parts, blanks, strict=True)]
 
     def as_text(self) -> str:
-        """For a pipe, in lines as long as they are: made for a hundred thousand rows."""
-        names = [column.removeprefix(">") for column in self.columns]
-        widths = [max(map(len, cells)) for cells in zip(names, *self.rows, strict=True)]
-        aligned = "  ".join(
-            f"{{:{'>' if column.startswith('>') else '<'}{width}}}"
-            for column, width in zip(self.columns, widths, strict=True)
-        )
-        lines = [aligned.format(*row).rstrip() for row in (names, *self.rows)]
+        """For a file or a pipe, in lines as long as they are."""
+        lines = ((" " * _GAP).join(line).rstrip() for line in self._lines(self._widths()))
         return "\n".join([*filter(None, [self.title]), *lines])
 
     def as_markdown(self) -> str:
         """A Markdown table."""
-        names = [column.removeprefix(">") for column in self.columns]
-        rules = ["---:" if column.startswith(">") else "---" for column in self.columns]
-        rows = [map(escape_markdown, row) for row in (names, *self.rows)]
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in (rows[0], rules, *rows[1:]))
+        rules = ["---:" if is_right else "---" for is_right in self._is_right]
+        rows = [map(escape_markdown, row) for row in zip(*self._cells, strict=True)]
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (*rows[:1], rules, *rows[1:]))
+
+
+def _sum(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + _GAP * (len(widths) - 1)
+
+
+def _cut(text: str, width: int) -> str:
+    """The end of a name, which tells it from others, from the beginning of a word: `…cuda_vec16_v1`."""
+    if len(text) <= width:
+        return text
+    end = text[1 - width :]
+    word = re.search(r"[_ ](?=.)", end)
+    return f"…{end[word.end() :] if word else end}"
 
 
 def escape_markdown(text: str) -> str:
@@ -221,7 +214,7 @@ def print_parts(parts: Iterable[Part], console: Console) -> None:
             console.print()
         before = part
         if isinstance(part, Grid):
-            console.print(part.as_table())
+            console.print(part)
         elif isinstance(part, Heading):
             console.print(one_line(part.text), style="bold underline" if part.level == 1 else "bold", soft_wrap=False)
         elif isinstance(part, Doubt):

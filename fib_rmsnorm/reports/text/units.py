@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,8 @@ def format_change(ratio: float) -> str:
 
 def format_changes(low: float, high: float) -> str:
     """The ends of an interval of such ratios, in one form: `-30.4% to -25.0%`, `0.016x to 540x`."""
+    if not math.isfinite(high):
+        return "any factor"
     form = format_ratio if high >= _FACTOR else format_change
     return f"{form(low)} to {form(high)}"
 
@@ -92,6 +94,18 @@ def format_apart(share: float) -> str:
 def count(number: int, noun: str) -> str:
     """A number and its noun: `1 Trace`, `2 Traces`."""
     return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def format_range(values: Iterable[float], form: Callable[[float], str]) -> str:
+    """The least and the largest: `86% to 100%`; once where they read alike."""
+    known = sorted(values)
+    return " to ".join(dict.fromkeys((form(known[0]), form(known[-1]))))
+
+
+def join_names(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def assignments(values: Mapping[str, object]) -> str:

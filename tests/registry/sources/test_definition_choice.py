@@ -80,7 +80,7 @@ def register(fib, registry):
 def test_another_norm_fails_by_the_main_definition_and_passes_by_its_own(check, write):
     wrong = check(write(LAYERNORM, "layernorm_instead.py"))
     assert wrong.code == 1
-    assert wrong.lines[-1].startswith("layernorm_instead.py FAILED as rmsnorm_d4096: ")
+    assert wrong.lines[-1].startswith("layernorm_instead.py FAILED as rmsnorm_d4096 on ")
     assert check(write(LAYERNORM), "--definition", "layernorm_d4096").code == 0
     named = check(write(f'"""A norm."""\n\n# definition: layernorm_d4096\n{LAYERNORM}'))
     assert named.code == 0 and named.lines[-1].startswith("kernel.py PASSED as layernorm_d4096 (")
@@ -119,7 +119,7 @@ def test_parameters_that_fit_another_definition_choose_nothing(check, write):
     start = f"fib-rmsnorm: {kernel}: its parameters (x, eps) do not fit rmsnorm_d4096, but:\n\n"
     assert said.err.startswith(start)
     tried = check(kernel, *split(said.err.removeprefix(start)))
-    assert tried.code == 1 and tried.lines[-1].startswith("kernel.py FAILED as rmsnorm_no_weight_d4096: ")
+    assert tried.code == 1 and tried.lines[-1].startswith("kernel.py FAILED as rmsnorm_no_weight_d4096 on ")
 
 
 def test_each_definition_that_the_parameters_fit_is_offered(fib, check, write):

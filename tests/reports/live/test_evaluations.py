@@ -17,7 +17,7 @@ from fib_rmsnorm.reports.live.evaluations import (
     results_footnotes,
     results_table,
 )
-from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged, describe_speed
+from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged
 from fib_rmsnorm.schema import REFERENCE, Check, Clocks, EvaluationStatus, JudgedCase, Performance
 from support.full_registry import CUDA, make_trace
 
@@ -46,7 +46,7 @@ def test_a_table_says_that_only_the_reference_judged(make):
 
 def test_a_line_says_how_near_the_copy_it_comes(make):
     line = result_line(make(percent_of_copy=71.6, reference_latency_ms=0.5725, bandwidth_gb_per_s=15.1), 0).plain
-    assert " ".join(line.split()).endswith(" PASSED 12.5 us 15.1 GB/s 72% of copy speedup 45.8x")
+    assert " ".join(line.split()).endswith(" PASSED 12.5 us 72% of copy 45.8x")
     assert "copy" not in result_line(make(), 0).plain, "without a ceiling"
 
 
@@ -57,13 +57,13 @@ def test_a_noisy_result_says_so(make):
 
 
 def test_a_terminal_too_narrow_for_a_line_gets_it_between_cells(make):
-    console = Console(width=80, force_terminal=True, color_system=None)
-    trace = make(percent_of_copy=71.6, bandwidth_gb_per_s=15.1, noisy=[REASON])
+    console = Console(width=60, force_terminal=True, color_system=None)
+    trace = make(percent_of_copy=71.6, reference_latency_ms=0.5725, noisy=[REASON] * 3)
     with console.capture() as capture:
         console.print(folded_result(trace, len(CUDA)), soft_wrap=True)
     first, *others = capture.get().splitlines()
     assert first.startswith("batch=") and others
-    assert all(line.startswith(" " * 13) and line[13] != " " and len(line) <= 80 for line in others)
+    assert all(line.startswith(" " * 13) and line[13] != " " and len(line) <= 60 for line in others)
     cells = re.split("  +", result_line(trace, len(CUDA)).plain)
     assert set(re.split("  +", "  ".join([first, *others]))) >= {*cells[:-1]}
 
@@ -152,12 +152,6 @@ def test_a_failure_that_is_cut_says_so_and_where_the_rest_is(make):
     assert result_line(trace, 0).plain.endswith("  short")
 
 
-def test_a_verdict_names_every_mark(make):
-    draft = make(noisy=[REASON, "another"])
-    said = describe_speed([draft], [], {draft.workload.uuid: "batch=1"}).plain
-    assert said.count("noisy") == 1 and f"noisy: {CUDA} at batch=1: {REASON}; another" in said
-
-
 def last_line(*drafts, rivals=(), planned=None):
     titles = {draft.workload.uuid: "batch=1" for draft in drafts}
     titles |= {str(number): "not tried" for number in range((planned or len(drafts)) - len(titles))}
@@ -172,9 +166,8 @@ def test_the_last_line_has_what_an_engineer_acts_on(make):
     smaller.workload = draft.workload.model_copy(update={"uuid": "smaller"})
     line = last_line(smaller, draft, rivals=[rival])
     assert line.plain == (
-        "rmsnorm_cuda_plain_v1 PASSED as rmsnorm_d128 (2 workloads, each with hard inputs, no awkward size);"
-        " at batch=1: 2.00x the speed of"
-        " torch, 85% of the copy's speed; other processes took 7% of the cores"
+        "rmsnorm_cuda_plain_v1 PASSED as rmsnorm_d128 (2 workloads, hard inputs included, no odd sizes);"
+        " 2.00x the speed of torch on 1 of 2 workloads; 85% of a copy's speed; other processes took 7% of the cores"
     )
     assert "bold" not in str(line.style)  # only that it passed is
 
@@ -183,7 +176,7 @@ def test_the_last_line_has_no_number_that_was_not_timed(make):
     assert last_line(make(latency_ms=0, interpreted=True)).plain.endswith("; interpreted, so not timed")
     rival = make(noisy=[REASON], latency_low_ms=0.0124, latency_high_ms=0.0126)
     rival.solution = "torch"
-    assert "; at batch=1: 1.00x (a tie: up to" in last_line(make(), rivals=[rival]).plain
+    assert "; 1.00x the speed of torch (a tie: up to" in last_line(make(), rivals=[rival]).plain
 
 
 def test_what_was_judged_is_what_the_judge_recorded(make):
@@ -194,8 +187,8 @@ def test_what_was_judged_is_what_the_judge_recorded(make):
         return check
 
     everything, no_size, own = judged("workload", "hard", "awkward"), judged("workload", "hard"), judged("workload")
-    assert describe_judged([everything] * 3) == "3 workloads, each with hard inputs and an awkward size"
-    assert describe_judged([everything]) == "1 workload, with hard inputs and an awkward size"
-    assert describe_judged([everything, no_size]) == "2 workloads, each with hard inputs, an awkward size for 1"
+    assert describe_judged([everything] * 3) == "3 workloads, hard inputs and odd sizes included"
+    assert describe_judged([everything]) == "1 workload, hard inputs and odd sizes included"
+    assert describe_judged([no_size]) == "1 workload, hard inputs included, no odd sizes"
     own.judged_by = REFERENCE
-    assert describe_judged([own]) == "1 workload, without hard inputs or awkward sizes: judged by the reference alone"
+    assert describe_judged([own]) == "1 workload, no hard inputs, no odd sizes, judged by the reference alone"

@@ -13,11 +13,11 @@ from rich.console import Console
 
 from fib_rmsnorm.reports.live.evaluations import folded_result
 from fib_rmsnorm.reports.text import console
-from fib_rmsnorm.reports.text.document import plain_table
+from fib_rmsnorm.reports.text.document import Grid
 from support.command_line import QUICK_OPTIONS, run_cli, run_on_terminal
-from support.full_registry import CUDA, DEFINITION, PYTHON, make_trace
+from support.full_registry import CUDA, DEFINITION, make_trace
+from support.paths import PUBLISHED, REPOSITORY
 from support.registries import RIGHT, add_kernel
-from support.trace_json import lines, trace
 
 BENCH = ("bench", *QUICK_OPTIONS)
 SLOW_BENCH = pytest.param(BENCH, marks=pytest.mark.process)
@@ -58,40 +58,48 @@ def test_no_room_is_one_line(registry, full, command):
     assert "Traceback" not in found.stderr and "Exception" not in found.stderr
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80])
-def test_a_narrow_terminal_breaks_no_name(full_registry, columns):
-    report = run_on_terminal("report", cwd=full_registry.root, columns=columns)
-    report = re.sub(r"\x1b\[[0-9;]*m", "", report)
-    assert {PYTHON, CUDA, "solution", "language", "bandwidth"} <= {*report.split()}
-    tables = [line for line in report.splitlines() if line.startswith(("rmsnorm_python", "solution", "  "))]
-    assert len(tables) > 4 and max(map(len, tables)) <= columns  # or the terminal cuts through what is at its edge
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("report", PUBLISHED),
+        ("best", PUBLISHED),
+        ("compare", PUBLISHED, PUBLISHED),
+        ("history", "rmsnorm_cuda_vec16_v1", PUBLISHED),
+        ("list", "definitions"),
+        ("list", "solutions"),
+        ("list", "workloads"),
+        ("list", "traces"),
+        ("list", "traces", "--each"),
+    ],
+)
+def test_on_a_narrow_terminal_a_row_is_a_line(command, columns):
+    """Less important columns are left out, and the beginnings of long names; the verdict stays."""
+    shown = run_on_terminal(*map(str, command), cwd=REPOSITORY, columns=columns)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "")
+    (table,) = re.findall(r"^(?:solution|workload|definition|id) .*?(?:\n\n(?!batch=)|\Z)", text, re.S | re.M)
+    header, *rows = table.strip().splitlines()
+    assert max(map(len, (header, *rows))) <= columns
+    assert all(re.match(r"\S", row) for row in rows if row) and len(rows) > 5, "no row goes on in the next line"
+    least = {"report": "speedup", "best": "speedup", "compare": "verdict", "history": "verdict", "list": "traces"}
+    assert least[command[0]] in header or "status" in header
 
 
-@pytest.mark.parametrize("columns", [40, 80])
-def test_names_in_a_column_below_stay_whole(tmp_path, columns):
-    """`best` names those tied with a winner below its row, and they may be many."""
-    names = [f"rmsnorm_a_rather_long_name_v{number}" for number in range(7)]
-    (tmp_path / "traces.jsonl").write_text(lines(*(trace(name) for name in names)))
-    found = run_on_terminal("best", "traces.jsonl", cwd=tmp_path, columns=columns)
-    table = re.sub(r"\x1b\[[0-9;]*m", "", found).replace("\r", "").split("\n\n")[1]
-    assert max(map(len, table.splitlines())) <= columns
-    assert {word.rstrip(",") for word in table.split()} >= {*names}
-
-
-def test_the_last_column_stays_beside_the_others_below():
-    rows = [(f"rmsnorm_python_{'long' * 9}", "rmsnorm_d4096", "3", "why it cannot run, in more words than have room")]
-    screen = Console(width=60, force_terminal=True, color_system=None, soft_wrap=True)
+def test_names_are_cut_before_columns_that_nobody_can_spare_and_keep_their_ends():
+    rows = [(f"rmsnorm_python_{'long_' * 9}v1", "3", "why it cannot run, in more words than have room")]
+    screen = Console(width=40, force_terminal=True, color_system=None, soft_wrap=True)
     with screen.capture() as capture:
-        screen.print(plain_table(("solution", "definition", ">traces", "here"), rows))
-    _, header, _, *below = capture.get().splitlines()
-    assert header.split() == ["definition", "traces", "here"]
-    assert below[0].split()[:4] == ["rmsnorm_d4096", "3", "why", "it"] and max(map(len, below)) <= 60
+        screen.print(Grid(("solution", ">traces", "why"), rows))
+        screen.print(Grid(("solution", ">traces", "here"), rows))
+    spared, folded = capture.get().split("solution")[1:]
+    assert "why" not in spared and "…long_long_" in spared and spared.count("\n") == 2
+    assert " ".join(folded.split()).startswith("traces here") and "more words" in " ".join(folded.split())
 
 
 def test_nothing_is_folded_or_cut_in_a_pipe(capsys, full_registry):
     console.stdout.cache_clear()
     why = "a reason with many words " * 60
-    console.stdout().print(plain_table(("solution", "here"), [("rmsnorm_v1", why)]))
+    console.stdout().print(Grid(("solution", "here"), [("rmsnorm_v1", why)]))
     failed = make_trace(
         full_registry.packed_solutions()[CUDA], full_registry.workloads(DEFINITION)[0], status="RUNTIME_ERROR", log=why
     )
