@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 def run_once(folder: Path, device: str) -> Counter[str]:
     """Evaluate everything once; count what passes that must not, what fails that must not, and other surprises."""
-    import support.honest_kernels as honest
+    import evaluation.test_honest_kernels as honest
     import support.wrong_kernels as wrong
 
     kind = device.partition(":")[0]
