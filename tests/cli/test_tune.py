@@ -61,7 +61,7 @@ def test_groups_and_verdicts_are_reported_in_a_pipe(fib, napping, monkeypatch):
     assert outcome.code == 0, outcome.err
     told = outcome.err.splitlines()
     assert told.count("1 of 2 combinations at batch=1") == 2
-    assert told.count("batch=1: 1 of 1 right, which are timed when all are judged") >= 2
+    assert told.count("batch=1: 1 of 1 correct; they are timed when all are judged") >= 2
     assert any(line.endswith("2 combinations at batch=1, once more") for line in told)
     assert (folder_of(napping) / TABLE).read_text() == EMPTY
     assert [trace.evaluation.parameters["many"] for trace in kept(napping)][:2] in ([0, 1], [1, 0])
