@@ -44,7 +44,7 @@ def test_upstreams_rmsnorm_from_workloads_to_reports(fib, tmp_path, monkeypatch)
     best = fib("best", "--batch-sizes", "8")
     assert best.code == 0 and "tokens=8" in best.out and "no_eps" not in best.out.partition("\n\n")[0]
     told = fib("report", "--batch-sizes", "8")
-    assert told.code == 0 and "tokens=8" in told.out and told.row("right")
+    assert told.code == 0 and "tokens=8" in told.out and told.row("tokens=8", "right")
     assert fib("report", "--batch-sizes", "4").code == 2
 
 

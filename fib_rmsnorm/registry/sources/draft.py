@@ -122,7 +122,10 @@ def draft_calls(
         kernel = _read_kernel(path, languages, None if expression else call) if languages else None
         if kernel and manifest and manifest.tune and (folder / manifest.tune.table).is_file():
             shared[manifest.tune.table] = folder / manifest.tune.table
-        sources = kernel.read_sources(shared) if kernel else read_sources(path, shared) if manifest else []
+        try:
+            sources = kernel.read_sources(shared) if kernel else read_sources(path, shared) if manifest else []
+        except ValidationError as error:  # such as an empty header
+            raise InputError(f"{path}: {describe(error)}") from None
     given: dict[str, object] = {"flags": [*flags]} if flags else {}
     try:
         if kernel is not None:
@@ -191,6 +194,8 @@ def _read_kernel(path: Path, languages: list[Language], entry: str | None) -> Py
     The imports decide the language. Raises InputError for a file that is none of these, or no Python.
     """
     text = read_text(path)
+    if not text:
+        raise InputError(f"{path}: is empty")
     if languages[0].is_compiled:
         return NativeKernel(path, text, languages[0], entry)
     return PythonKernel(path, text, languages, entry)

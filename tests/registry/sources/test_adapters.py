@@ -122,6 +122,7 @@ def write(path: Path, source: str) -> Path:
 @pytest.mark.parametrize(
     ("source", "call", "said"),
     [
+        ("", None, "kernel.py: is empty"),
         ("X = 1\n", None, "no function 'run'; define run(x, weight, eps), or start from a kernel of: fib-rmsnorm new"),
         ("def run(x): pass\n", None, "run(x) cannot be called as run(x, weight, eps) for rmsnorm_d128_fp32"),
         (
