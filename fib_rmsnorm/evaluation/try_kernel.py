@@ -45,7 +45,7 @@ _NEAREST = [EvaluationStatus.INCORRECT_NUMERICAL, EvaluationStatus.INCORRECT_DTY
 """The failures of calls that run."""
 _NO_GPU = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
-    r"|\d+ active drivers|Cannot find backend|libcuda.so[.\d]* cannot"
+    r"|\d+ active drivers|Cannot find backend|libcuda.so[.\d]* cannot|No registered target detector found"
 )
 """What an exception says where a kernel needs a GPU and there is none."""
 
@@ -142,7 +142,7 @@ def find_right_call(
 ) -> TryPlan:
     """The plan with the draft whose call is right on its first Workload.
 
-    With the one that is the nearest if none is: its verdict says what is wrong. Of equally likely calls those of all
+    If none is, the nearest one is chosen: its verdict says what is wrong. Of equally likely calls those of all
     functions are made. Raises KernelError if several functions are right, and ReferenceFailedError.
     """
     if len(drafts) == 1:
@@ -158,7 +158,7 @@ def find_right_call(
                 if checks[call].passed:
                     right[call.callee] = call
         if len(right) > 1:
-            raise ask_for_call(f"{trial.draft.name}: {' and '.join(right)} are right", right.values())
+            raise ask_for_call(f"{trial.draft.name}: {' and '.join(right)} are correct", right.values())
         if right:
             return replace(trial, draft=drafts[right.popitem()[1]])
     return replace(trial, draft=drafts[min(checks, key=lambda call: _distance(checks[call]))])
@@ -193,7 +193,8 @@ def _try(fork_server: ForkServer, wanted: TryPlan, config: RunConfig, *, timed: 
             warming = pool.submit(runner.warm_up, definition, wanted.workloads[0], timed=timed)
             for workload in wanted.workloads:
                 check, verdict = runner.gate.check(definition, workload, draft)
-                if wanted.device.kind == "cpu" and (lacking := _NO_GPU.search(check.log)):
+                raises = check.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR)
+                if raises and wanted.device.kind == "cpu" and (lacking := _NO_GPU.search(check.log)):
                     yield Skip(definition.name, draft.name, f"{NEEDS_GPU} ({lacking[0]})", workload)
                     return
                 yield check

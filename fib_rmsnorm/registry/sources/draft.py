@@ -137,13 +137,11 @@ def draft_calls(
             raise InputError(f"--call {call!r}: {path} is a folder; name a function of it, or give the kernel's file")
         if call:
             given["entry_point"] = f"{manifest.spec.entry_point.partition('::')[0]}::{call}"
-        spec, path = (
-            BuildSpec.model_validate({**manifest.spec.model_dump(), **given}),
-            path.resolve(),
-        )  # `.` has no name
+        spec = BuildSpec.model_validate({**manifest.spec.model_dump(), **given})
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None
     with blaming_kernel():
+        path = path.resolve()  # `.` has no name
         return {KernelCall(""): make_solution(path, path.name, AUTHOR, definition, spec, sources)}
 
 
