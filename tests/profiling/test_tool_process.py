@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -102,7 +103,8 @@ def test_what_takes_too_long_ends_with_all_that_it_has_started(solution, tmp_pat
     with pytest.raises(InputError, match=r"right: timed out after 5 s; try a longer --timeout"):
         run_tool(python(STARTS_ANOTHER, pid), 5, solution, {})
     started = int(pid.read_text())
-    assert not psutil.pid_exists(started) or psutil.Process(started).status() == psutil.STATUS_ZOMBIE
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(started).wait(60)  # the kernel may still be ending what was killed
 
 
 def test_a_tool_that_cannot_be_run_is_an_error_in_one_line(solution, tmp_path):
