@@ -51,6 +51,8 @@ class Language:
     """Folders of the module whose code compiles kernels: an exception there means that a kernel does not compile."""
     cache_variable: str = ""
     """The environment variable that names the folder of the module's compiled kernels."""
+    warm_up: str = ""
+    """`module:function` that compiles and runs a kernel on a GPU, so that the next one is compiled sooner."""
 
     @property
     def runs_on_host(self) -> bool:
@@ -107,6 +109,7 @@ register(
         ahead_of_time="fib_rmsnorm.inspection.triton_aot:TritonSession",
         compiler_folders=("/triton/compiler/",),
         cache_variable="TRITON_CACHE_DIR",
+        warm_up="fib_rmsnorm.building.triton_warm_up:warm_up",
     ),
     Language(
         "cpp",

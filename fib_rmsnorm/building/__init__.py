@@ -18,7 +18,18 @@ from fib_rmsnorm.languages import LANGUAGES
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
-__all__ = ["BuildError", "build_entry", "is_compile_error", "prepare_build"]
+__all__ = ["BuildError", "build_entry", "is_compile_error", "load_language", "prepare_build"]
+
+
+def load_language(name: str, device: str) -> None:
+    """Import the module of a language, and load its compiler and driver for a GPU as its first kernel would."""
+    language = LANGUAGES.get(name)
+    with suppress(Exception), collector_off():  # if this fails, the Solution's own import reports it
+        if language and language.module:
+            importlib.import_module(language.module)
+        if language and language.warm_up:
+            module, _, function = language.warm_up.partition(":")
+            getattr(importlib.import_module(module), function)(device)
 
 
 def prepare_build(solution: Solution, cache: Path) -> Future[float]:

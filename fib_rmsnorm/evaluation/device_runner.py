@@ -19,6 +19,8 @@ from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, describe_performance
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
+from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.clocks import ClockWatch, read_clocks
@@ -66,6 +68,20 @@ class DeviceRunner:
         if timed:
             self._find_reference(definition)
             self._ceiling_client.build()
+
+    def start_spare(self, definition: Definition, workload: Workload, language: str) -> None:
+        """Start a worker for the next draft, which is probably in this language: see `WorkerPool.start_spare`."""
+        recognition = self._judge_client.recogniser.recognise(definition, workload)
+        wanted = GetReady(
+            device=self.device.name,
+            language=language,
+            definition=definition,
+            dataset=self._config.dataset,
+            workload=workload,
+            recognition=recognition,
+            cases=count_cases(definition, recognition, workload),
+        )
+        self.workers.start_spare(wanted)
 
     def failed(
         self, definition: Definition, workload: Workload, solution: Solution, why: EvaluationFailedError

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,8 @@ from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Call, Prepare
+from fib_rmsnorm.evaluation.spare_worker import SpareWorker
+from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Call, GetReady, Prepare
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
@@ -119,6 +121,10 @@ class WorkerPool:
         self.build_cores = self._cores[_CORES_OF_TIMING:] or self._cores
         """The cores on which workers are built while others are timed."""
         self.most_held = MAX_WORKERS
+        self._spare = SpareWorker(device, self._spawn_spare)
+        self._folders: dict[str, Path] = {}
+        """The folders of the drafts that a spare worker builds, by their digests."""
+        self._ending = ThreadPoolExecutor(1)
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -182,9 +188,28 @@ class WorkerPool:
         """
         keys = set(map(digest, kept)) - self._unwanted
         for key in self._workers.keys() - keys:
-            self._workers.pop(key).process.kill()
+            process = self._workers.pop(key).process
+            process.signal_kill()
+            self._ending.submit(process.kill)  # one that holds a GPU takes 0.1 s to die
         self._unbuildable = {key: why for key, why in self._unbuildable.items() if key in keys}
         self._unwanted.clear()
+
+    def start_spare(self, wanted: GetReady) -> None:
+        """Start a worker for the next draft in the background, if the device is a GPU and there is none yet."""
+        if self._config.drafts is not None and self._device.kind != "cpu":
+            self._spare.start(wanted, self._config.drafts)
+
+    def keep_folders(self, solutions: Iterable[Solution]) -> set[Path]:
+        """The folders in which these drafts and the next one are built. Those of others are forgotten."""
+        kept = {digest(solution): self._folder(solution) for solution in solutions}
+        self._folders = {key: folder for key, folder in self._folders.items() if key in kept}
+        return {*kept.values(), *([self._spare.folder] if self._spare.folder else [])}
+
+    def close(self) -> None:
+        """End all workers."""
+        self.end_others([])
+        self._spare.end()
+        self._ending.shutdown()
 
     def end(self, solution: Solution) -> None:
         """Kill a Solution's worker, which may be building or not have started. Another thread may wait for its answer.
@@ -212,38 +237,58 @@ class WorkerPool:
         return found
 
     def _start(self, definition: Definition, solution: Solution, *, ahead: bool) -> WorkerClient:
-        cache = solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
+        key, process = digest(solution), None
+        if solution.author == AUTHOR and key not in self._folders and (spare := self._spare.take(definition.name)):
+            process, self._folders[key] = spare
+            self._pinned.add(key)
         request = Build(
             definition=definition,
             solution=solution,
             device=self._device.name,
             dataset=self._config.dataset,
-            cache=cache,
+            cache=self._folder(solution),
         )
         try:
-            return self._build(request, ahead=ahead)
+            return self._build(request, process or self._spawn(request), ahead=ahead)
         except DeviceUnusableError:
             if ahead:
                 raise
             # The workers of other Definitions hold memory of the device, which evaluates one at a time.
-            for process in self.end_finished({definition.name}):
-                process.kill()
-            return self._build(request, ahead=False)
+            for finished in self.end_finished({definition.name}):
+                finished.kill()
+            return self._build(request, self._spawn(request), ahead=False)
 
-    def _build(self, request: Build, *, ahead: bool) -> WorkerClient:
-        """Start a worker that builds a Solution.
+    def _folder(self, solution: Solution) -> Path:
+        """The folder for a Solution's builds."""
+        if folder := self._folders.get(digest(solution)):
+            return folder
+        return solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
+
+    def _spawn(self, request: Build) -> Process:
+        require_room()
+        # Triton reads its variable when it is imported.
+        interpreted = {"TRITON_INTERPRET": "1"} if is_interpreted(request.solution, self._device) else {}
+        return self._spawn_in(request.cache, request.definition, interpreted)
+
+    def _spawn_spare(self, wanted: GetReady, folder: Path) -> Process:
+        process = self._spawn_in(folder, wanted.definition, {})
+        _keep_to_cores(process.pid, self.build_cores)
+        return process
+
+    def _spawn_in(self, cache: Path, definition: Definition, variables: dict[str, str]) -> Process:
+        return self._fork_server.spawn(
+            WORKER,
+            {**cache_variables(cache), **variables},
+            readable=[*toolchain_paths(), *self._input_files(definition)],
+            writable=[cache],
+        )
+
+    def _build(self, request: Build, process: Process, *, ahead: bool) -> WorkerClient:
+        """Have a new worker build a Solution.
 
         Raises EvaluationFailedError, InputError or DeviceUnusableError, and then the process has ended.
         """
-        require_room()
         interpreted = is_interpreted(request.solution, self._device)
-        # Triton reads its variable when it is imported.
-        process = self._fork_server.spawn(
-            WORKER,
-            {**cache_variables(request.cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})},
-            readable=[*toolchain_paths(), *self._input_files(request.definition)],
-            writable=[request.cache],
-        )
         if ahead:
             self._pinned.add(digest(request.solution))
             _keep_to_cores(process.pid, self.build_cores)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder, held, making_folders
-from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.sandbox.fork_server_process import remove_private_folder
 from fib_rmsnorm.schema import Solution
@@ -54,11 +53,10 @@ class DraftBuilds:
                 self._lock = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
                 fcntl.flock(self._lock, fcntl.LOCK_EX)
 
-    def keep_only(self, solutions: Iterable[Solution]) -> None:
-        """Remove the builds of other Solutions."""
-        kept = set(map(content_key, solutions))
+    def keep_only(self, folders: Collection[Path]) -> None:
+        """Remove all builds but those in these folders."""
         for folder in self.folder.iterdir():
-            if folder.name not in kept:
+            if folder not in folders:
                 remove_private_folder(str(folder))
 
     def close(self) -> None:

@@ -92,7 +92,7 @@ class Evaluator:
     def close(self) -> None:
         """End the processes of all kernels and remove their builds."""
         self.abandon()
-        self._runner.workers.end_others([])
+        self._runner.workers.close()
         self._builds.close()
 
     def begin(self) -> None:
@@ -113,7 +113,7 @@ class Evaluator:
         """End the workers of other Solutions except references, and remove the builds of others."""
         references = map(reference_solution, self._warm.values())
         self._runner.workers.end_others([*workers, *references])
-        self._builds.keep_only(builds)
+        self._builds.keep_only(self._runner.workers.keep_folders(builds))
 
     def evaluate(
         self,
@@ -133,15 +133,16 @@ class Evaluator:
         self._evaluated = current
         timed = timed and not is_interpreted(current.solution, self.device)
         try:
-            version = new.model_copy(update=self._judge(current, plan, started))
+            version = new.model_copy(update=self._judge(current, plan, started, is_timed=timed))
             yield version.model_copy(update={"done": not (timed and version.passed)})
             if timed and version.passed:
                 yield from self._time(current, version, plan, started, rivals, before)
+            self._start_spare(plan.definition, plan.workloads[0], current.solution)
         finally:
             with self._ending:
                 self._evaluated = None
 
-    def _judge(self, current: Contender, plan: TryPlan, started: float) -> dict[str, object]:
+    def _judge(self, current: Contender, plan: TryPlan, started: float, *, is_timed: bool) -> dict[str, object]:
         """Judge a kernel, and return its results by the fields of Version."""
         titles = title_workloads(map(NamedWorkload.of, plan.workloads))
         with ThreadPoolExecutor(1) as pool:
@@ -151,7 +152,7 @@ class Evaluator:
             for workload in plan.workloads:
                 if self._abandoned.is_set():
                     break
-                check, verdict = self._check(plan.definition, workload, current.solution)
+                check, verdict = self._check(plan.definition, workload, current.solution, is_timed=is_timed)
                 if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                     break
                 if isinstance(verdict, Admitted):
@@ -184,14 +185,20 @@ class Evaluator:
             self._warm.popitem(last=False)
 
     def _check(
-        self, definition: Definition, workload: Workload, solution: Solution
+        self, definition: Definition, workload: Workload, solution: Solution, *, is_timed: bool
     ) -> tuple[Check, Admitted | EvaluationFailedError]:
         """Build a kernel, and judge it when nothing is timed. On a GPU it is built during timing."""
         if self.device.kind != "cpu":
             with suppress(EvaluationFailedError, DeviceUnusableError):  # the verdict says so
                 self._runner.workers.find(definition, solution, ahead=True)
+            if not is_timed:  # else it would run beside the trials, which begin soon
+                self._start_spare(definition, workload, solution)
         with self.turns.judging():
             return self._runner.gate.check(definition, workload, solution)
+
+    def _start_spare(self, definition: Definition, workload: Workload, solution: Solution) -> None:
+        """Start the worker of the next kernel, probably one like this."""
+        self._runner.start_spare(definition, workload, solution.spec.language.value)
 
     def _time(
         self,

@@ -65,6 +65,8 @@ class Service(AbstractContextManager["Service"]):
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         """The jobs that wait or run, and the last results."""
         self._running: dict[Job, Evaluator] = {}
+        self._idle: list[Evaluator] = []
+        """Those that wait for a request, the last one to finish at the end."""
         self._is_closing = False
         self._rivals: dict[str, list[Solution]] = {}
         self._stack = ExitStack()
@@ -76,6 +78,7 @@ class Service(AbstractContextManager["Service"]):
             for _ in range(each):
                 evaluator = Evaluator(registry, place, forks, settings or Settings(), timeout_s, turns)
                 self._stack.callback(evaluator.close)
+                self._idle.append(evaluator)
                 self._threads.append(threading.Thread(target=self._serve, args=(evaluator,), daemon=True))
         for thread in self._threads:
             thread.start()
@@ -146,7 +149,7 @@ class Service(AbstractContextManager["Service"]):
                 raise QueueFullError(f"{waiting} requests of this client wait already; wait for one, or cancel one")
             self._waiting.append(job)
             self._jobs[job.id] = job
-            self._changed.notify()
+            self._changed.notify_all()
         return job
 
     def find(self, job_id: str) -> Job:
@@ -199,14 +202,18 @@ class Service(AbstractContextManager["Service"]):
                 job.error = f"internal error: {error!r}"
             with self._changed:
                 del self._running[job]
+                self._idle.append(evaluator)  # before its client knows the end, and asks for the next
+                self._changed.notify_all()
             self._finish(job)
 
     def _take(self, evaluator: Evaluator) -> Job | None:
         """The next request, of each client in turn; None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closing or self._waiting)
+            self._changed.wait_for(lambda: self._is_closing or (self._waiting and self._find_next() is evaluator))
             if self._is_closing:
                 return None
+            self._idle.remove(evaluator)
+            self._changed.notify_all()  # another one is next
             job = min(self._waiting, key=lambda each: self._served[each.client])
             self._waiting.remove(job)
             self._served[job.client] = max(self._served.values(), default=0) + 1
@@ -217,6 +224,11 @@ class Service(AbstractContextManager["Service"]):
             self._running[job] = evaluator
         job.on_change(job)
         return job
+
+    def _find_next(self) -> Evaluator:
+        """The idle one on the device with the least to do; of several, the last one to finish: it is warm."""
+        busy = Counter(evaluator.device for evaluator in self._running.values())
+        return min(reversed(self._idle), key=lambda evaluator: busy[evaluator.device])
 
     def _evaluate(self, job: Job, evaluator: Evaluator) -> None:
         plan, device = job.plan, evaluator.device

@@ -62,7 +62,7 @@ class ShortOfMemory:
         process = SimpleNamespace(alive=True, take_log=str)
 
         def answer(message, *_):
-            if message["do"] == "open_device":
+            if message["do"] == "prepare":
                 return {"ok": True, "fault": "CUDA error: out of memory" if len(self.alive) > 1 else None}
             return {"ok": True, "build_s": 0.0}
 

@@ -86,6 +86,19 @@ def test_equal_kernels_of_two_clients_have_each_their_own_worker(serve):
     assert [job.wait().status for job in jobs] == ["PASSED", "PASSED"]
 
 
+def test_a_client_that_waits_for_each_verdict_gets_the_evaluator_that_is_warm(serve):
+    service = serve(evaluators=3)
+    used = []
+
+    def note(job: Job) -> None:
+        if job in service._running:
+            used.append(service._running[job])
+
+    for number in range(4):
+        assert submit(service, "a", f"{RIGHT}# {number}", timed=False, on_change=note).wait().status == "PASSED"
+    assert len(set(used)) == 1
+
+
 def test_clients_take_turns_whoever_has_asked_more(serve):
     service = serve(evaluators=1)
     order: list[str] = []

@@ -52,7 +52,7 @@ class JudgeClient:
     ) -> None:
         """`find_reference` returns the worker that holds a Definition's reference."""
         self._comparer = Comparer(fork_server, device, config, find_reference)
-        self._recogniser = Recogniser(self._comparer, find_reference)
+        self.recogniser = Recogniser(self._comparer, find_reference)
         self._is_cpu = device.kind == "cpu"
 
     def expect(self, definition: Definition, workload: Workload) -> None:
@@ -63,14 +63,14 @@ class JudgeClient:
         self._comparer.expect(self._subject(definition, workload))
 
     def _subject(self, definition: Definition, workload: Workload) -> Subject:
-        return Subject(definition, workload, self._recogniser.recognise(definition, workload))
+        return Subject(definition, workload, self.recogniser.recognise(definition, workload))
 
     def judged_by(self, definition: Definition, workload: Workload) -> str:
         """The operator by which a Workload's outputs are judged; REFERENCE if it is the Definition's reference alone.
 
         Raises ReferenceFailedError if the reference does not answer.
         """
-        recognition = self._recogniser.recognise(definition, workload)
+        recognition = self.recogniser.recognise(definition, workload)
         return recognition.operator if recognition else REFERENCE
 
     def call(self, workload: Workload, worker: WorkerClient) -> Called:
@@ -91,7 +91,7 @@ class JudgeClient:
         try:
             return self._judge(self._subject(worker.definition, workload), worker, first, keep_as)
         except _ContradictedError:
-            self._recogniser.withdraw(worker.definition, workload)
+            self.recogniser.withdraw(worker.definition, workload)
             again = self.call(workload, worker)
             return self._judge(Subject(worker.definition, workload, None), worker, again, keep_as)
 
@@ -139,7 +139,7 @@ class JudgeClient:
         Their inputs, which nobody can foresee, lie at the same addresses. Returns the operators of libraries that one
         more call ran. Raises EvaluationFailedError if one is wrong.
         """
-        recognition = self._recogniser.recognise(worker.definition, workload)
+        recognition = self.recogniser.recognise(worker.definition, workload)
         few = make_few_rows(worker.definition, recognition, workload) if recognition else workload
         prepare = PrepareTiming(workload=few, warmup_runs=1, budget_s=worker.left_s, judged_calls=_REPEATED_CALLS)
         prepared = worker.ask(prepare, TimingPrepared)

@@ -36,11 +36,24 @@ class Build(Request, do="build", doing="building"):
     cache: Path
 
 
-class Prepare(OpenDevice):
+class Prepare(OpenDevice, do="prepare", doing="opening the device"):
     """Open the device, and meanwhile start the compilers for a solution, of which no code runs yet."""
 
     solution: Solution
     cache: Path
+
+
+class GetReady(Request, do="get_ready", doing="starting"):
+    """Load what the first build and the first calls on an open device will need, before a solution is there."""
+
+    device: str
+    language: str
+    """The language that the solution will probably be written in."""
+    definition: CheckedDefinition
+    dataset: Path | None
+    workload: Workload
+    recognition: Recognition | None
+    cases: int
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter, perf_counter_ns
 
 import torch
 
-from fib_rmsnorm.building import BuildError, build_entry, prepare_build
+from fib_rmsnorm.building import BuildError, build_entry, load_language, prepare_build
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun, same_bits
-from fib_rmsnorm.evaluation.timing import Timer, choose_timer
+from fib_rmsnorm.evaluation.timing import Timer, choose_timer, timer_name
 from fib_rmsnorm.evaluation.worker.caller import KeptOutputs, Outbox, SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
@@ -31,6 +31,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Called,
     ChainTimed,
     Costs,
+    GetReady,
     Outputs,
     Prepare,
     PrepareTiming,
@@ -88,7 +89,9 @@ class Worker:
         self._tamper_check = TamperCheck()
         self.check = self._tamper_check.make_check()
         self.handlers: dict[str, Handler] = {
-            "open_device": self.open_device,
+            "open_device": open_device,
+            "prepare": self.prepare,
+            "get_ready": get_ready,
             "build": self.build,
             "call": self.call,
             "call_as_timed": self.call_as_timed,
@@ -109,7 +112,7 @@ class Worker:
         self._timing: TimedCalls | None = None
         self._chain_trial: ChainTrial | None = None
 
-    def open_device(self, message: Message) -> DeviceOpened:
+    def prepare(self, message: Message) -> DeviceOpened:
         """Create the context on the device while the solution's compilers run: both take long."""
         request = Prepare.model_validate(message)
         self._prepared = prepare_build(request.solution, request.cache)
@@ -274,6 +277,19 @@ class Worker:
         if self._timing is None:
             raise RefusalError("RUNTIME_ERROR", "timing was not prepared")
         return self._timing
+
+
+def get_ready(message: Message) -> Done:
+    """Load a language and the code that makes inputs: each first use takes long on a GPU."""
+    request = GetReady.model_validate(message)
+    load_language(request.language, request.device)
+    timer_name(request.device)  # imports it
+    wanted = DeviceWorkload(request.definition, request.workload, request.device, request.dataset)
+    for case in range(request.cases):
+        made = make_case(wanted, request.recognition, case)
+        OutputBuffers(replace(wanted, workload=made.workload))
+    torch.cuda.empty_cache()
+    return Done()
 
 
 def main(channel: Channel, outputs_fd: int) -> None:

@@ -66,7 +66,7 @@ def test_a_solution_is_prepared_once_while_the_device_is_opened(registry, monkey
     solution = add_kernel(registry, "right", RIGHT)
     worker = worker_module.Worker(None, os.memfd_create("outputs"))
     opening = Prepare(device="cuda:99", solution=solution, cache=cache_folder())
-    assert worker.open_device(opening.model_dump(mode="json")).fault
+    assert worker.prepare(opening.model_dump(mode="json")).fault
     build(worker, registry, solution)
     worker.check()
     assert len(prepared) == 1

@@ -1,0 +1,95 @@
+"""A worker that is started on a GPU before its Solution is known, so that the first verdict on it comes sooner.
+
+It opens the GPU, loads the compiler of a language and makes the inputs of all cases once, which takes two seconds. A
+worker that begins with the Solution does the same while somebody waits.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fib_rmsnorm.building.cache import making_folders
+from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.sandbox.asking import DeviceOpened, Done, OpenDevice, ask, require_device
+from fib_rmsnorm.sandbox.channel import RefusalError
+from fib_rmsnorm.sandbox.process import NoAnswerError, Process, StoppedError
+
+_MOST_S = 60.0
+
+
+@dataclass(frozen=True)
+class Started:
+    """A process that is ready for a Solution of a Definition, and the folder that it may write its builds to."""
+
+    definition: str
+    folder: Path
+    process: Future[Process]
+
+
+class SpareWorker:
+    """At most one worker without a Solution, on one device."""
+
+    def __init__(self, device: Device, spawn: Callable[[GetReady, Path], Process]) -> None:
+        """`spawn` starts the process of a worker that writes to a folder."""
+        self._device = device
+        self._spawn = spawn
+        self._pool = ThreadPoolExecutor(1)
+        self._started: Started | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the worker that is there or being started."""
+        return self._started.folder if self._started else None
+
+    def start(self, wanted: GetReady, drafts: Path) -> None:
+        """Start one in the background, unless there is one. It will write its builds to a new folder of `drafts`."""
+        if self._started is None:
+            with making_folders():
+                folder = Path(tempfile.mkdtemp(dir=drafts))
+            ready = self._pool.submit(self._start, wanted, folder)
+            self._started = Started(wanted.definition.name, folder, ready)
+
+    def _start(self, wanted: GetReady, folder: Path) -> Process:
+        process = self._spawn(wanted, folder)
+        try:
+            deadline = time.monotonic() + _MOST_S
+            opening = OpenDevice(device=self._device.name)
+            require_device(process, self._device, lambda: ask(process, opening, DeviceOpened, deadline))
+            ask(process, wanted, Done, deadline)
+        except BaseException:
+            process.kill()
+            raise
+        process.take_log()  # what libraries print is not of the Solution
+        return process
+
+    def take(self, definition: str) -> tuple[Process, Path] | None:
+        """The worker and its folder; None if there is none for the Definition. Waits for one that is being started."""
+        with self._taken() as started:
+            if started is None:
+                return None
+            process = started.process.result()
+            if started.definition == definition and process.alive:
+                return process, started.folder
+            process.kill()
+        return None
+
+    def end(self) -> None:
+        """End it."""
+        with self._taken() as started:
+            if started is not None and not started.process.cancel():
+                started.process.result().kill()
+
+    @contextmanager
+    def _taken(self) -> Iterator[Started | None]:
+        started, self._started = self._started, None
+        # Otherwise the Solution gets another worker, and its verdict says what is wrong.
+        with suppress(FibRmsnormError, NoAnswerError, RefusalError, StoppedError):
+            yield started
