@@ -21,7 +21,7 @@ from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.schema import Definition, Solution, Workload, digest
 
 _WORKER_BYTES = 2 << 30
-"""What a worker may take of a GPU's memory, and of the host's: a context, libraries, the tensors of a small call."""
+"""A worker's share of a GPU's memory, and of the host's: a context, libraries, the tensors of a small call."""
 _MOST_BYTES_CALLED = 64 << 20
 """A larger Workload is not called ahead: its tensors would fill the memory, and the call would last on the GPU."""
 

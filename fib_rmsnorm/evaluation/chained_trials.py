@@ -25,7 +25,7 @@ class ChainResults:
     """The trials of a solution in CUDA graphs."""
 
     trials: dict[bool, list[ChainTimes]] = field(default_factory=lambda: {False: [], True: []})
-    """Those without and with dependent launch: of producers and consumers, by programmatic dependent launch."""
+    """The trials without and with programmatic dependent launch of producers and consumers."""
     refused: str | None = None
     """Why the solution's calls cannot be captured."""
     failure: EvaluationFailedError | None = None

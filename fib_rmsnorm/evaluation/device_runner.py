@@ -205,7 +205,7 @@ class DeviceRunner:
     def _time_chains(
         self, definition: Definition, workload: Workload, admitted: list[Admitted], outcomes: dict[str, Outcome]
     ) -> dict[str, Chain]:
-        """What a call costs in a CUDA graph, if requested. A Solution whose calls fail there fails."""
+        """Time calls in a CUDA graph, if requested. A Solution whose calls fail there fails."""
         if self._config.settings.context != "graph":
             return {}
         timed = [each for each in admitted if isinstance(outcomes[each.solution.name], TrialResults)]

@@ -170,7 +170,7 @@ class InterleavedTrials:
                     each.judged_trials = len(each.trials)
 
     def _find_running(self, solutions: list[_Running], unjudged: _Running) -> list[_Running]:
-        """Whom to time once more: the reference only so often that it has enough trials, since it is slow."""
+        """The solutions to time once more; the reference, which is slow, only until it has enough trials."""
         running = [each for each in solutions if each.failure is None and not each.is_done]
         may_go_on = bool(running) or (unjudged.spent_s < _BUDGET_S and any(each.is_done for each in solutions))
         if may_go_on and unjudged.failure is None and not self._has_fewest_trials(unjudged):
@@ -259,7 +259,7 @@ def is_quickly_judged(definition: Definition, workload: Workload) -> bool:
 
 
 def take_turns(find_running: Callable[[], Sequence[Turn]]) -> Iterator[tuple[int, Turn]]:
-    """Who is timed next, with the number of the trial, until none is left; the order turns from trial to trial."""
+    """Yield the number of the trial and the next one to time, until none is left; the order reverses each trial."""
     for trial in count_up():
         running = find_running()
         if not running:

@@ -1,4 +1,4 @@
-"""What this machine has for the job: devices, tools, libraries, and what each language can do with them."""
+"""This machine's devices, tools and libraries, and what each language can do with them."""
 
 from __future__ import annotations
 

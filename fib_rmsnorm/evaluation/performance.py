@@ -97,7 +97,7 @@ def _count_pieces(results: TrialResults) -> int:
 
 
 def _find_marks(scatter: Scatter, conditions: Conditions) -> Iterator[str]:
-    """What the interval of a number cannot tell."""
+    """Find the conditions that the interval of a number cannot show."""
     latency_ms, interval = scatter.latency_ms, scatter.interval
     if conditions.no_ceiling:
         yield f"no copy to compare with: {conditions.no_ceiling}"

@@ -15,7 +15,7 @@ _MEMORY_SHARE = 0.75
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What is the same for every evaluation of a run."""
+    """The settings, limits and folders that every evaluation of a run shares."""
 
     settings: Settings
     timeout_s: float

@@ -47,7 +47,7 @@ _NO_GPU = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
     r"|\d+ active drivers|Cannot find backend|libcuda.so[.\d]* cannot|No registered target detector found"
 )
-"""What an exception says where a kernel needs a GPU and there is none."""
+"""Messages of exceptions that a kernel raises because it needs a GPU and there is none."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class TryPlan:
     workloads: tuple[Workload, ...]
     device: Device
     note: str = ""
-    """What is left out because the kernel is interpreted."""
+    """The Workloads that are left out because the kernel is interpreted."""
 
 
 def plan_try(
@@ -133,7 +133,7 @@ def choose_rivals(
 
 
 def _plainness(solution: Solution) -> tuple[bool, int]:
-    """Those that run on CPUs too are of torch alone; of them, the least source code."""
+    """A sort key: first the Solutions that run on CPUs too, which use torch alone; of them, the shortest source."""
     return "cpu" not in solution.spec.target_hardware, sum(len(source.content) for source in solution.sources)
 
 

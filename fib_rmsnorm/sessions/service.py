@@ -66,7 +66,7 @@ class Service(AbstractContextManager["Service"]):
         """The jobs that wait or run, and the last results."""
         self._running: dict[Job, Evaluator] = {}
         self._idle: list[Evaluator] = []
-        """Those that wait for a request, the last one to finish at the end."""
+        """The Evaluators that wait for a request, the last one to finish at the end."""
         self._is_closing = False
         self._rivals: dict[str, list[Solution]] = {}
         self._stack = ExitStack()

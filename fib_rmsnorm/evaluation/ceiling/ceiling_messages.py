@@ -63,7 +63,7 @@ class StreamTraffic:
 
     @property
     def suffix(self) -> str:
-        """What is added to the name of a copy: `, 2 to 1 streams`; nothing for one stream of each direction."""
+        """The suffix of a copy's name: `, 2 to 1 streams`; empty for one stream of each direction."""
         return f", {self.reads} to {self.writes} streams" if self.stream_bytes else ""
 
     @property

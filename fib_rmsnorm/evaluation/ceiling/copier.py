@@ -1,4 +1,4 @@
-"""What a copier is, how one is built, and those in C++ and in CUDA C++."""
+"""The interface of a copier, its build, and the copiers in C++ and in CUDA C++."""
 
 from __future__ import annotations
 

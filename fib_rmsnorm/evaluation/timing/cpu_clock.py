@@ -45,7 +45,7 @@ class CpuClock(Timer):
 
 
 class _Thread(NamedTuple):
-    """What the system tells of a thread of this process."""
+    """The system's counters of a thread of this process."""
 
     waits: int
     """The open file that says how long it has waited for a core, while it could have run."""

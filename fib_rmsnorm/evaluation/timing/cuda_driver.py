@@ -1,4 +1,4 @@
-"""What timing asks of the CUDA driver and torch does not offer, in the current device's context."""
+"""The CUDA driver's functions that timing needs and torch does not offer, in the current device's context."""
 
 from __future__ import annotations
 

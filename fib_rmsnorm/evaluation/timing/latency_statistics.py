@@ -154,7 +154,7 @@ class ChainTimes:
 
     @property
     def call_ms(self) -> list[float]:
-        """What a call costs, by replay: both graphs ran one right after the other, so that a drift cancels out."""
+        """The cost of a call, by replay: both graphs ran one right after the other, so that a drift cancels out."""
         return [(full - bare) / LINKS for full, bare in zip(self.with_ms, self.without_ms, strict=False)]
 
 

@@ -130,11 +130,11 @@ class ChosenCalls:
 
     trials_ms: list[list[float]]
     all_ms: list[list[float]]
-    """Those that do not count too."""
+    """All calls, including those that do not count."""
     disturbed: int
     """The number of calls whose threads had to wait for a core."""
     doubt: str | None
-    """That too few calls were undisturbed: then their time is only known to be at most that of disturbed ones."""
+    """Why the time is only an upper bound: too few calls were undisturbed. None if enough were."""
 
 
 def choose_calls(trials: Sequence[TrialTimes], other_share: float | None = None) -> ChosenCalls:

@@ -213,7 +213,7 @@ class TamperCheck:
                     waiting.append(value)
 
     def _parts(self, thing: Any) -> Iterable[tuple[Any, Any]]:
-        """What an object of ours or a container holds: pairs of a name, key or index and a value."""
+        """The contents of an object of ours or of a container: pairs of a name, key or index and a value."""
         kind = type(thing)
         if parts := _PARTS.get(kind):
             return parts(thing)

@@ -89,7 +89,7 @@ class Outputs:
     """The outputs of a call are transferred, or those of one call after the other."""
 
     memory: Annotated[list[DeviceMemory], Field(max_length=_MAX_OUTPUTS)] | None
-    """Where the outputs lie in the GPU's memory until the next request; None if they are in the process's file."""
+    """The place of the outputs in the GPU's memory until the next request; None if they are in the process's file."""
 
 
 @dataclass(frozen=True)
