@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.evaluation.try_kernel import TryPlan
     from fib_rmsnorm.sandbox.fork_server import ForkServer
+    from fib_rmsnorm.schema import Check, Solution
     from fib_rmsnorm.sessions.kernel_file import KernelFile
     from fib_rmsnorm.sessions.version import Version
 
@@ -191,14 +192,22 @@ def _plan(asked: _Asked, fork_server: ForkServer) -> tuple[TryPlan, RunConfig]:
         wanted = choose_definition(registry, asked.kernel, asked.definition)
         # Before the other imports: it tells a wrong source at once.
         drafts = draft_calls(registry, asked.kernel, wanted, asked.call, asked.flags.split())
+        from fib_rmsnorm.evaluation.device_runner import DeviceRunner
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.evaluation.try_kernel import find_right_call, plan_try
         from fib_rmsnorm.machine.devices import choose_devices
 
     config = RunConfig(make_settings(rtol=asked.rtol, atol=asked.atol), asked.timeout_s, registry.root)
-    device, draft = choose_devices(asked.device)[0], next(iter(drafts.values()))
-    trial = plan_try(registry, wanted, draft, asked.batch_sizes, device, is_timed=asked.is_timed, file=asked.kernel)
-    return find_right_call(fork_server, trial, config, drafts), config
+    device = choose_devices(asked.device)[0]
+    trial = plan_try(registry, wanted, drafts, asked.batch_sizes, device, is_timed=asked.is_timed, file=asked.kernel)
+    runner = DeviceRunner(fork_server, device, config)
+
+    def check(draft: Solution) -> Check:
+        found, _ = runner.gate.check(wanted, trial.workloads[0], draft)
+        runner.workers.end_others([])
+        return found
+
+    return find_right_call(runner, trial, check), config
 
 
 def _print_refusal(asked: _Asked, error: KernelError) -> int:

@@ -20,7 +20,7 @@ from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, plan_try
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.draft import draft_calls
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import StoppedError
 from fib_rmsnorm.schema import Definition, Settings, Solution
@@ -182,9 +182,9 @@ class Service(AbstractContextManager["Service"]):
             job.stop()
 
     def _plan(self, kernel: KernelFile, definition: Definition, batch_sizes: tuple[int, ...]) -> TryPlan:
-        draft = draft_solution(self._registry, kernel.file, definition, kernel.call, kernel.flags)
+        drafts = draft_calls(self._registry, kernel.file, definition, kernel.call, kernel.flags)
         return plan_try(
-            self._registry, definition, draft, batch_sizes, self.devices[0], is_timed=False, file=kernel.file
+            self._registry, definition, drafts, batch_sizes, self.devices[0], is_timed=False, file=kernel.file
         )
 
     def _serve(self, evaluator: Evaluator) -> None:
