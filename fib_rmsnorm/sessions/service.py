@@ -112,16 +112,17 @@ class Service(AbstractContextManager["Service"]):
         job that is done. Raises QueueFullError, and InputError for a wrong argument.
         """
         kernel = KernelFile.of(source)
-        definition = choose_definition(self._registry, kernel.file, kernel.definition)
         version = Version(
             number=1,
             kernel=kernel.file.name,
-            definition=definition.name,
+            definition=kernel.definition or "",
             hardware=self.devices[0].hardware,
             started_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         )
         job = Job(uuid.uuid4().hex[:12], client, on_change, version, timed=timed)
         try:
+            definition = choose_definition(self._registry, kernel.file, kernel.definition)
+            job.version = version = version.model_copy(update={"definition": definition.name})
             job.plan = self._plan(kernel, definition, tuple(batch_sizes))
         except KernelError as error:
             refused = str(error).replace(f"{kernel.file.parent}/", "")
