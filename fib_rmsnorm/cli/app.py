@@ -28,7 +28,7 @@ GROUPS: dict[str, dict[str, CommandPlace]] = {
     },
     "Your own kernels": {
         "new": CommandPlace("solutions", "new", "Write a small correct kernel to start from"),
-        "try": CommandPlace("try_", "try_", "Judge and time one kernel; nothing is stored"),
+        "try": CommandPlace("try_", "try_", "Judge and time kernels; nothing is stored"),
         "register": CommandPlace("solutions", "register", "Turn a kernel's file into a Solution of the registry"),
         "adapt": CommandPlace("adapt", "command", "Serve Definitions of others with kernels that you have"),
         "tune": CommandPlace("tune", "command", "Find a kernel's fastest launch parameters and keep them"),

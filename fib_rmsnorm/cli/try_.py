@@ -1,10 +1,10 @@
-"""`fib-rmsnorm try`: one kernel checked and timed, once or again with each save."""
+"""`fib-rmsnorm try`: a kernel checked and timed, once or again with each save, or several side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.evaluation.try_kernel import TryPlan
     from fib_rmsnorm.sandbox.fork_server import ForkServer
+    from fib_rmsnorm.schema import Check, Solution
     from fib_rmsnorm.sessions.kernel_file import KernelFile
     from fib_rmsnorm.sessions.version import Version
 
@@ -49,7 +50,10 @@ class Sanitizer(str, Enum):
 
 
 def try_(
-    kernel: Annotated[Path, typer.Argument(help="A .py, .cu or .cpp file, or a folder with a solution.toml.")],
+    kernels: Annotated[
+        list[Path],
+        typer.Argument(metavar="KERNEL", help=".py, .cu or .cpp files, or folders with a solution.toml."),
+    ],
     definition: KernelDefinition = None,
     call: CallText = None,
     flags: CompilerFlags = "",
@@ -75,19 +79,24 @@ def try_(
     json: Annotated[
         bool,
         typer.Option(
-            "--json", help="Print one object, of at most 1 kB for a wrong kernel; with --watch one for each version."
+            "--json",
+            help="Print one object, of at most 1 kB for a wrong kernel: with --watch for each version, of several"
+            " kernels in `kernels`.",
         ),
     ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="With --json: add each Trace or verdict whole, and the whole log.")
     ] = False,
 ) -> int:
-    """Check whether one kernel is correct and fast, and store nothing. Exit code 1 if it fails.
+    """Check whether a kernel is correct and fast, and store nothing. Exit code 1 if it fails.
 
     Stops at the first timeout. With --watch it stays, with everything warm, and ends with exit code 130 by Ctrl-C.
+
+    Several kernels are judged side by side, each by the Definition that it names, else by the main one, and timed in
+    turn. They are ranked by their speedup over the reference, with KernelBench's fast_p. Exit code 1 if one fails.
     """
     asked = _Asked(
-        kernel,
+        kernels[0],
         definition,
         call,
         flags,
@@ -101,6 +110,16 @@ def try_(
         json,
         verbose,
     )
+    if len(kernels) > 1:
+        for option, is_given in {
+            "--call": call,
+            "--watch": watch,
+            "--sanitize": sanitize,
+            "--verbose": verbose,
+        }.items():
+            if is_given:
+                raise InputError(f"{option} is for one kernel; {len(kernels)} are named")
+        return _try_several(asked, kernels)
     if verbose and (watch or not json):
         raise InputError("--verbose adds to what --json prints of one kernel: add --json, and leave out --watch")
     if sanitize:
@@ -111,7 +130,7 @@ def try_(
         from fib_rmsnorm.registry.sources.draft import draft_kernel
 
         registry = Registry.find_or_shipped(root)
-        found = draft_kernel(registry, kernel, definition, call, flags.split())
+        found = draft_kernel(registry, asked.kernel, definition, call, flags.split())
         return sanitize_kernel(registry, *found, sanitize.value, asked.batch_sizes, device, timeout, as_json=json)
     return _watch(asked) if watch else _try(asked)
 
@@ -191,14 +210,22 @@ def _plan(asked: _Asked, fork_server: ForkServer) -> tuple[TryPlan, RunConfig]:
         wanted = choose_definition(registry, asked.kernel, asked.definition)
         # Before the other imports: it tells a wrong source at once.
         drafts = draft_calls(registry, asked.kernel, wanted, asked.call, asked.flags.split())
+        from fib_rmsnorm.evaluation.device_runner import DeviceRunner
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.evaluation.try_kernel import find_right_call, plan_try
         from fib_rmsnorm.machine.devices import choose_devices
 
     config = RunConfig(make_settings(rtol=asked.rtol, atol=asked.atol), asked.timeout_s, registry.root)
-    device, draft = choose_devices(asked.device)[0], next(iter(drafts.values()))
-    trial = plan_try(registry, wanted, draft, asked.batch_sizes, device, is_timed=asked.is_timed, file=asked.kernel)
-    return find_right_call(fork_server, trial, config, drafts), config
+    device = choose_devices(asked.device)[0]
+    trial = plan_try(registry, wanted, drafts, asked.batch_sizes, device, is_timed=asked.is_timed, file=asked.kernel)
+    runner = DeviceRunner(fork_server, device, config)
+
+    def check(draft: Solution) -> Check:
+        found, _ = runner.gate.check(wanted, trial.workloads[0], draft)
+        runner.workers.end_others([])
+        return found
+
+    return find_right_call(runner, trial, check), config
 
 
 def _print_refusal(asked: _Asked, error: KernelError) -> int:
@@ -218,6 +245,37 @@ def _print_refusal(asked: _Asked, error: KernelError) -> int:
     )
     echo(make_feedback(version).to_json())
     return KERNEL_FAILED
+
+
+def _try_several(asked: _Asked, kernels: Sequence[Path]) -> int:
+    """Judge and time kernels side by side, print their ranking, and return the exit code."""
+    for file in kernels:
+        if not file.exists():  # before the others are judged
+            raise InputError(f"no such file: {file}")
+    with _starting(is_timed=asked.is_timed) as (fork_server, bar):
+        with importing():
+            from fib_rmsnorm.cli.try_several import try_several
+            from fib_rmsnorm.registry import Registry
+            from fib_rmsnorm.sessions.service import Service
+
+            registry = Registry.find_or_shipped(asked.root)
+        with Service(
+            registry,
+            device=asked.device,
+            settings=make_settings(rtol=asked.rtol, atol=asked.atol),
+            timeout_s=asked.timeout_s,
+            most_queued=len(kernels),
+            fork_server=fork_server,
+        ) as service:
+            files = [replace(asked, kernel=file).file for file in kernels]
+            return try_several(
+                service,
+                files,
+                bar,
+                batch_sizes=asked.batch_sizes,
+                is_timed=asked.is_timed,
+                as_json=asked.as_json,
+            )
 
 
 def _watch(asked: _Asked) -> NoReturn:

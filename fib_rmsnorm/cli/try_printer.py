@@ -42,8 +42,8 @@ class TryPrinter:
         judged = f"{trial.draft.name} as {trial.definition.name} on {trial.device.hardware}"
         called = trial.draft.description or f"{entry}()"
         bar.print(stderr(), f"{judged}: {spec.language.value}, {style}, {called}")
-        if trial.note:
-            bar.print(stderr(), trial.note)
+        if trial.left_out:
+            bar.print(stderr(), trial.left_out)
         bar.expect(len(trial.workloads) * (1 + len(trial.rivals)))
 
     def show(self, event: Event | Check) -> None:
@@ -115,7 +115,7 @@ class TryPrinter:
         names = [solution.name for solution in trial.rivals]
         for trace in drafts if version.passed else ():
             if trace.performance and trace.performance.interpreted:
-                return version.model_copy(update={"note": version.note or "interpreted, so not timed"})
+                return version
             beside = [rival for rival in rivals if rival.workload.uuid == trace.workload.uuid]
             traces = {each.solution or "": each for each in (trace, *beside)}
             title = self._titles[trace.workload.uuid]

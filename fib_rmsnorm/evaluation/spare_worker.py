@@ -26,7 +26,7 @@ _MOST_S = 60.0
 
 
 @dataclass(frozen=True)
-class Started:
+class StartedAhead:
     """A process that is ready for a Solution of a Definition, and the folder that it may write its builds to."""
 
     definition: str
@@ -42,7 +42,7 @@ class SpareWorker:
         self._device = device
         self._spawn = spawn
         self._pool = ThreadPoolExecutor(1)
-        self._started: Started | None = None
+        self._started: StartedAhead | None = None
 
     @property
     def folder(self) -> Path | None:
@@ -55,7 +55,7 @@ class SpareWorker:
             with making_folders():
                 folder = Path(tempfile.mkdtemp(dir=drafts))
             ready = self._pool.submit(self._start, wanted, folder)
-            self._started = Started(wanted.definition.name, folder, ready)
+            self._started = StartedAhead(wanted.definition.name, folder, ready)
 
     def _start(self, wanted: GetReady, folder: Path) -> Process:
         process = self._spawn(wanted, folder)
@@ -88,7 +88,7 @@ class SpareWorker:
                 started.process.result().kill()
 
     @contextmanager
-    def _taken(self) -> Iterator[Started | None]:
+    def _taken(self) -> Iterator[StartedAhead | None]:
         started, self._started = self._started, None
         # Otherwise the Solution gets another worker, and its verdict says what is wrong.
         with suppress(FibRmsnormError, NoAnswerError, RefusalError, StoppedError):

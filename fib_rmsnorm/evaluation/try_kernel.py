@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,17 +56,24 @@ class TryPlan:
 
     definition: Definition
     draft: Solution
+    drafts: Mapping[KernelCall, Solution]
+    """The same with each call that may be meant, the likeliest first."""
     rivals: tuple[Solution, ...]
     workloads: tuple[Workload, ...]
     device: Device
-    note: str = ""
-    """The Workloads that are left out because the kernel is interpreted."""
+    left_out: str = ""
+    """The timing or the Workloads that are left out because the kernel is interpreted."""
+
+    @property
+    def note(self) -> str:
+        """How the draft is called, unless with its Definition's inputs in order, and what is left out."""
+        return "; ".join(filter(None, (self.draft.description, self.left_out)))
 
 
 def plan_try(
     registry: Registry,
     definition: Definition,
-    draft: Solution,
+    drafts: Mapping[KernelCall, Solution],
     batch_sizes: tuple[int, ...],
     device: Device,
     *,
@@ -75,8 +82,10 @@ def plan_try(
 ) -> TryPlan:
     """Choose the workloads, and the rivals if the draft's time will say something. A registry's Solution has no `file`.
 
-    Raises InputError if the draft cannot run on the device, or if a requested batch size does not fit it.
+    Of `drafts`, one for each call that may be meant, the likeliest one is planned until `find_right_call`. Raises
+    InputError if it cannot run on the device, or if a requested batch size does not fit it.
     """
+    draft = next(iter(drafts.values()))
     found = readiness(draft, device)
     if not found.runs:
         # `solve --build`, which compiles a registry's Solutions, does not know a file.
@@ -91,14 +100,14 @@ def plan_try(
             f"{definition.name} has no Workload that {draft.name} can run on {device.hardware}; "
             "see: fib-rmsnorm list workloads"
         )
-    note = ""
+    left_out = "interpreted, so not timed" if interpreted else ""
     if len(kept) < len(workloads):
         sizes = ", ".join(
             dict.fromkeys(" ".join(f"{axis}={size}" for axis, size in each.axes.items()) for each in kept)
         )
-        note = f"interpreted, so only {sizes}; an interpreter is slow above {MAX_INTERPRETED_BYTES >> 20} MiB"
+        left_out = f"interpreted, so only {sizes}; an interpreter is slow above {MAX_INTERPRETED_BYTES >> 20} MiB"
     rivals = choose_rivals(registry, definition, device, besides=draft.name) if is_timed and not interpreted else ()
-    return TryPlan(definition, draft, rivals, tuple(kept), device, note)
+    return TryPlan(definition, draft, drafts, rivals, tuple(kept), device, left_out)
 
 
 def choose_rivals(
@@ -137,31 +146,36 @@ def _plainness(solution: Solution) -> tuple[bool, int]:
     return "cpu" not in solution.spec.target_hardware, sum(len(source.content) for source in solution.sources)
 
 
-def find_right_call(
-    fork_server: ForkServer, trial: TryPlan, config: RunConfig, drafts: Mapping[KernelCall, Solution]
-) -> TryPlan:
-    """The plan with the draft whose call is right on its first Workload.
+def find_right_call(runner: DeviceRunner, trial: TryPlan, check: Callable[[Solution], Check | None]) -> TryPlan:
+    """The plan with the draft whose call is right on its first Workload, by the `check` of each that may be meant.
 
     If none is, the nearest one is chosen: its verdict says what is wrong. Of equally likely calls those of all
-    functions are made. Raises KernelError if several functions are right, and ReferenceFailedError.
+    functions are made; a function that hangs is called no other way. A check of None ends the search. Raises
+    KernelError if several functions are right, and ReferenceFailedError.
     """
-    if len(drafts) == 1:
+    if len(trial.drafts) == 1:
         return trial
-    runner = DeviceRunner(fork_server, trial.device, replace(config, timeout_s=min(config.timeout_s, _CALL_LIMIT_S)))
     checks: dict[KernelCall, Check] = {}
-    for _, equal in groupby(drafts, key=lambda call: call.rank):
+    hanging: set[str] = set()
+    for _, equal in groupby(trial.drafts, key=lambda call: call.rank):
         right: dict[str, KernelCall] = {}
         for call in equal:
-            if call.callee not in right:
-                checks[call] = runner.gate.check(trial.definition, trial.workloads[0], drafts[call])[0]
-                runner.workers.end_others([])
-                if checks[call].passed:
-                    right[call.callee] = call
+            if call.callee in right or call.callee in hanging:
+                continue
+            with runner.workers.limited(_CALL_LIMIT_S):
+                found = check(trial.drafts[call])
+            if found is None:
+                return trial
+            checks[call] = found
+            if found.passed:
+                right[call.callee] = call
+            elif has_timed_out([found]):
+                hanging.add(call.callee)
         if len(right) > 1:
             raise ask_for_call(f"{trial.draft.name}: {' and '.join(right)} are correct", right.values())
         if right:
-            return replace(trial, draft=drafts[right.popitem()[1]])
-    return replace(trial, draft=drafts[min(checks, key=lambda call: _distance(checks[call]))])
+            return replace(trial, draft=trial.drafts[right.popitem()[1]])
+    return replace(trial, draft=trial.drafts[min(checks, key=lambda call: _distance(checks[call]))])
 
 
 def _distance(check: Check) -> tuple[int, int]:

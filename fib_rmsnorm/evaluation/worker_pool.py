@@ -129,6 +129,16 @@ class WorkerPool:
     def __len__(self) -> int:
         return len(self._workers)
 
+    @contextmanager
+    def limited(self, timeout_s: float) -> Iterator[None]:
+        """Inside, workers that are found have at most this time. Nothing else may use the pool meanwhile."""
+        config = self._config
+        self._config = replace(config, timeout_s=min(config.timeout_s, timeout_s))
+        try:
+            yield
+        finally:
+            self._config = config
+
     def find(self, definition: Definition, solution: Solution, *, ahead: bool = False) -> WorkerClient:
         """The worker that holds the built Solution, with the whole time limit.
 
@@ -154,7 +164,7 @@ class WorkerPool:
             if not ahead and key in self._pinned:
                 self._pinned.discard(key)
                 _keep_to_cores(found.process.pid, self._cores)
-            return replace(found)
+            return replace(found, config=self._config)
 
     @contextmanager
     def answering(self, solution: Solution) -> Iterator[None]:

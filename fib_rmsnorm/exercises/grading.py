@@ -117,10 +117,11 @@ def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask,
     from fib_rmsnorm.evaluation.plan import Skip
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
+    from fib_rmsnorm.registry.sources.callees import KernelCall
     from fib_rmsnorm.schema import Settings
 
     definition = find_definition(kernel.definition)
-    trial = plan_try(registry, definition, draft, (), choose_devices()[0], is_timed=False)
+    trial = plan_try(registry, definition, {KernelCall(""): draft}, (), choose_devices()[0], is_timed=False)
     config = RunConfig(Settings(), 60.0, registry.root)
     checks: list[Check] = []
     with closing(run_try(fork_server, trial, config, timed=False)) as events:

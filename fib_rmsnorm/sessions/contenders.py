@@ -24,6 +24,8 @@ class Contender:
     solution: Solution
     number: int = 0
     """The number of a version."""
+    content: str = ""
+    """A digest of a version's files, whatever the right call is."""
     version: Version | None = None
     """The results of a version so far; None until it is judged."""
     admitted: dict[str, Admitted] = field(default_factory=dict)

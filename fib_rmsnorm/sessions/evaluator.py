@@ -10,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+from fib_rmsnorm.errors import KernelError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.comparer import reference_solution
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.try_kernel import TryPlan
+from fib_rmsnorm.evaluation.try_kernel import TryPlan, find_right_call
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
@@ -86,6 +87,8 @@ class Evaluator:
         self._ending = threading.Lock()
         self._evaluated: Contender | None = None
         """The kernel whose evaluation `abandon` may end: the latest one while it is judged or timed."""
+        self._kept: list[Solution] = []
+        """The Solutions whose workers are kept beside the references."""
         self._warm: OrderedDict[str, Definition] = OrderedDict()
         """The Definitions whose references run."""
 
@@ -111,9 +114,12 @@ class Evaluator:
 
     def keep_only(self, workers: Iterable[Solution], builds: Iterable[Solution]) -> None:
         """End the workers of other Solutions except references, and remove the builds of others."""
-        references = map(reference_solution, self._warm.values())
-        self._runner.workers.end_others([*workers, *references])
+        self._kept = [*workers]
+        self._end_others()
         self._builds.keep_only(self._runner.workers.keep_folders(builds))
+
+    def _end_others(self) -> None:
+        self._runner.workers.end_others([*self._kept, *map(reference_solution, self._warm.values())])
 
     def evaluate(
         self,
@@ -127,20 +133,49 @@ class Evaluator:
     ) -> Generator[Version]:
         """Judge a kernel and time it in turn with others. Yields its Version with the verdict, and after each timing.
 
-        `new` holds its results so far. Raises FibRmsnormError if the reference fails.
+        Of the calls that may be meant, the right one is found first. `new` holds its results so far. Raises
+        FibRmsnormError if the reference fails.
         """
         started = time.monotonic()
         self._evaluated = current
         timed = timed and not is_interpreted(current.solution, self.device)
         try:
+            plan = self._find_call(current, plan)
             version = new.model_copy(update=self._judge(current, plan, started, is_timed=timed))
             yield version.model_copy(update={"done": not (timed and version.passed)})
             if timed and version.passed:
                 yield from self._time(current, version, plan, started, rivals, before)
             self._start_spare(plan.definition, plan.workloads[0], current.solution)
+        except KernelError as error:
+            yield new.model_copy(update={"refused": str(error), "hint": error.paste, "done": True})
         finally:
             with self._ending:
                 self._evaluated = None
+
+    def _find_call(self, current: Contender, plan: TryPlan) -> TryPlan:
+        """The plan with the right call, or the nearest one; `current` is the kernel called so, and what `abandon` ends.
+
+        Raises KernelError if several are right.
+        """
+        name = current.solution.name
+
+        def take_up(draft: Solution) -> None:
+            current.solution = draft.model_copy(update={"name": name})
+
+        def check(draft: Solution) -> Check | None:
+            take_up(draft)
+            if self._abandoned.is_set():
+                return None
+            found, _ = self._check(plan.definition, plan.workloads[0], current.solution, is_timed=True)
+            if not found.passed:
+                self._end_others()
+            return found
+
+        if len(plan.drafts) > 1:
+            self._warm_up(plan)
+        found = find_right_call(self._runner, plan, check)
+        take_up(found.draft)
+        return found
 
     def _judge(self, current: Contender, plan: TryPlan, started: float, *, is_timed: bool) -> dict[str, object]:
         """Judge a kernel, and return its results by the fields of Version."""
@@ -161,13 +196,12 @@ class Evaluator:
                 if check.status is EvaluationStatus.TIMEOUT:
                     break
             warming.result()
-        interpreted = is_interpreted(current.solution, self.device)
         return {
             "sha256": digest(plan.draft),
             "files": [source.path for source in plan.draft.sources],
             "titles": list(titles.values()),
             "verdicts": verdicts,
-            "note": plan.note or ("interpreted, so not timed" if interpreted else ""),
+            "note": plan.note,
             "abandoned": len(verdicts) < len(plan.workloads) and self._abandoned.is_set(),
             "build_s": next((admitted.worker.build_s for admitted in current.admitted.values()), None),
             "verdict_s": round(time.monotonic() - started, 3),

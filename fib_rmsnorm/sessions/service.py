@@ -20,7 +20,7 @@ from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, plan_try
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
-from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.draft import draft_calls
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import StoppedError
 from fib_rmsnorm.schema import Definition, Settings, Solution
@@ -112,16 +112,17 @@ class Service(AbstractContextManager["Service"]):
         job that is done. Raises QueueFullError, and InputError for a wrong argument.
         """
         kernel = KernelFile.of(source)
-        definition = choose_definition(self._registry, kernel.file, kernel.definition)
         version = Version(
             number=1,
             kernel=kernel.file.name,
-            definition=definition.name,
+            definition=kernel.definition or "",
             hardware=self.devices[0].hardware,
             started_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         )
         job = Job(uuid.uuid4().hex[:12], client, on_change, version, timed=timed)
         try:
+            definition = choose_definition(self._registry, kernel.file, kernel.definition)
+            job.version = version = version.model_copy(update={"definition": definition.name})
             job.plan = self._plan(kernel, definition, tuple(batch_sizes))
         except KernelError as error:
             refused = str(error).replace(f"{kernel.file.parent}/", "")
@@ -182,9 +183,9 @@ class Service(AbstractContextManager["Service"]):
             job.stop()
 
     def _plan(self, kernel: KernelFile, definition: Definition, batch_sizes: tuple[int, ...]) -> TryPlan:
-        draft = draft_solution(self._registry, kernel.file, definition, kernel.call, kernel.flags)
+        drafts = draft_calls(self._registry, kernel.file, definition, kernel.call, kernel.flags)
         return plan_try(
-            self._registry, definition, draft, batch_sizes, self.devices[0], is_timed=False, file=kernel.file
+            self._registry, definition, drafts, batch_sizes, self.devices[0], is_timed=False, file=kernel.file
         )
 
     def _serve(self, evaluator: Evaluator) -> None:

@@ -8,7 +8,7 @@ starts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,8 +20,9 @@ from fib_rmsnorm.evaluation.plan import choose_fitting
 from fib_rmsnorm.evaluation.try_kernel import DEFAULT_BATCH_SIZES, choose_rivals, plan_try
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.registry.sources.definition_choice import require_meant
-from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.draft import draft_calls
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Settings, Solution, digest
@@ -136,17 +137,21 @@ class Session(AbstractContextManager["Session"]):
     def __exit__(self, *_: object) -> None:
         self._evaluator.close()
 
-    def follow(self, kernel: KernelFile, *, timed: bool = True, draft: Solution | None = None) -> Generator[Version]:
+    def follow(
+        self, kernel: KernelFile, *, timed: bool = True, drafts: Mapping[KernelCall, Solution] | None = None
+    ) -> Generator[Version]:
         """Judge a kernel and time it. Yields its Version with the verdict, and again after each timing.
 
-        `draft` is what was read of it, if it was. Files that cannot be read as a kernel give a Version too. `abandon`
+        `drafts` are what was read of it, if it was. Files that cannot be read as a kernel give a Version too. `abandon`
         ends it from this call on, also before the first Version is asked for. Raises FibRmsnormError if the reference
         fails.
         """
         self._evaluator.begin()
-        return self._follow(kernel, timed=timed, draft=draft)
+        return self._follow(kernel, timed=timed, drafts=drafts)
 
-    def _follow(self, kernel: KernelFile, *, timed: bool, draft: Solution | None) -> Generator[Version]:
+    def _follow(
+        self, kernel: KernelFile, *, timed: bool, drafts: Mapping[KernelCall, Solution] | None
+    ) -> Generator[Version]:
         new = Version(
             number=self._count + 1,
             kernel=kernel.file.name,
@@ -155,26 +160,35 @@ class Session(AbstractContextManager["Session"]):
             started_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         )
         try:
-            draft = draft or self.read(kernel)
+            drafts = drafts or self.read(kernel)
             plan = plan_try(
-                self._registry, self.definition, draft, self._batch_sizes, self.device, is_timed=False, file=kernel.file
+                self._registry,
+                self.definition,
+                drafts,
+                self._batch_sizes,
+                self.device,
+                is_timed=False,
+                file=kernel.file,
             )
         except InputError as error:
             self._count += 1
             found = {"refused": str(error), "hint": error.paste, "done": True}
             yield new.model_copy(update=found)
             return
-        current = self._take_up(draft)
-        new = new.model_copy(update={"number": current.number, "kernel": draft.name})
+        current = self._take_up(plan.draft)
+        new = new.model_copy(update={"number": current.number, "kernel": plan.draft.name})
         rivals, before = self._rivals or [], self._before
         for version in self._evaluator.evaluate(current, plan, new, timed=timed, rivals=rivals, before=before):
             current.version = version
             yield version
 
-    def read(self, kernel: KernelFile) -> Solution:
-        """Read a kernel's files. Raises InputError that says what is wrong with them, or for another Definition's."""
+    def read(self, kernel: KernelFile) -> dict[KernelCall, Solution]:
+        """Read a kernel's files: a Solution for each call that may be meant, the likeliest first.
+
+        Raises InputError that says what is wrong with them, or for another Definition's.
+        """
         require_meant(self._registry, kernel.file, self.definition.name, kernel.definition)
-        return draft_solution(self._registry, kernel.file, self.definition, kernel.call, kernel.flags)
+        return draft_calls(self._registry, kernel.file, self.definition, kernel.call, kernel.flags)
 
     def abandon(self) -> None:
         """From another thread: end the evaluation of the current version, whatever its kernel does."""
@@ -182,12 +196,12 @@ class Session(AbstractContextManager["Session"]):
 
     def _take_up(self, draft: Solution) -> Contender:
         """Make a draft the current version, and end the workers and builds of those that it replaces."""
-        latest = self._latest
-        if latest is None or latest.version is None or latest.version.sha256 != digest(draft):
+        latest, content = self._latest, digest(draft)
+        if latest is None or latest.version is None or latest.content != content:
             if latest is not None and latest.passed:
                 self._before = latest
             self._count += 1
-            latest = Contender(draft.model_copy(update={"name": f"{draft.name}#{self._count}"}), self._count)
+            latest = Contender(draft.model_copy(update={"name": f"{draft.name}#{self._count}"}), self._count, content)
         self._latest = latest
         if self._rivals is None:
             self._rivals = list(map(Contender, choose_rivals(self._registry, self.definition, self.device)[:1]))
@@ -223,13 +237,13 @@ class Watch:
                 while self._read()[1] is None and files.wait(_HALF_WRITTEN_S):
                     pass
                 with self._lock:
-                    content, solution = self._read()
+                    content, drafts = self._read()
                     if content == self._evaluated:
                         continue
                     self._evaluated = content
                     # Begun under the lock: a save that comes now ends it, and is not forgotten.
-                    found = self._session.follow(self._kernel, timed=timed, draft=solution)
-                files.watch(self._folders(solution))
+                    found = self._session.follow(self._kernel, timed=timed, drafts=drafts)
+                files.watch(self._folders(drafts))
                 for version in found:
                     yield version
                     if version.abandoned:
@@ -241,21 +255,21 @@ class Watch:
             if self._evaluated is not None and self._read()[0] != self._evaluated:
                 self._session.abandon()
 
-    def _read(self) -> tuple[str, Solution | None]:
+    def _read(self) -> tuple[str, Mapping[KernelCall, Solution] | None]:
         """What tells the kernel's content from any other, and the kernel; None if it cannot be read."""
         try:
-            solution = self._session.read(self._kernel)
+            drafts = self._session.read(self._kernel)
         except InputError as error:
             return str(error), None
-        return digest(solution), solution
+        return digest(next(iter(drafts.values()))), drafts
 
-    def _folders(self, solution: Solution | None) -> set[Path]:
+    def _folders(self, drafts: Mapping[KernelCall, Solution] | None) -> set[Path]:
         """The folders of the kernel, of the files beside it that it needs, and of the shared ones that it includes."""
         file = self._kernel.file.absolute()
         home = file if file.is_dir() else file.parent
         folders = {home}
-        for source in solution.sources if solution else ():
-            folders.add((home / source.path).parent)
+        for draft in (drafts or {}).values():
+            folders |= {(home / source.path).parent for source in draft.sources}
         with suppress(InputError):
             if (home / MANIFEST).is_file():
                 folders |= {(self._solutions / path).parent for path in read_manifest(home / MANIFEST).include}

@@ -19,6 +19,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Solution, Trace
@@ -281,7 +282,7 @@ def test_a_registered_solution_that_is_tried_is_not_a_rival_of_itself(registry):
     add_kernel(registry, "second_v1")
     found = Registry.find(registry.root)
     tried = found.packed_solutions()["first_v1"]
-    plan = plan_try(found, found.definition("rmsnorm_d128"), tried, (2,), choose_devices("cpu")[0])
+    plan = plan_try(found, found.definition("rmsnorm_d128"), {KernelCall(""): tried}, (2,), choose_devices("cpu")[0])
     assert [rival.name for rival in plan.rivals] == ["second_v1"]
 
 
@@ -291,7 +292,7 @@ def test_nothing_waits_for_the_rival_of_a_wrong_kernel(registry):
     add_kernel(registry, "rival_v1", "import time\n\n\ndef run(x, weight, eps):\n    time.sleep(900)\n")
     found = Registry.find(registry.root)
     wrong = found.packed_solutions()["first_v1"]
-    plan = plan_try(found, found.definition("rmsnorm_d128"), wrong, (2,), choose_devices("cpu")[0])
+    plan = plan_try(found, found.definition("rmsnorm_d128"), {KernelCall(""): wrong}, (2,), choose_devices("cpu")[0])
     with LentForkServer(ROLES) as fork_server:
         events = list(run_try(fork_server, plan, RunConfig(QUICK, 600.0, found.root)))
     assert [each.trace.solution for each in events if isinstance(each, Evaluated)] == ["first_v1"]

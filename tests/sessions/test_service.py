@@ -16,6 +16,7 @@ from fib_rmsnorm.sessions.evaluator import DeviceTurns
 from fib_rmsnorm.sessions.job import Job, QueueFullError
 from fib_rmsnorm.sessions.kernel_file import KernelFile, text_as_file
 from fib_rmsnorm.sessions.service import Service
+from support.hanging import FOR_EVER_S
 from support.registries import CRASHES, HANGS, NO_EPS, QUICK, RIGHT, add_kernel, make_registry
 
 KERNELS = {
@@ -151,6 +152,36 @@ def test_a_kernel_that_cannot_be_read_is_at_fault_and_what_is_named_wrong_its_ca
         pass
     with pytest.raises(InputError, match="no request 'nonesuch'"):
         service.find("nonesuch")
+
+
+UNNAMED = RIGHT.replace("run(x, weight, eps)", "norm(p, q, r)").replace(
+    "    x_fp32 =", "    weight, x, eps = p, q, r\n    x_fp32 ="
+)
+TWICE = UNNAMED + UNNAMED.replace("def norm", "def again")
+
+
+def test_the_right_call_is_found_by_computing(serve):
+    service = serve(evaluators=1)
+    found = submit(service, "a", UNNAMED).wait()
+    assert (found.status, found.note, len(found.timings)) == ("PASSED", "Called as norm(weight, x, eps)", 1)
+    wrong = submit(service, "a", UNNAMED.replace("+ eps", "+ 0 * eps"), timed=False).wait()
+    assert (wrong.status, wrong.note) == ("INCORRECT_NUMERICAL", "Called as norm(weight, x, eps)")
+    assert "the output equals RMSNorm without eps" in wrong.failures[0].log
+    both = submit(service, "a", TWICE, timed=False).wait()
+    assert (both.status, both.refused) == ("COMPILE_ERROR", "kernel.py: norm and again are correct; choose one of:")
+    assert both.hint.splitlines() == ["--call 'norm(weight, x, eps)'", "--call 'again(weight, x, eps)'"]
+    assert submit(service, "a", RIGHT, timed=False).wait().status == "PASSED"
+
+
+def test_what_hangs_while_its_call_is_looked_for_is_cancelled(serve):
+    service = serve(evaluators=1, timeout_s=FOR_EVER_S)
+    started = threading.Event()
+    hangs = HANGS.replace("run(x, weight, eps)", "norm(p, q, r)")
+    job = submit(service, "a", hangs, timed=False, on_change=lambda job: started.set())
+    assert started.wait(60)
+    service.cancel(job)
+    assert job.wait().status == "ABANDONED"
+    assert submit(service, "a", RIGHT, timed=False).wait().status == "PASSED"
 
 
 def test_a_reference_that_fails_costs_a_request_its_verdict_and_blames_no_kernel(serve, registry):

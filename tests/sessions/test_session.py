@@ -87,6 +87,15 @@ def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kern
     assert baseline.solution == "rmsnorm_python_plain_v1"
 
 
+def test_the_right_call_of_each_version_is_found(session, kernel):
+    unnamed = RIGHT.replace("(x, weight, eps)", "(p, x, r)").replace("weight", "p").replace("+ eps", "+ r")
+    first, again = (check(session, save(kernel, unnamed)) for _ in range(2))
+    assert (first.status, first.note, again.number) == ("PASSED", "Called as run(weight, x, eps)", first.number)
+    second = measure(session, save(kernel, unnamed + "# faster\n"))
+    assert (second.number, second.note) == (first.number + 1, first.note)
+    assert second.timings[0].before.solution == f"kernel.py#{first.number}"
+
+
 def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder):
     for number in range(2):
         measure(session, save(kernel, f"{RIGHT}# {number}\n"))

@@ -1,0 +1,78 @@
+"""`fib-rmsnorm try` with several kernels: judged side by side, timed in turn, and ranked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from queue import SimpleQueue
+
+from fib_rmsnorm.cli.printing import Format, write_report
+from fib_rmsnorm.cli.program import KERNEL_FAILED
+from fib_rmsnorm.cli.progress import ProgressBar
+from fib_rmsnorm.reports.feedback import make_feedback
+from fib_rmsnorm.reports.live.side_by_side import describe_side_by_side, rank_kernels
+from fib_rmsnorm.reports.text.console import echo, stderr
+from fib_rmsnorm.sessions.job import Job
+from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.service import Service
+from fib_rmsnorm.sessions.version import Version
+
+
+def try_several(
+    service: Service,
+    kernels: Sequence[KernelFile],
+    bar: ProgressBar,
+    *,
+    batch_sizes: Sequence[int],
+    is_timed: bool,
+    as_json: bool,
+) -> int:
+    """Have kernels judged and timed, print the verdicts as they come and then the ranking; return the exit code.
+
+    Raises FibRmsnormError for a wrong argument, or if one gets no verdict for which it is not at fault.
+    """
+    changed: SimpleQueue[Job] = SimpleQueue()
+    jobs = {
+        service.submit("try", kernel, timed=is_timed, batch_sizes=batch_sizes, on_change=changed.put): name
+        for kernel, name in zip(kernels, _name(kernels), strict=True)
+    }
+    bar.expect(len(jobs))
+    bar.tell("judging")
+    _follow(jobs, changed, bar)
+    bar.stop()
+    versions = [job.wait().model_copy(update={"kernel": name}) for job, name in jobs.items()]
+    found = rank_kernels([make_feedback(version) for version in versions], is_timed=is_timed)
+    if as_json:
+        echo(found.to_json())
+    else:
+        write_report(describe_side_by_side, found.model_dump, found, chosen=Format.TABLE)
+    return 0 if all(version.passed for version in versions) else KERNEL_FAILED
+
+
+def _name(kernels: Sequence[KernelFile]) -> list[str]:
+    """Their names, with their folders where several have the same."""
+    names = Counter(kernel.file.name for kernel in kernels)
+    return [kernel.file.name if names[kernel.file.name] == 1 else str(kernel.file) for kernel in kernels]
+
+
+def _follow(jobs: dict[Job, str], changed: SimpleQueue[Job], bar: ProgressBar) -> None:
+    """Print the verdict on each kernel once, until all are done. Raises FibRmsnormError if one gets none."""
+    told: set[Job] = set()
+    running = set(jobs)
+    while running:
+        job = changed.get()
+        version = job.version
+        if job not in told and version is not None and (version.verdicts or version.refused):
+            told.add(job)
+            bar.print(stderr(), f"{jobs[job]}: {_describe_verdict(version)}")
+        if job in running and job.finished.is_set():
+            job.wait()
+            running.remove(job)
+            bar.advance()
+
+
+def _describe_verdict(version: Version) -> str:
+    """How it is judged, and what comes next."""
+    status = "correct" if version.passed else version.status
+    after = f" after {version.verdict_s:.1f} s" if version.verdict_s is not None else ""
+    return f"{status}{after}{'' if version.done else '; timing'}"

@@ -1,0 +1,68 @@
+"""Several kernels that were judged side by side: ranked, and how many are correct and fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import BaseModel
+
+from fib_rmsnorm.reports.feedback import Feedback
+from fib_rmsnorm.reports.text.document import Grid, Part
+from fib_rmsnorm.reports.text.units import count, format_ratio
+
+_THRESHOLDS = (0, 1, 2)
+_PASSED = "PASSED"
+
+
+class SideBySide(BaseModel):
+    """Kernels: those that were timed by their speedup, the other correct ones, and the wrong ones."""
+
+    kernels: list[Feedback]
+    fast_p: dict[str, float]
+    """KernelBench's measure: the share of kernels that are correct and more than p times as fast as the reference."""
+
+    def to_json(self) -> str:
+        """One line, without what is not known of a kernel."""
+        return self.model_dump_json(exclude_defaults=True)
+
+
+def rank_kernels(found: Sequence[Feedback], *, is_timed: bool) -> SideBySide:
+    """Rank kernels, and count the fast ones; those that are correct alone if nothing was timed."""
+    ranked = sorted(found, key=lambda each: (each.status != _PASSED, -(each.speedup or 0)))
+    thresholds = _THRESHOLDS if is_timed else _THRESHOLDS[:1]
+    return SideBySide(kernels=ranked, fast_p={str(p): _count_fast(ranked, p) / len(ranked) for p in thresholds})
+
+
+def _count_fast(kernels: Sequence[Feedback], least: float) -> int:
+    correct = [each for each in kernels if each.status == _PASSED]
+    return len([each for each in correct if (each.speedup or 0) > least]) if least else len(correct)
+
+
+def describe_side_by_side(found: SideBySide) -> Iterator[Part]:
+    """A table, the fastest first, and fast_p."""
+    definitions = {each.definition for each in found.kernels if each.definition}
+    columns = ("kernel", "definition", ">speedup", "interval", "status", "remark")
+    fastest = found.kernels[0]
+    yield Grid(columns, [_row(each, fastest, names_definition=len(definitions) > 1) for each in found.kernels])
+    shares = ", ".join(f"fast_{p} {share:.2f}" for p, share in found.fast_p.items())
+    faster = " and more than p times as fast as the reference" if len(found.fast_p) > 1 else ""
+    yield f"{shares}: of {count(len(found.kernels), 'kernel')}, correct{faster}"
+
+
+def _row(kernel: Feedback, fastest: Feedback, *, names_definition: bool) -> Sequence[str]:
+    noisy = "*" if any(speed.noisy for speed in kernel.speeds) else ""
+    return (
+        kernel.kernel,
+        (kernel.definition or "") if names_definition else "",
+        f"{noisy}{format_ratio(kernel.speedup)}" if kernel.speedup else "",
+        " to ".join(map(format_ratio, kernel.interval or ())),
+        kernel.status,
+        "; ".join(filter(None, (_describe_tie(kernel, fastest), kernel.mistake, kernel.hint, kernel.note))),
+    )
+
+
+def _describe_tie(kernel: Feedback, fastest: Feedback) -> str:
+    """That it may be as fast as the first one: neither interval is above the other."""
+    if kernel is fastest or not kernel.interval or not fastest.interval or kernel.interval[1] < fastest.interval[0]:
+        return ""
+    return f"a tie with {fastest.kernel}"

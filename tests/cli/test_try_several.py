@@ -1,0 +1,117 @@
+"""`fib-rmsnorm try` with several kernels: side by side, ranked, and a fault of one is told once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
+from support.hanging import when_printed
+from support.registries import CRASHES, HANGS, NO_EPS, RIGHT, make_registry
+
+UNNAMED = RIGHT.replace("run(x, weight, eps)", "norm(p, x, r)").replace("weight", "p").replace("+ eps", "+ r")
+BINARY = b"\xff\xfe\x00"
+KERNELS = {"crashes.py": CRASHES, "no_eps.py": NO_EPS, "right.py": RIGHT, "syntax.py": "def run(x, weight, eps:\n"}
+
+
+@pytest.fixture
+def try_several(fib, tmp_path):
+    """Try kernels with these sources on the CPU, at two rows."""
+    registry = make_registry(tmp_path / "registry")
+
+    def run(sources: dict[str, str | bytes], *options: str):
+        for name, source in sources.items():
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(source if isinstance(source, bytes) else source.encode())
+        files = [tmp_path / name for name in sources]
+        return fib("try", *files, "--device", "cpu", "--batch-sizes", "2", "--root", registry.root, *options)
+
+    return run
+
+
+def test_kernels_are_ranked_and_counted(try_several):
+    outcome = try_several({**KERNELS, "binary.py": BINARY, "unnamed.py": UNNAMED}, "--json")
+    assert outcome.code == 1
+    (line,) = outcome.lines
+    found = json.loads(line)
+    kernels = found["kernels"]
+    assert {kernel["kernel"] for kernel in kernels[:2]} == {"right.py", "unnamed.py"}
+    assert [(kernel["kernel"], kernel["status"]) for kernel in kernels[2:]] == [
+        ("crashes.py", "RUNTIME_ERROR"),
+        ("no_eps.py", "INCORRECT_NUMERICAL"),
+        ("syntax.py", "COMPILE_ERROR"),
+        ("binary.py", "COMPILE_ERROR"),
+    ]
+    speedups = [kernel["speedup"] for kernel in kernels[:2]]
+    assert speedups == sorted(speedups, reverse=True)
+    fast = {str(p): sum(speedup > p for speedup in speedups) / 6 for p in (0, 1, 2)}
+    assert found["fast_p"] == fast and fast["0"] == 2 / 6
+    (unnamed,) = [kernel for kernel in kernels if kernel["kernel"] == "unnamed.py"]
+    assert unnamed["note"] == "Called as norm(weight, x, eps)"
+    assert kernels[3]["mistake"] == "the output equals RMSNorm without eps"
+    assert (kernels[4]["file"], kernels[4]["line"]) == ("syntax.py", 1)
+
+
+def test_a_check_tells_each_fault_once_below_the_correct_ones(try_several):
+    outcome = try_several(KERNELS, "--check")
+    assert outcome.code == 1
+    header, *rows, _, summary = outcome.lines
+    assert header.split() == ["kernel", "status", "remark"]
+    assert [row.split()[:2] for row in rows] == [
+        ["right.py", "PASSED"],
+        ["crashes.py", "RUNTIME_ERROR"],
+        ["no_eps.py", "INCORRECT_NUMERICAL"],
+        ["syntax.py", "COMPILE_ERROR"],
+    ]
+    assert "the process died of SIGSEGV" in rows[1] and "'(' was never closed" in rows[3]
+    assert summary == "fast_0 0.25: of 4 kernels, correct"
+    told = [line.partition(" after ")[0] for line in outcome.err.splitlines()]
+    assert sorted(told) == [
+        "crashes.py: RUNTIME_ERROR",
+        "no_eps.py: INCORRECT_NUMERICAL",
+        "right.py: correct",
+        "syntax.py: COMPILE_ERROR",
+    ]
+
+
+@pytest.mark.process  # Triton's interpreter
+def test_what_is_interpreted_is_behind_what_was_timed(try_several):
+    triton = make_starting_kernel(RmsNorm().define(128), "triton").text
+    outcome = try_several({"triton.py": triton, "right.py": RIGHT})
+    assert outcome.code == 0
+    header, first, second, _, summary = outcome.lines
+    assert header.split()[:2] == ["kernel", "speedup"] and first.split()[0] == "right.py"
+    assert second.startswith("triton.py ") and second.endswith("  PASSED  interpreted, so not timed")
+    assert summary.startswith("fast_0 1.00, fast_1 0.") and "of 2 kernels, correct and more than p times" in summary
+
+
+def test_one_that_hangs_costs_one_timeout(try_several, monkeypatch):
+    when_printed(monkeypatch, "last words")
+    hangs = HANGS.replace("    while", "    print('last words', flush=True)\n    while", 1)
+    outcome = try_several({"hangs.py": hangs, "right.py": RIGHT}, "--check")
+    assert outcome.code == 1
+    assert outcome.row("right.py", "PASSED") and "timed out after" in outcome.row("hangs.py", "TIMEOUT")
+
+
+def test_kernels_of_one_name_are_told_apart_by_their_folders(try_several, tmp_path):
+    outcome = try_several({"a/kernel.py": RIGHT, "b/kernel.py": NO_EPS}, "--check", "--json")
+    names = [kernel["kernel"] for kernel in json.loads(outcome.out)["kernels"]]
+    assert names == [str(tmp_path / "a/kernel.py"), str(tmp_path / "b/kernel.py")]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("gone.py",), "no such file: gone.py"),
+        (("--watch",), "--watch is for one kernel; 2 are named"),
+        (("--call", "run"), "--call is for one kernel; 2 are named"),
+        (("--sanitize", "memcheck"), "--sanitize is for one kernel; 2 are named"),
+        (("--json", "--verbose"), "--verbose is for one kernel; 2 are named"),
+        (("--definition", "nonesuch"), "no Definition 'nonesuch'"),
+    ],
+)
+def test_a_fault_of_the_command_line_judges_nothing(try_several, options, says):
+    assert says in try_several({"right.py": RIGHT, "wrong.py": NO_EPS}, *options).refusal
