@@ -18,8 +18,10 @@ from fib_rmsnorm.sessions.version import Version
 
 CHEAT_REWARD = -1.0
 """The reward of a kernel that the judge names a cheat. An honest failure gets 0."""
-UNTIMED_REWARD = 0.1
-"""The reward of a correct kernel whose share of the limit is unknown: it was interpreted, or no copy was measured."""
+UNTIMED_REWARD = 0.01
+"""The reward of a correct kernel whose share of the limit is unknown: it was interpreted, or no copy was measured.
+
+It is small, so that nobody gains by a kernel that cannot be timed."""
 _BLOCK = re.compile(r"^[ \t]*```[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 
 Completion = str | Sequence[Mapping[str, str]]
