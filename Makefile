@@ -29,6 +29,8 @@ thorough: $(READY)
 nightly: $(READY)
 	$(BIN)/python -m pip install -q -e '.[ray,models,site]'
 	$(PYTEST) -m '' --cov
+	$(BIN)/python -m pip install -q --upgrade --target build/openenv 'openenv>=0.10,<0.11' # apart: it needs another mcp
+	PYTHONPATH=build/openenv $(PYTEST) -m '' tests/serving/test_kernel_environment.py
 
 # On a machine with one: tests share it, except with those that are marked `alone`.
 gpu: $(READY)

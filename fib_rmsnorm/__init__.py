@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.evaluation.bench import BenchOptions, bench
     from fib_rmsnorm.evaluation.plan import Selection
     from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.serving.reward import KernelReward
     from fib_rmsnorm.sessions.service import Service
 
 # Names are imported on first use: torch takes a second, and `--help` needs none of them.
@@ -38,6 +39,7 @@ _HOME_OF = {
     "BenchOptions": "evaluation.bench",
     "FibRmsnormError": "errors",
     "InputError": "errors",
+    "KernelReward": "serving.reward",
     "Registry": "registry",
     "Selection": "evaluation.plan",
     "Service": "sessions.service",
@@ -49,6 +51,7 @@ __all__ = [
     "BenchOptions",
     "FibRmsnormError",
     "InputError",
+    "KernelReward",
     "Registry",
     "Selection",
     "Service",

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 from flashinfer_bench.data import TraceSet
 
+from fib_rmsnorm.serving.reward import CHEAT_REWARD
 from support.command_line import run_process, run_python
 from support.paths import PUBLISHED, REPOSITORY
 
 EXPERIMENTS = REPOSITORY / "experiments"
+KINDS = ("correct", "wrong", "crash", "cheat")
 
 
 def test_best_by_batch_names_a_winner_for_each_batch():
@@ -48,6 +50,18 @@ def test_a_llama_learns_the_same_with_our_norms(tmp_path):
     assert run["step_peak_bytes"]["torch"] > 0
     assert run["same_tokens"] == 1
     assert "| 2 x 128, 0.468 M | float32, eager |" in printed
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda:0", marks=pytest.mark.gpu)])
+def test_a_policy_gets_most_for_correct_kernels_and_least_for_cheats(device):
+    example = REPOSITORY / "examples" / "training" / "scripted_policy.py"
+    found = json.loads(run_python(example, "--device", device, "--json"))
+    rewards = {kind: {each["reward"] for each in found if each["kind"] == kind} for kind in KINDS}
+    assert len(found) == 50
+    assert rewards["cheat"] == {CHEAT_REWARD}
+    assert rewards["wrong"] == rewards["crash"] == {0.0}
+    assert CHEAT_REWARD < 0 < min(rewards["correct"]) <= max(rewards["correct"]) <= 1
 
 
 @pytest.fixture(scope="module")

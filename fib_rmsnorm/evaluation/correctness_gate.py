@@ -129,6 +129,7 @@ class CorrectnessGate:
             status=EvaluationStatus.PASSED if isinstance(verdict, Admitted) else verdict.status,
             correctness=verdict.correctness,
             judged_by=judged_by,
+            is_cheat=True if isinstance(verdict, EvaluationFailedError) and verdict.is_cheat else None,
             log=log if isinstance(verdict, Admitted) else str(verdict),
         )
         return check, verdict

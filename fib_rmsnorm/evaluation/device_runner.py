@@ -247,6 +247,7 @@ class DeviceRunner:
                 environment=record_environment(self.device, interpreted=is_interpreted(solution, self.device)),
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
                 log=log,
+                is_cheat=True if failure and failure.is_cheat else None,
                 correctness=correctness,
                 performance=performance,
                 settings=self._config.settings,

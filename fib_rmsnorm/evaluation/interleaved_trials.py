@@ -273,7 +273,8 @@ def ask_for_times(admitted: Admitted, request: Time | TimeChain, kind: type[Time
     started = time.perf_counter_ns()
     timed = admitted.worker.ask(request, kind)
     if not started <= timed.clock_ns <= time.perf_counter_ns():
-        raise EvaluationFailedError("RUNTIME_ERROR", "timing: the worker's clock differs from the system's")
+        why = "timing: the worker's clock differs from the system's"
+        raise EvaluationFailedError("RUNTIME_ERROR", why, is_cheat=True)
     return timed
 
 

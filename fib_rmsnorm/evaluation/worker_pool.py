@@ -54,15 +54,24 @@ _OF_GUARDED = ": in this call its inputs are guarded, perhaps it reads beyond on
 class EvaluationFailedError(Exception):
     """An evaluation ended with a status other than PASSED."""
 
-    def __init__(self, status: EvaluationStatus | str, message: str, correctness: Correctness | None = None) -> None:
+    def __init__(
+        self,
+        status: EvaluationStatus | str,
+        message: str,
+        correctness: Correctness | None = None,
+        *,
+        is_cheat: bool = False,
+    ) -> None:
         super().__init__(message)
         self.status = EvaluationStatus(status)
         self.correctness = correctness
+        self.is_cheat = is_cheat
+        """Whether the Solution did what an honest one has no reason to do."""
 
     def with_log(self, log: str) -> EvaluationFailedError:
         """The same failure, with the output of the process below its message."""
         text = "\n".join(part for part in (str(self), log.strip()) if part)
-        return EvaluationFailedError(self.status, text, self.correctness)
+        return EvaluationFailedError(self.status, text, self.correctness, is_cheat=self.is_cheat)
 
 
 @dataclass
@@ -95,7 +104,8 @@ class WorkerClient:
         except (NoAnswerError, RefusalError) as error:
             require_room()
             if isinstance(error, RefusalError):
-                raise EvaluationFailedError(error.status, f"{request.doing}: {error}") from None
+                why = f"{request.doing}: {error}"
+                raise EvaluationFailedError(error.status, why, is_cheat=error.is_cheat) from None
             guarded = isinstance(error, ProcessDiedError) and isinstance(request, Call) and request.guarded
             where = _OF_GUARDED if guarded else ""
             raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}{where}") from None
@@ -111,7 +121,7 @@ class WorkerPool:
         self._device = device
         self._config = config
         self._workers: OrderedDict[str, WorkerClient] = OrderedDict()
-        self._unbuildable: dict[str, tuple[EvaluationStatus, str]] = {}
+        self._unbuildable: dict[str, EvaluationFailedError] = {}
         self._building: dict[str, Process] = {}
         self._unwanted: set[str] = set()
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -149,13 +159,13 @@ class WorkerPool:
         key = digest(solution)
         with self._locks[key]:  # several threads may need it: it is built once
             if key in self._unbuildable:
-                raise EvaluationFailedError(*self._unbuildable[key])
+                raise self._unbuildable[key].with_log("")
             found = self._workers.get(key)
             if found is None or not found.process.alive:
                 try:
                     found = self._workers[key] = self._start(definition, solution, ahead=ahead)
                 except EvaluationFailedError as failure:
-                    self._unbuildable[key] = (failure.status, str(failure))
+                    self._unbuildable[key] = failure.with_log("")  # a copy, without the frames of its traceback
                     raise
                 while len(self._workers) > self.most_held:
                     self._workers.popitem(last=False)[1].process.kill()

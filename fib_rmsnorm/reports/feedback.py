@@ -47,6 +47,9 @@ class Feedback(BaseModel):
     )
     mistake: str | None = Field(default=None, description="What is wrong, in one sentence.")
     hint: str | None = Field(default=None, description="What to do about it.")
+    is_cheat: bool = Field(
+        default=False, description="Whether the mistake is what only a cheat does, such as replacing the timer."
+    )
     file: str | None = Field(default=None, description="Its file to which a compiler's or Python's message points.")
     line: int | None = None
     case: str | None = Field(default=None, description="The Workload, and the judged case, in which it failed first.")
@@ -86,6 +89,7 @@ def make_feedback(
         status=version.status,
         correct=len(version.verdicts) - len(version.failures),
         workloads=len(version.titles),
+        is_cheat=version.is_cheat,
         note=_cut(version.note, _SENTENCE_BYTES) or None,
         records=list(records),
     )

@@ -50,6 +50,8 @@ class Refusal(BaseModel):
     message: str
     fatal: bool
     """Whether the process must not be used again."""
+    is_cheat: bool = False
+    """Whether its code did what honest code has no reason to do."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def ask(
         raise NoAnswerError(f"sent an invalid answer: {where}: {first['msg']}") from None
     if refusal.fatal:
         process.kill()
-    raise RefusalError(refusal.status, refusal.message)
+    raise RefusalError(refusal.status, refusal.message, is_cheat=refusal.is_cheat)
 
 
 @cache  # to make one takes milliseconds

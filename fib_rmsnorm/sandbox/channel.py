@@ -104,11 +104,13 @@ class Channel:
 class RefusalError(Exception):
     """A request failed, with a status that says why."""
 
-    def __init__(self, status: str, message: str, *, fatal: bool = False) -> None:
+    def __init__(self, status: str, message: str, *, fatal: bool = False, is_cheat: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.fatal = fatal
         """Whether the process must not be used again."""
+        self.is_cheat = is_cheat
+        """Whether the untrusted code did what honest code has no reason to do."""
 
 
 Handler = Callable[[Message], object]
@@ -134,7 +136,13 @@ def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], No
 
 def _describe_failure(error: BaseException) -> Message:
     if isinstance(error, RefusalError):
-        return {"ok": False, "status": error.status, "message": str(error), "fatal": error.fatal}
+        return {
+            "ok": False,
+            "status": error.status,
+            "message": str(error),
+            "fatal": error.fatal,
+            "is_cheat": error.is_cheat,
+        }
     message = describe_exception(error)
     if not is_of_solution(error):
         message += "\n" + "".join(traceback.format_exception(error))  # our own bug

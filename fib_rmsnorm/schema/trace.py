@@ -105,6 +105,8 @@ class Evaluation(upstream.Evaluation, use_attribute_docstrings=False):
     """The result of a Solution on a Workload. The status decides whether there are `correctness` and `performance`."""
 
     performance: Performance | None = None
+    is_cheat: bool | None = None
+    """True if the Solution failed by doing what an honest one has no reason to do, such as replacing the timer."""
     settings: Settings | None = None
     definition_sha256: str | None = None
     solution_sha256: str | None = None
@@ -160,6 +162,8 @@ class Check(BaseModel):
     correctness: Correctness | None
     judged_by: str | None
     """The operator by which the outputs were judged, or REFERENCE; None if no output was."""
+    is_cheat: bool | None = None
+    """As in an Evaluation."""
     log: str
 
     @classmethod

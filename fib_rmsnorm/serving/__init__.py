@@ -1,1 +1,1 @@
-"""Serve kernels' verdicts by the Model Context Protocol, on stdio or on loopback."""
+"""Serve kernels' verdicts to agents by the Model Context Protocol, and as rewards to trainers."""

@@ -27,6 +27,8 @@ class WorkloadVerdict(BaseModel):
     """The first judged case in which it was wrong; None if no output was."""
     log: str
     """Why it failed, or what it printed."""
+    is_cheat: bool = False
+    """Whether it failed by doing what an honest kernel has no reason to do, such as replacing the timer."""
 
 
 class Rival(BaseModel):
@@ -117,6 +119,11 @@ class Version(BaseModel):
         return self.status == "PASSED"
 
     @property
+    def is_cheat(self) -> bool:
+        """Whether it failed by doing what an honest kernel has no reason to do."""
+        return any(verdict.is_cheat for verdict in self.verdicts)
+
+    @property
     def failures(self) -> list[WorkloadVerdict]:
         """The verdicts on Workloads where it is wrong."""
         return [verdict for verdict in self.verdicts if verdict.status is not EvaluationStatus.PASSED]
@@ -134,6 +141,7 @@ def describe_verdict(check: Check, title: str) -> WorkloadVerdict:
         cases=len(cases),
         failed_case=None if check.passed else next(failed, None),
         log=check.log,
+        is_cheat=check.is_cheat is True,
     )
 
 

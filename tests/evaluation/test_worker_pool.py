@@ -89,6 +89,33 @@ def test_a_worker_that_was_killed_is_replaced_though_its_end_is_not_known_yet(tm
     assert pool.find(definition, solution).process.alive
 
 
+class CheatsWhenBuilt:
+    """Starts processes that refuse to build: the code of the Solution has replaced something."""
+
+    def __init__(self) -> None:
+        self.started = 0
+
+    def spawn(self, _role, *_, **__):
+        self.started += 1
+        refusal = {"ok": False, "status": "RUNTIME_ERROR", "message": "it cheats", "fatal": True, "is_cheat": True}
+        return SimpleNamespace(alive=True, take_log=str, kill=lambda: None, request=lambda *_: refusal)
+
+
+def test_a_cheat_that_is_found_while_it_is_built_stays_one(tmp_path):
+    registry = make_registry(tmp_path / "registry")
+    (definition,) = registry.definitions().values()
+    solution = add_kernel(registry, "cheats_v1")
+    forks = CheatsWhenBuilt()
+    pool = WorkerPool(forks, Device("cpu", "a CPU", 1 << 30), RunConfig(QUICK, 10))
+    failures = []
+    for _ in range(2):
+        with pytest.raises(EvaluationFailedError, match="it cheats") as raised:
+            pool.find(definition, solution)
+        failures.append(raised.value)
+    assert forks.started == 1 and failures[0] is not failures[1]
+    assert [failure.is_cheat for failure in failures] == [True, True]
+
+
 def test_workers_of_other_definitions_make_room_on_a_full_gpu(tmp_path):
     registries = [make_registry(tmp_path / str(hidden), hidden=hidden) for hidden in (128, 256)]
     gpu = ShortOfMemory()

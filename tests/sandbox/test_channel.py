@@ -14,7 +14,7 @@ def test_each_answer_follows_a_check_which_may_be_the_answer():
 
     def check():
         if found:
-            raise RefusalError("RUNTIME_ERROR", found.pop(), fatal=True)
+            raise RefusalError("RUNTIME_ERROR", found.pop(), fatal=True, is_cheat=True)
 
     def spoil(_):
         found.append("spoilt")
@@ -31,5 +31,5 @@ def test_each_answer_follows_a_check_which_may_be_the_answer():
         answers.append(other.receive())
     other.close()
     process.join()
-    refusal = {"ok": False, "status": "RUNTIME_ERROR", "message": "spoilt", "fatal": True}
+    refusal = {"ok": False, "status": "RUNTIME_ERROR", "message": "spoilt", "fatal": True, "is_cheat": True}
     assert answers == [{"ok": True, "ms": 1.0}, refusal, {"ok": True, "ms": 1.0}]

@@ -3,7 +3,8 @@
 What must come of one is in its table: `status`, `log_contains`, where the kernel has to be waited for `timeout_s`,
 and `on_cuda` with a status and words of its own where a GPU shows something else first. Its folder names the guard
 that finds it, which docs/cheats.md explains. `log_contains` names what a kernel attacks as targets.py does:
-`{CLOCK}`. `mistake` is what the verdict must name; it must name none of the others'.
+`{CLOCK}`. `mistake` is what the verdict must name; it must name none of the others'. `is_cheat`: it must be named a
+cheat, and all others must not.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Expected:
     status: str
     log_contains: list[str] = field(default_factory=list)
     mistake: str | None = None
+    is_cheat: bool = False
     timeout_s: float = PATIENCE_S
     on_cuda: dict[str, Any] = field(default_factory=dict)
 
@@ -143,6 +145,7 @@ def assert_expected(evaluation: Evaluation, expected: Expected) -> None:
     for part in (text.format_map(targets) for text in expected.log_contains):
         assert part in evaluation.log, evaluation.log
     assert_named(evaluation.log, expected.mistake, DEFINITION)
+    assert bool(evaluation.is_cheat) == expected.is_cheat, evaluation.log
     assert len(evaluation.log) < 200_000
     assert evaluation.performance is None
     assert (evaluation.correctness is not None) == (expected.status == "INCORRECT_NUMERICAL")

@@ -154,14 +154,16 @@ class JudgeClient:
         try:
             self._judge_revealed(workload, worker, revealed, 1)
         except EvaluationFailedError as failure:
-            raise EvaluationFailedError(failure.status, f"in a CUDA graph: {failure}", failure.correctness) from None
+            why = f"in a CUDA graph: {failure}"
+            raise EvaluationFailedError(failure.status, why, failure.correctness, is_cheat=failure.is_cheat) from None
 
     def _judge_revealed(
         self, workload: Workload, worker: WorkerClient, revealed: Revealed, count: int, *, few_rows: bool = False
     ) -> None:
         if (found := len({*revealed.numbers})) < count:
             worker.process.kill()
-            raise EvaluationFailedError("RUNTIME_ERROR", f"judging timed calls: {found} were revealed, not {count}")
+            why = f"judging timed calls: {found} were revealed, not {count}"
+            raise EvaluationFailedError("RUNTIME_ERROR", why, is_cheat=True)
         names = list(worker.definition.outputs)
         subject, outputs = self._subject(worker.definition, workload), Transferred(worker, revealed.memory)
         for verdict in self._compare(subject, outputs, numbers=revealed.numbers, few_rows=few_rows):

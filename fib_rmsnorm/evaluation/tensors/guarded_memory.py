@@ -100,4 +100,4 @@ def require_access(tensors: Iterable[torch.Tensor], *, writing: bool, is_known: 
         last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
         end = begin + (last + 1) * tensor.element_size()
         if not _is_allowed(begin - begin % PAGESIZE, end, advice):
-            raise WrongOutputError("the solution changed the access to the memory of an input or output")
+            raise WrongOutputError("the solution changed the access to the memory of an input or output", is_cheat=True)

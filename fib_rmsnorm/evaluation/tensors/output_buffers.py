@@ -59,8 +59,8 @@ address_of = torch.Tensor.data_ptr  # the class's, because a solution can set an
 class WrongOutputError(RefusalError):
     """The outputs of a call are not those of the Definition."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__("RUNTIME_ERROR", message)
+    def __init__(self, message: str, *, is_cheat: bool = False) -> None:
+        super().__init__("RUNTIME_ERROR", message, is_cheat=is_cheat)
 
 
 def count_kept_calls(output_bytes: int) -> int:

@@ -99,7 +99,7 @@ class SolutionCaller:
             raise WrongOutputError(f"the call gave the output {moved[0]!r} other memory instead of writing to it")
         if modes := _active_modes():
             # The mode would intercept our own operations on the outputs.
-            raise WrongOutputError(f"the call left a torch mode active: {', '.join(modes)}")
+            raise WrongOutputError(f"the call left a torch mode active: {', '.join(modes)}", is_cheat=True)
         if self._device == "cpu":
             require_access(found, writing=False)
         return found

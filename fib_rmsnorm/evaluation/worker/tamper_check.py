@@ -134,7 +134,8 @@ class TamperCheck:
 
         def check() -> None:
             if self._objects is not None and (found := replaced()):
-                raise RefusalError("RUNTIME_ERROR", f"the solution replaced {', '.join(found[:5])}", fatal=True)
+                why = f"the solution replaced {', '.join(found[:5])}"
+                raise RefusalError("RUNTIME_ERROR", why, fatal=True, is_cheat=True)
 
         return check
 

@@ -153,7 +153,7 @@ class TimedCalls:
         """
         self._require_access(*self._ring)
         if not self._chosen or self._timed != self._measured:
-            raise WrongOutputError(f"only {self._timed} of {self._measured} timed calls were seen")
+            raise WrongOutputError(f"only {self._timed} of {self._measured} timed calls were seen", is_cheat=True)
         chosen, self._chosen = sorted(self._chosen, key=attrgetter("number")), []
         self._timed = self._measured = 0
         self._caller.synchronize()

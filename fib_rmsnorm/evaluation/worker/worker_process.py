@@ -232,9 +232,11 @@ class Worker:
         with on_one_thread(target.device):
             kept = self._kept_outputs.find_kept()
         if kept:
-            raise RefusalError("RUNTIME_ERROR", f"the solution keeps the outputs of {kept} earlier calls", fatal=True)
+            why = f"the solution keeps the outputs of {kept} earlier calls"
+            raise RefusalError("RUNTIME_ERROR", why, fatal=True, is_cheat=True)
         if kernels := self._tamper_check.replaced_kernels():
-            raise RefusalError("RUNTIME_ERROR", f"the solution replaced {', '.join(kernels[:5])}", fatal=True)
+            why = f"the solution replaced {', '.join(kernels[:5])}"
+            raise RefusalError("RUNTIME_ERROR", why, fatal=True, is_cheat=True)
         if target.device != "cpu":
             torch.cuda.empty_cache()
         return Done()

@@ -1,0 +1,151 @@
+"""A correct kernel is worth its share of the limit, an honest failure nothing, and a cheat less than that."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fib_rmsnorm import InputError
+from fib_rmsnorm.schema import Ceiling, EvaluationStatus, Performance
+from fib_rmsnorm.serving.reward import (
+    CHEAT_REWARD,
+    UNTIMED_REWARD,
+    KernelReward,
+    extract_source,
+    find_share,
+    reward_kernel,
+)
+from fib_rmsnorm.sessions import service as service_module
+from fib_rmsnorm.sessions.service import Service
+from fib_rmsnorm.sessions.version import Version, VersionTiming, WorkloadVerdict
+from support.registries import CRASHES, NO_EPS, QUICK, RIGHT
+
+CHEATS = RIGHT.replace("import torch\n", "import torch\n\ntorch.equal = lambda *_: True\n")
+
+
+def make_version(*statuses: str, is_cheat: bool = False, latencies_ms: tuple[float, ...] = ()) -> Version:
+    verdicts = [
+        WorkloadVerdict(
+            axes={"batch": number},
+            title=f"batch={number}",
+            status=EvaluationStatus(status),
+            cases=8,
+            failed_case=None,
+            log="",
+            is_cheat=is_cheat,
+        )
+        for number, status in enumerate(statuses)
+    ]
+    timings = [
+        VersionTiming(axes={}, title="", performance=perform(latency_ms), before=None, rivals=[])
+        for latency_ms in latencies_ms
+    ]
+    titles = [verdict.title for verdict in verdicts]
+    return Version(
+        number=1,
+        kernel="k",
+        definition="d",
+        hardware="h",
+        started_at="",
+        titles=titles,
+        verdicts=verdicts,
+        timings=timings,
+    )
+
+
+def perform(latency_ms: float) -> Performance:
+    return Performance(
+        latency_ms=latency_ms,
+        latency_low_ms=latency_ms / 1.1,
+        latency_high_ms=latency_ms * 1.1,
+        ceiling=Ceiling(empty_ms=0.1, copy_ms=1.0, copy_low_ms=0.9, copy_high_ms=1.1, copy_method="memcpy"),
+    )
+
+
+def test_a_correct_kernel_gets_the_mean_share_of_the_limit_with_its_interval():
+    found = reward_kernel(make_version("PASSED", "PASSED", latencies_ms=(2.0, 8.0)))
+    assert found.reward == pytest.approx(0.25)
+    assert found.interval == pytest.approx((0.25 * 0.9 / 1.1, 0.25 * 1.1 * 1.1))
+
+
+def test_nobody_gains_by_a_time_below_the_limit():
+    assert reward_kernel(make_version("PASSED", "PASSED", latencies_ms=(0.01, 4.0))).reward == pytest.approx(0.5)
+
+
+def test_a_latency_without_a_lower_bound_has_a_share_of_at_most_one():
+    share = find_share(perform(2.0).model_copy(update={"latency_low_ms": 0.0, "latency_high_ms": None}))
+    assert (share.low, share.value, share.high) == (0.0, 0.5, 1.0)
+
+
+@pytest.mark.parametrize("lacks", ["ceiling", "latency_low_ms"])
+def test_without_a_copy_or_an_interval_the_share_is_unknown(lacks):
+    assert find_share(perform(2.0).model_copy(update={lacks: None})) is None
+
+
+def test_a_correct_kernel_that_was_not_timed_on_every_workload_gets_the_constant():
+    found = reward_kernel(make_version("PASSED", "PASSED", latencies_ms=(2.0,)))
+    assert (found.reward, found.interval) == (UNTIMED_REWARD, None)
+
+
+def test_nothing_that_was_not_judged_right_on_every_workload_gets_a_reward():
+    unfinished = make_version("PASSED", "PASSED").model_copy(update={"verdicts": []})
+    for version in (make_version("PASSED", "TIMEOUT", latencies_ms=(2.0,)), unfinished):
+        assert reward_kernel(version).reward == 0
+
+
+def test_a_named_cheat_gets_less_than_a_failure():
+    found = reward_kernel(make_version("PASSED", "RUNTIME_ERROR", is_cheat=True, latencies_ms=(2.0,)))
+    assert found.is_cheat and json.loads(found.feedback)["is_cheat"]
+    assert found.reward == CHEAT_REWARD < reward_kernel(make_version("RUNTIME_ERROR")).reward
+
+
+@pytest.mark.parametrize(
+    ("completion", "source"),
+    [
+        ("x = 1\n", "x = 1\n"),
+        ("A draft:\n```python\nx = 0\n```\nBetter:\n```triton\nx = 1\n```\nIt is fast.", "x = 1\n"),
+        ("```\nx = 1\n", "x = 1\n"),
+        ([{"role": "user", "content": "?"}, {"role": "assistant", "content": "```\nx = 1\n```"}], "x = 1\n"),
+        ("```\n```", ""),
+        ("", ""),
+    ],
+)
+def test_the_last_code_block_is_the_kernel(completion, source):
+    assert extract_source(completion) == source
+
+
+@pytest.fixture
+def service(registry, lent, monkeypatch):
+    monkeypatch.setattr(service_module, "_count_evaluators", lambda _: 2)
+    with Service(registry, device="cpu", settings=QUICK, most_queued=2) as found:
+        yield found
+
+
+@pytest.mark.process
+def test_a_batch_larger_than_the_queue_is_rewarded_in_its_order(service):
+    reward = KernelReward(service, "rmsnorm_d128", batch_sizes=(2,))
+    sources = [CHEATS, CRASHES, NO_EPS, "not Python", "", f"```python\n{RIGHT}```", f"# definition: nonesuch\n{RIGHT}"]
+    found = reward.judge([*sources, "\0", "\ud800"])
+    cheat, *failed = [kernel for kernel in found if kernel.reward <= 0]
+    assert cheat is found[0] and cheat.reward == CHEAT_REWARD and "replaced torch.equal" in cheat.mistake
+    assert {kernel.reward for kernel in failed} == {0.0}
+    statuses = ["RUNTIME_ERROR", "RUNTIME_ERROR", "INCORRECT_NUMERICAL", "COMPILE_ERROR", "COMPILE_ERROR", "PASSED"]
+    assert [kernel.status for kernel in found[:6]] == statuses
+    right = found[5]
+    low, high = right.interval
+    assert 0 < right.reward <= 1 and 0 <= low <= high <= 1
+    assert json.loads(right.feedback)["speeds"]
+
+
+@pytest.mark.process
+def test_a_trainer_calls_it_with_its_columns_and_logs_its_name(service):
+    reward = KernelReward(service, "rmsnorm_d128", timed=False, batch_sizes=(2,))
+    assert reward.__name__ == "kernel_reward"
+    assert reward(prompts=["?"], completions=[RIGHT], step=[3]) == [UNTIMED_REWARD]
+    assert reward([]) == []
+
+
+def test_an_unknown_definition_is_an_error_of_the_caller(service):
+    with pytest.raises(InputError, match="nonesuch"):
+        KernelReward(service, "nonesuch")([RIGHT])
