@@ -43,7 +43,7 @@ CHARTS = (("report", "--plots", "plots"),)
 CATALOGUES = (
     ("validate",),
     ("list",),
-    ("list", "traces", "--each"),
+    ("list", "traces"),
     ("show", DEFINITION),
     ("show", PYTHON),
     ("show", f"{DEFINITION}@batch=1"),

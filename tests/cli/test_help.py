@@ -171,7 +171,7 @@ def test_try_refuses_a_source_before_torch_is_imported(tmp_path):
 NO_TORCH = [
     "list",
     "list solutions",
-    "list traces --each",
+    "list traces",
     f"show {PYTHON}",
     f"show {DEFINITION}",
     f"show {DEFINITION}@batch=8",

@@ -92,7 +92,6 @@ REFUSED = [
     ("list --languages fortran", "unknown language 'fortran'"),
     ("list --authors zoe", "no author matches 'zoe' (available: ann, baseline)"),
     ("list workloads --authors ann", "do not filter workloads"),
-    ("list solutions --each", "--each works only with: fib-rmsnorm list traces"),
     ("list --root nowhere", "no such folder: nowhere"),
     ("list --root definitions", "not a registry: "),
     ("list --root 'my registry'", "to create a registry there, run: fib-rmsnorm init 'my registry'"),

@@ -146,7 +146,7 @@ def test_a_trace_with_everything_in_its_record(fib, full_registry, workloads, by
         "Tolerance of out: |error| <= 0.001 * |expected| + 2.4e-07",
     ):
         assert line in outcome.lines
-    assert outcome.row("latency:", "12.5", "us") and outcome.row("timer:").endswith(" cpu_clock")
+    assert outcome.row("latency_ms:", "0.0125") and outcome.row("timer:").endswith(" cpu_clock")
     assert outcome.row("hard", "rows,", "eps=1e-06").split()[-3:] == ["1", "0.125", "17"]
 
 
@@ -198,7 +198,11 @@ def test_a_trace_that_others_wrote(fib, full_registry, workloads):
     assert outcome.code == 0
     assert 'tolerance:      "loose"' in outcome.lines
     shown = outcome.out.partition("Performance\n")[2].partition("\nCorrectness")[0]
-    assert [line.split(":")[0] for line in shown.strip().split("\n")] == ["latency", "reference latency", "speedup"]
+    assert [line.split(":")[0] for line in shown.strip().split("\n")] == [
+        "latency_ms",
+        "reference_latency_ms",
+        "speedup",
+    ]
 
 
 def test_json_is_the_record(fib, full_registry, workloads):
