@@ -51,7 +51,7 @@ GROUPS: dict[str, dict[str, CommandPlace]] = {
     },
     "More": {
         "list": CommandPlace("records", "list_", "What the registry holds, and what runs on this machine"),
-        "show": CommandPlace("records", "show", "One Definition, Solution, Workload or Trace in full"),
+        "show": CommandPlace("records", "show", "One Definition, Solution or Trace in full"),
         "env": CommandPlace("records", "env", "Devices, tools and versions, and what to install"),
         "exercise": CommandPlace("registries", "exercise", "Do a graded exercise of the courses"),
     },

@@ -94,14 +94,13 @@ def show(
     name: Annotated[
         str,
         typer.Argument(
-            help="Name of a Definition or Solution, start of a Workload's uuid, or a Trace: SOLUTION@batch=8 (the"
-            " newest) or its id, which `show` tells of all Traces of a Workload.",
+            help="Name of a Definition or Solution, or SOLUTION@batch=8: its newest Trace on a Workload.",
         ),
     ],
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Show a Definition, Solution, Workload or Trace in full."""
+    """Show a Definition, Solution or Trace in full."""
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar(doing="reading"):
@@ -120,7 +119,7 @@ def show(
 def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
     from fib_rmsnorm.machine.capabilities import find_readiness
     from fib_rmsnorm.machine.devices import all_devices
-    from fib_rmsnorm.reports.records.record import describe_definition, describe_solution, describe_workload
+    from fib_rmsnorm.reports.records.record import describe_definition, describe_solution
     from fib_rmsnorm.reports.records.trace import describe_trace
     from fib_rmsnorm.schema import Definition, Solution
 
@@ -128,7 +127,7 @@ def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> It
         return describe_definition(record, catalogue)
     if isinstance(record, Solution):
         return describe_solution(record, catalogue, find_readiness(record, all_devices()))
-    return describe_trace(record, catalogue) if record.evaluation else describe_workload(record, catalogue)
+    return describe_trace(record, catalogue)
 
 
 def env(json: Json = False) -> None:

@@ -45,7 +45,6 @@ CATALOGUES = (
     ("list", "traces"),
     ("show", DEFINITION),
     ("show", PYTHON),
-    ("show", f"{DEFINITION}@batch=1"),
     ("show", f"{PYTHON}@batch=1"),
     ("show", f"{CUDA}@batch=8"),
     ("solve",),

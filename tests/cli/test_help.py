@@ -174,7 +174,6 @@ NO_TORCH = [
     "list traces",
     f"show {PYTHON}",
     f"show {DEFINITION}",
-    f"show {DEFINITION}@batch=8",
     f"show {PYTHON}@batch=8",
     "define --hidden 256",
     "workload --definition rmsnorm_d256",

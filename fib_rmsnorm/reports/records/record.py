@@ -1,4 +1,4 @@
-"""One record in full: a Definition, a Solution or a Workload."""
+"""One record in full: a Definition or a Solution."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.machine.capabilities import Readiness
 from fib_rmsnorm.operators import list_candidates, recognise_source
 from fib_rmsnorm.operators.norms.norm_definitions import SHORT_DTYPES
-from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.records.listing import (
-    each_trace_rows,
     here_text,
     scalars_of,
     table_of,
@@ -26,7 +24,7 @@ from fib_rmsnorm.reports.records.listing import (
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.document import Grid
-from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
+from fib_rmsnorm.reports.text.units import assignments, count
 from fib_rmsnorm.schema import AxisConst, Definition, RandomInput, SafetensorsInput, Solution, TensorSpec, Trace
 
 Told = TypeVar("Told")
@@ -142,30 +140,6 @@ def describe_solution(solution: Solution, catalogue: Catalogue, here: Readiness)
     for source in solution.sources:
         yield heading(source.path)
         yield Text(source.content.rstrip("\n"))  # as it is, to be copied
-
-
-def describe_workload(record: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
-    """Its axes and inputs, and what was evaluated on it."""
-    workload = record.workload
-    definition = catalogue.definitions[record.definition]
-    yield f"Workload: {workload.uuid}"
-    yield ""
-    yield from fields(
-        {
-            "Definition": record.definition,
-            "Axes": assignments(workload.axes),
-            "Inputs": inputs_text(record),
-            "Bytes moved": f"{format_bytes(bytes_moved(definition, workload))} (inputs and outputs, each once)",
-        }
-    )
-    traces = [
-        trace
-        for trace in catalogue.traces
-        if trace.definition == record.definition and trace.workload.uuid == workload.uuid
-    ]
-    yield f"\n{count(len(traces), 'Trace')}{':' if traces else ''}"
-    if traces:
-        yield table_of("each trace", each_trace_rows(traces))
 
 
 def _describe(description: str) -> Iterator[RenderableType]:

@@ -30,7 +30,6 @@ from fib_rmsnorm.schema import (
     Tolerance,
     Trace,
     UlpStatistics,
-    trace_id,
 )
 
 _CASES = TypeAdapter(list[JudgedCase])
@@ -72,7 +71,7 @@ def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableTyp
 
 def _title(trace: Trace, evaluation: Evaluation) -> Text:
     passed = evaluation.status is EvaluationStatus.PASSED
-    title = Text(f"Trace: {trace_id(trace)}  ")
+    title = Text(f"Trace: {trace.solution} at {axes_name(trace)}  ")
     title.append(evaluation.status.value, "bold green" if passed else "bold red")
     if evaluation.performance and evaluation.performance.noisy:
         title.append("  noisy", "bold yellow")
