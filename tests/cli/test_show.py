@@ -39,7 +39,6 @@ def test_a_definition(fib, full_registry):
     assert "Constraints:      hidden % 128 == 0" in outcome.lines
     assert "In this registry: 2 Solutions, 2 Workloads, 4 Traces" in outcome.lines
     assert "Judged by:        the operator rmsnorm, whose own reference it has" in outcome.lines
-    assert "float16 [batch, hidden]  Activations, contiguous by rows." in outcome.row("x", "input")
     assert full_registry.definition(DEFINITION).reference in outcome.out
 
 
@@ -99,10 +98,9 @@ def test_a_trace_with_everything_in_its_record(fib, full_registry, workloads):
         "Settings:           rtol=0.5, warmup_runs=10, iterations=50, num_trials=4, l2=cold, context=isolated",
         f"Solution SHA-256:   {trace.evaluation.solution_sha256}",
         f"Definition SHA-256: {trace.evaluation.definition_sha256}",
-        "Largest errors:   absolute 0.002, relative 0.0004 (on the Workload's own inputs)",
-        "Tolerance of out: |error| <= 0.001 * |expected| + 2.4e-07",
     ):
         assert line in outcome.lines
+    assert outcome.row("max_absolute_error:", "0.002") and outcome.row("tolerance.out.rtol:", "0.001")
     assert outcome.row("latency_ms:", "0.0125") and outcome.row("timer:").endswith(" cpu_clock")
     assert outcome.row("hard", "rows,", "eps=1e-06").split()[-3:] == ["1", "0.125", "17"]
 
@@ -132,16 +130,6 @@ def test_a_trace_of_sources_that_changed(fib, full_registry):
     assert f"Solution:           {PYTHON} (changed since)" in fib("show", f"{PYTHON}@batch=1").lines
 
 
-@pytest.mark.parametrize("bound", [{"rtol": None, "atol": 2.4e-7}, {}])
-def test_a_trace_without_its_tolerances(fib, full_registry, workloads, bound):
-    trace = make_trace(full_registry.packed_solutions()[PYTHON], workloads[0], hardware="Other")
-    trace.evaluation.correctness.extra["tolerance"] = {"out": bound}
-    full_registry.append_trace(trace, "baseline", "norm")
-    outcome = fib("show", f"{PYTHON}@batch=1")
-    assert outcome.code == 0
-    assert "not recorded: any result may have passed" in outcome.row("Tolerance")
-
-
 def test_a_trace_that_others_wrote(fib, full_registry, workloads):
     trace = make_trace(full_registry.packed_solutions()[PYTHON], workloads[0], hardware="Other")
     record = json.loads(trace.model_dump_json())
@@ -153,7 +141,7 @@ def test_a_trace_that_others_wrote(fib, full_registry, workloads):
         file.write(json.dumps(record) + "\n")
     outcome = fib("show", f"{PYTHON}@batch=1")
     assert outcome.code == 0
-    assert 'tolerance:      "loose"' in outcome.lines
+    assert outcome.row("tolerance:", "loose")
     shown = outcome.out.partition("Performance\n")[2].partition("\nCorrectness")[0]
     assert [line.split(":")[0] for line in shown.strip().split("\n")] == [
         "latency_ms",

@@ -23,7 +23,6 @@ from fib_rmsnorm.reports.records.listing import (
 )
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import harmless
-from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, count
 from fib_rmsnorm.schema import AxisConst, Definition, RandomInput, SafetensorsInput, Solution, TensorSpec, Trace
 
@@ -59,7 +58,7 @@ def _describe_tensors(definition: Definition, specs: dict[str, TensorSpec]) -> s
 
 
 def describe_definition(definition: Definition, catalogue: Catalogue) -> Iterator[RenderableType]:
-    """The summary, every axis and tensor with its description, and the reference."""
+    """The summary, its description, what is in the registry, and the reference."""
     yield summarize_definition(definition)
     if definition.description:
         yield from _describe(definition.description)
@@ -71,28 +70,11 @@ def describe_definition(definition: Definition, catalogue: Catalogue) -> Iterato
             "Tags": ", ".join(definition.tags),
             "Constraints": "; ".join(definition.constraints),
             "Judged by": _judge_text(definition),
-            "In this registry": joined(
-                count(len(held.solutions), "Solution"),
-                count(len(held.workloads), "Workload"),
-                count(len(held.traces), "Trace"),
+            "In this registry": ", ".join(
+                count(len(getattr(held, f"{noun.lower()}s")), noun) for noun in ("Solution", "Workload", "Trace")
             ),
         }
     )
-    yield ""
-    rows = [
-        (name, "axis", str(definition.const_axes.get(name, "variable")), axis.description or "")
-        for name, axis in definition.axes.items()
-    ]
-    rows += [
-        (
-            name,
-            "input" if name in definition.inputs else "output",
-            f"{spec.dtype.value} " + ("scalar" if spec.shape is None else f"[{', '.join(spec.shape)}]"),
-            spec.description or "",
-        )
-        for name, spec in {**definition.inputs, **definition.outputs}.items()
-    ]
-    yield Grid(("name", "is", "value", "description"), rows)
     yield heading("Reference")
     yield Text(definition.reference.rstrip("\n"))
 
@@ -165,11 +147,6 @@ def fields(values: dict[str, str]) -> Iterable[RenderableType]:
     known = {name: value for name, value in values.items() if value}
     width = max(map(len, known), default=0)
     return [Folded(f"{name + ':':<{width + 1}} {harmless(value)}", width + 2) for name, value in known.items()]
-
-
-def joined(*parts: str) -> str:
-    """The parts that are not empty, as one value."""
-    return ", ".join(filter(None, parts))
 
 
 def told(value: Told | None, form: Callable[[Told], str]) -> str:

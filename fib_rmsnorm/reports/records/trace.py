@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,7 +16,7 @@ from fib_rmsnorm.analysis.difference import find_speedup
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.differences import largest_text, list_buckets
-from fib_rmsnorm.reports.records.record import Told, fields, heading, inputs_text, told
+from fib_rmsnorm.reports.records.record import fields, heading, inputs_text, told
 from fib_rmsnorm.reports.text.control_characters import harmless, marked
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, format_ratio
@@ -27,13 +28,11 @@ from fib_rmsnorm.schema import (
     EvaluationStatus,
     JudgedCase,
     Performance,
-    Tolerance,
     Trace,
     UlpStatistics,
 )
 
 _CASES = TypeAdapter(list[JudgedCase])
-_TOLERANCES = TypeAdapter(dict[str, Tolerance])
 
 
 def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
@@ -92,22 +91,16 @@ def _judge_text(judged_by: str | None) -> str:
 
 
 def _describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator[RenderableType]:
-    """The largest errors, what was tolerated, and each case; `is_ours` says who wrote `extra`."""
-    extra: dict[str, Any] = dict(correctness.extra or {})
-    tolerances = (_take(extra, "tolerance", _TOLERANCES) if is_ours else None) or {}
-    cases = (_take(extra, "cases", _CASES) if is_ours else None) or []
+    """The errors and what was tolerated, by their names, and each case; `is_ours` says who wrote `extra`."""
+    facts = correctness.model_dump(mode="json")
+    extra: dict[str, Any] = facts.pop("extra") or {}
+    cases: list[JudgedCase] = []
     if is_ours:
+        with suppress(ValidationError):
+            cases = _CASES.validate_python(extra.get("cases", []))
+            extra.pop("cases", None)
         extra.pop(AGAINST, None)  # which `report --against` tells
-    yield from fields(
-        {
-            "Largest errors": (
-                f"absolute {correctness.max_absolute_error:.3g}, relative {correctness.max_relative_error:.3g}"
-                " (on the Workload's own inputs)"
-            ),
-            **{f"Tolerance of {name}": _bound_text(bound.rtol, bound.atol) for name, bound in tolerances.items()},
-            **{name: json.dumps(value) for name, value in extra.items()},
-        }
-    )
+    yield from fields(dict(_name_facts("", {**facts, **extra})))
     groups: dict[str, list[JudgedCase]] = {}
     for case in cases:
         groups.setdefault(case.case, []).append(case)
@@ -117,23 +110,6 @@ def _describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterato
     for table in tables:
         yield ""
         yield table
-
-
-def _take(extra: dict[str, Any], name: str, kind: TypeAdapter[Told]) -> Told | None:
-    """Take what `extra` holds under a name; what others write there may have any form, and stays."""
-    try:
-        taken = kind.validate_python(extra.get(name))
-    except ValidationError:
-        return None
-    del extra[name]
-    return taken
-
-
-def _bound_text(rtol: float | None, atol: float | None) -> str:
-    """A Trace may lack them: JSON has no infinity."""
-    if rtol is None or atol is None:
-        return "not recorded: any result may have passed"
-    return f"|error| <= {rtol:g} * |expected| + {atol:.2g}"
 
 
 def _cases_table(groups: dict[str, list[JudgedCase]]) -> Grid:
