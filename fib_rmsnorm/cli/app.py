@@ -44,7 +44,6 @@ GROUPS: dict[str, dict[str, CommandPlace]] = {
         "profile": CommandPlace("inspecting", "profile", "What NVIDIA's ncu measures in one call"),
     },
     "Share": {
-        "export": CommandPlace("registries", "export", "A dataset that flashinfer-bench loads"),
         "merge": CommandPlace("registries", "merge", "Add the records and Traces of other registries"),
         "deploy": CommandPlace("deploy", "command", "Choose the kernels that models use, in winners.json"),
         "validate": CommandPlace("registries", "validate", "Check a registry's records and files"),

@@ -179,7 +179,6 @@ NO_TORCH = [
     "workload --definition rmsnorm_d256",
     f"new python kernel.py --definition {DEFINITION}",
     "solve",
-    "export exported",
     "validate",
     "init other",
     *([] if list_gpus() else ["env", "env --json"]),  # a GPU's timer is imported
