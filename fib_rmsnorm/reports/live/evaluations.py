@@ -20,27 +20,19 @@ from fib_rmsnorm.reports.text.units import (
 from fib_rmsnorm.schema import REFERENCE, Chain, Check, Performance, Trace, list_cases
 
 _AXES_WIDTH = 11
-_REASON_WIDTH = 160  # of a failure
 
 
 def folded_result(told: Trace | Check, name_width: int, title: str = "", *, tells_why: bool = True) -> Folded:
-    """`result_line` for a terminal, whose width it respects: what has no room goes on below the Solution's name.
-
-    A pipe gets the reason whole.
-    """
-    line, whole = (result_line(told, name_width, title, is_cut=is_cut, tells_why=tells_why) for is_cut in (True, False))
-    return Folded(line, _AXES_WIDTH + 2, piped=whole)
+    """`result_line` for a terminal, whose width it respects: what has no room goes on below the Solution's name."""
+    return Folded(result_line(told, name_width, title, tells_why=tells_why), _AXES_WIDTH + 2)
 
 
-def result_line(
-    told: Trace | Check, name_width: int, title: str = "", *, is_cut: bool = True, tells_why: bool = True
-) -> Text:
-    """One evaluation, or one verdict without a time, in one line; `is_cut` shortens the reason for a failure.
+def result_line(told: Trace | Check, name_width: int, title: str = "", *, tells_why: bool = True) -> Text:
+    """One evaluation, or one verdict without a time, in one line.
 
     `title` tells the Workload from others with the same axes; `tells_why` adds the reason for a failure.
     """
     check = told if isinstance(told, Check) else Check.of(told)
-    most = _REASON_WIDTH if is_cut else None
     title = title or NamedWorkload.of(told.workload).title()
     line = Text(f"{title:<{_AXES_WIDTH}}  {told.solution or '':<{name_width}}  ")
     line.append(f"{check.status.value:<6}", style="green" if check.passed else "bold red")
@@ -50,7 +42,7 @@ def result_line(
     elif check.passed:
         line.append(f"  {count(len(list_cases(check.correctness)), 'case')} judged")
     elif tells_why:
-        line.append(f"  {first_line(check.log, most)}")
+        line.append(f"  {first_line(check.log)}")
     if performance and performance.noisy and not performance.interpreted:
         line.append("  noisy", style="yellow")
     return line
@@ -87,10 +79,9 @@ def _chain_text(chain: Chain) -> str:
     return f"{' / '.join(map(format_latency, both))} in a graph"
 
 
-def first_line(log: str, most: int | None = None) -> str:
-    """The reason of a failure: the first line of its log, cut to `most` characters."""
-    reason = log.strip().partition("\n")[0]
-    return reason if most is None or len(reason) <= most else f"{reason[: most - 1]}…"
+def first_line(log: str) -> str:
+    """The reason of a failure: the first line of its log."""
+    return log.strip().partition("\n")[0]
 
 
 def marks(trace: Trace) -> list[str]:
