@@ -71,10 +71,10 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@if $(PYTHON) -c 'import torch' 2>/dev/null; then \
 	  $(PYTHON) -m venv --system-site-packages .venv && \
-	  $(BIN)/python -m pip install -q -e '.[dev,mcp,tilelang,cutedsl,cupti,plots]'; \
+	  $(BIN)/python -m pip install -q -e '.[dev,mcp,tilelang,cutedsl,cupti]'; \
 	else \
 	  $(PYTHON) -m venv .venv && \
-	  $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,mcp,tilelang,plots]'; \
+	  $(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,mcp,tilelang]'; \
 	fi
 	@touch $@
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import explained
 import kernel_tables
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.results import SectionResults
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACES = "traces/published"  # without the Traces that somebody benched here, which lie beside them
@@ -103,21 +105,9 @@ def make_results() -> str:
     return f"{RESULTS_HEADER}\n## Summary\n\n{summary}\n{RESULTS_MORE}"
 
 
-def draw_chart() -> None:
-    """Draw the README's chart if matplotlib is installed; another version of it draws another file."""
-    if importlib.util.find_spec("matplotlib") is None:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        run("report", TRACES, "--definitions", DEFINITION, "--plots", folder)
-        (drawn,) = Path(folder).glob("*-latency.svg")
-        shutil.copyfile(drawn, CHART)
-
-
-def make_readme() -> str:
-    """Return the README with a new table between its markers, from the published Traces."""
+def read_section() -> SectionResults:
+    """Return the published results of the README's Definition and device."""
     sys.path.insert(0, str(ROOT))
-    from readme_table import make_table
-
     from fib_rmsnorm.analysis.loading import TraceChoice, decode_traces
     from fib_rmsnorm.analysis.results import find_results
 
@@ -125,6 +115,23 @@ def make_readme() -> str:
     decoded.choose(TraceChoice([DEFINITION]))
     sections = find_results(decoded.read_solutions())
     (section,) = [each for each in sections if each.conditions.hardware == TABLE_HARDWARE]
+    return section
+
+
+def draw_chart() -> None:
+    """Draw the README's chart if matplotlib is installed; another version of it draws another file."""
+    section = read_section()
+    if importlib.util.find_spec("matplotlib") is not None:
+        from readme_chart import draw
+
+        draw(section, CHART)
+
+
+def make_readme() -> str:
+    """Return the README with a new table between its markers, from the published Traces."""
+    section = read_section()
+    from readme_table import make_table
+
     text = README.read_text(encoding="utf-8")
     before, _, rest = text.partition(TABLE_BEGINS)
     _, _, after = rest.partition(TABLE_ENDS)

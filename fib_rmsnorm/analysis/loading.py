@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
-from shlex import join
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.decoding import DecodedTrace, TraceFacts
+from fib_rmsnorm.analysis.decoding import DecodedTrace, TraceFacts, decode_new
 from fib_rmsnorm.analysis.sections import Section, split
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.trace_sources import read_files, read_items
@@ -25,7 +23,7 @@ from fib_rmsnorm.registry.selection import bench_command, choose, row_axis, row_
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry.seals import TraceOrigin
-    from fib_rmsnorm.schema import Definition, Solution
+    from fib_rmsnorm.schema import Definition, Solution, Trace
 
 
 _NAMED = 5
@@ -197,10 +195,15 @@ def decode_traces(sources: list[Path], root: Path | None = None) -> TraceSet:
     return TraceSet(*read_files(sources, root, faults), faults)
 
 
+def gather(traces: Iterable[Trace], root: Path) -> TraceSet:
+    """Traces that were measured just now, with the Solutions of the registry at `root`."""
+    decoded = (decode_new(trace, number) for number, trace in enumerate(traces, start=1))
+    return TraceSet([root], [each for each in decoded if each]).read_solutions()
+
+
 def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, told: list[str]) -> TraceSet:
     """Read the chosen Traces; `told` gets a line for each file that cannot be read completely, and what is left out.
 
-    Another line names Solutions of whose version today no Trace is.
     Raises InputError if nothing is left, or if a choice matches nothing.
     """
     found = decode_traces(sources, root)
@@ -217,7 +220,6 @@ def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, tol
     # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
     if not choice.believes_all and find_false(each for section in found.sections for each in section.records):
         found = found.leave_out_false(told)
-    told += _describe_changed(found)
     return found
 
 
@@ -233,26 +235,6 @@ def read_definitions(names: Collection[str], roots: Iterable[Path]) -> dict[str,
 
 def _traces(number: int) -> str:
     return f"{number} Trace{'s' * (number != 1)}"
-
-
-def _describe_changed(found: TraceSet) -> Iterator[str]:
-    """A line for each device with Solutions that were measured as something else than they are today."""
-    kinds = {trace.facts for trace in found.traces}
-    definitions = sorted({kind.definition for kind in kinds})
-    measured = {(kind.hardware, kind.solution) for kind in kinds}
-    # flashinfer-bench records no digest
-    current = {
-        (kind.hardware, kind.solution)
-        for kind in kinds
-        if kind.solution_sha256 in (None, found.digests.get(kind.solution, kind.solution_sha256))
-    }
-    for hardware, outdated in groupby(sorted(measured - current), key=itemgetter(0)):
-        changed = [solution for _, solution in outdated]
-        few = len(changed) <= _NAMED
-        chosen = ["--solutions", ",".join(changed)] if few else ["--definitions", ",".join(definitions)]
-        many = f"{len(changed)} Solution{'s' * (len(changed) != 1)}"
-        again = join(["fib-rmsnorm", "bench", *chosen])
-        yield f"{many} changed since the newest Trace on {hardware}; measure again: {again}"
 
 
 def find_false(records: Iterable[TraceRecord]) -> dict[tuple[str, int], TraceOrigin]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.ranking import Contest, Place, hold_contest
+from fib_rmsnorm.analysis.ranking import Place, hold_contest
 from fib_rmsnorm.analysis.results import SectionResults, WorkloadResults
 from fib_rmsnorm.deployment.winner_table import Candidate, MeasuredShape, OperatorWinners, Shape, WinnerTable
 
@@ -104,17 +104,7 @@ def _measure(workload: WorkloadResults, deployable: Deployable) -> MeasuredShape
         for place in order
     )
     shape = _shape_of(workload, deployable.definitions[workload.results[0].record.definition])
-    return MeasuredShape(
-        shape, candidates, _find_faster(hold_contest(workload), [each.solution for each in candidates])
-    )
-
-
-def _find_faster(everyone: Contest, ours: Sequence[str]) -> str | None:
-    """The fastest Solution of all, if none of ours may be as fast."""
-    if not everyone.places or any(place.is_tied and place.result.record.solution in ours for place in everyone.places):
-        return None
-    fastest = everyone.places[0].result.record
-    return f"{fastest.solution} {1e3 * (fastest.latency_ms or 0.0):.3g} us"
+    return MeasuredShape(shape, candidates)
 
 
 def _shape_of(workload: WorkloadResults, definition: Definition) -> Shape:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,16 +17,12 @@ from fib_rmsnorm.cli.options import (
     Traces,
     check_output,
     name_option,
-    parse_folder,
     read_traces,
     refuse_empty,
 )
-from fib_rmsnorm.cli.printing import Format, choose_format, note, write_or_print, write_report
+from fib_rmsnorm.cli.printing import Format, choose_format, write_or_print, write_report
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.reports.legend import LEGEND
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.reports.charts import Chart
 
 
 def analyze(
@@ -94,10 +89,6 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", callback=check_output, help="Write to this file instead.")
     ] = None,
-    plots: Annotated[
-        Path | None,
-        typer.Option(parser=parse_folder, metavar="DIR", help="Also write PNG and SVG charts to this folder."),
-    ] = None,
     baseline: Annotated[
         str | None,
         name_option("--baseline", "Solution to compare with; default: the Python baseline.", "SOLUTION"),
@@ -125,9 +116,9 @@ def report(
     chosen = choose_format(format_, output, is_json=json)
     if against is not None and summary:
         raise InputError("--against and --summary are two reports: give one of them")
-    if (against is not None or summary) and (plots or baseline or chosen is Format.HTML):
+    if (against is not None or summary) and (baseline or chosen is Format.HTML):
         option = "--summary" if summary else "--against"
-        raise InputError(f"{option} is one table: leave out --plots, --baseline and HTML")
+        raise InputError(f"{option} is one table: leave out --baseline and HTML")
     found = read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
     if against is not None:
         from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
@@ -145,33 +136,20 @@ def report(
 
         write_report(describe_summaries, summary_records, summarize(results), chosen=chosen, output=output)
         return
-    from fib_rmsnorm.reports.results import describe_results, results_record, section_title
+    from fib_rmsnorm.reports.results import describe_results, results_record
 
-    if plots or chosen is Format.HTML:
+    if chosen is Format.HTML:
         from fib_rmsnorm.analysis.roofline import analyze_sections
         from fib_rmsnorm.reports.charts import make_charts
         from fib_rmsnorm.reports.page import make_page
 
         sections = analyze_sections(results, found.roots)
         charts = list(map(make_charts, sections))
-        if plots:
-            _draw(dict(zip(map(section_title, results), charts, strict=True)), plots)
-        if chosen is Format.HTML:
-            write_or_print(make_page(sections, charts, found.solutions, found.superseded), output)
-            return
+        write_or_print(make_page(sections, charts, found.solutions, found.superseded), output)
+        return
     write_report(describe_results, results_record, results, found.superseded, chosen=chosen, output=output)
 
 
 _WORDS = (f"{word}: {meaning}" for word, meaning in LEGEND.items())
 EPILOGS = {"report": "\n\n".join(["Words and columns:", *_WORDS])}
 """What the help of commands ends with."""
-
-
-def _draw(charts: Mapping[str, Sequence[Chart]], folder: Path) -> None:
-    from fib_rmsnorm.reports.charts import draw
-
-    try:
-        paths = list(draw(charts, folder))
-    except OSError as error:
-        raise InputError(f"cannot write to {folder}: {error.strerror or error}") from None
-    note(f"Wrote {len(paths)} charts to {folder}")

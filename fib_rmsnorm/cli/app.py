@@ -23,7 +23,7 @@ GROUPS: dict[str, dict[str, CommandPlace]] = {
         "define": CommandPlace("definitions", "define", "Write a Definition, rmsnorm_d4096 by default"),
         "solve": CommandPlace("solutions", "solve", "Pack the sources in solutions/ into Solutions"),
         "workload": CommandPlace("definitions", "workload", "Add Workloads, such as batch sizes, to a Definition"),
-        "bench": CommandPlace("bench", "command", "Judge and time Solutions, write Traces, print a table"),
+        "bench": CommandPlace("bench", "command", "Judge and time Solutions, write Traces, say who won"),
         "init": CommandPlace("registries", "init", "Create a registry of your own with the shipped kernels"),
     },
     "Your own kernels": {
@@ -44,14 +44,13 @@ GROUPS: dict[str, dict[str, CommandPlace]] = {
         "profile": CommandPlace("inspecting", "profile", "What NVIDIA's ncu measures in one call"),
     },
     "Share": {
-        "export": CommandPlace("registries", "export", "A dataset that flashinfer-bench loads"),
         "merge": CommandPlace("registries", "merge", "Add the records and Traces of other registries"),
         "deploy": CommandPlace("deploy", "command", "Choose the kernels that models use, in winners.json"),
         "validate": CommandPlace("registries", "validate", "Check a registry's records and files"),
     },
     "More": {
         "list": CommandPlace("records", "list_", "What the registry holds, and what runs on this machine"),
-        "show": CommandPlace("records", "show", "One Definition, Solution, Workload or Trace in full"),
+        "show": CommandPlace("records", "show", "One Definition, Solution or Trace in full"),
         "env": CommandPlace("records", "env", "Devices, tools and versions, and what to install"),
         "exercise": CommandPlace("registries", "exercise", "Do a graded exercise of the courses"),
     },

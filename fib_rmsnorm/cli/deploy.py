@@ -43,7 +43,6 @@ def command(
     from fib_rmsnorm.deployment.winner_table import format_table
     from fib_rmsnorm.registry.selection import bench_command
     from fib_rmsnorm.registry.store import write_atomic
-    from fib_rmsnorm.reports.ranking import describe_winners
     from fib_rmsnorm.reports.text.units import count
 
     deployable = find_deployable(registry, split_names(authors))
@@ -62,8 +61,6 @@ def command(
     text, path = format_table(table), registry.layout.winners
     if json:
         echo(text, end="")
-    else:
-        echo("\n".join(describe_winners(table)))
     _pack(registry)
     write_atomic(path, text, registry.root)
     shapes = sum(len(each) for winners in table.operators.values() for each in winners.measured.values())

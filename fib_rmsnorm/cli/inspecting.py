@@ -109,7 +109,6 @@ def profile(
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.profiling.ncu import profile as run_ncu
     from fib_rmsnorm.registry import Registry, choose_workloads
-    from fib_rmsnorm.registry.selection import row_axis
     from fib_rmsnorm.registry.sources.draft import find_solution
     from fib_rmsnorm.reports.explanation import describe_profile
     from fib_rmsnorm.reports.text.units import assignments, pick
@@ -135,7 +134,7 @@ def profile(
             records.append({**known, "hardware": place.hardware, "report": str(report), "kernels": measured})
             continue
         say(f"{found.name} for {wanted.name} at {assignments(workload.axes)} on {place.hardware}")
-        say(*describe_profile(kernels, workload.axes.get(row_axis(wanted) or "", 1)))
+        say(*describe_profile(kernels))
         note(f"\nWrote {report}; open it with: ncu-ui")
     if json:
         print_json(records)

@@ -39,15 +39,12 @@ def list_(
     solutions: SolutionNames = None,
     languages: Languages = None,
     authors: AuthorNames = None,
-    each: Annotated[bool, typer.Option("--each", help="With traces: one line per Trace, with its id.")] = False,
     root: Root = None,
     json: Json = False,
 ) -> None:
     """List the records of the registry and show which Solutions can run on this machine."""
     if kind is not None and kind not in _KINDS:
         raise InputError(f"cannot list {kind!r}: choose from {', '.join(_KINDS)}")
-    if each and kind != "traces":
-        raise InputError("--each works only with: fib-rmsnorm list traces")
     if (solutions or languages or authors) and kind in ("definitions", "workloads"):
         raise InputError(f"--solutions, --languages and --authors do not filter {kind}; use --definitions")
     from fib_rmsnorm.registry import Registry
@@ -56,7 +53,7 @@ def list_(
 
     registry = Registry.find(root)
     catalogue = read_catalogue(registry, definitions, solutions, languages, authors)
-    rows = _make_rows(catalogue, kind, each=each)
+    rows = _make_rows(catalogue, kind)
     if "solutions" in rows:
         for sources in catalogue.faulty:
             note_folded(f"Left out {sources.name}: {sources.error}")
@@ -67,13 +64,13 @@ def list_(
         say(listing.here_line(rows["solutions"]))
         say(f"More: fib-rmsnorm list {'|'.join(_KINDS)}, fib-rmsnorm show NAME")
     elif rows[kind]:
-        say(listing.table_of("each trace" if each else kind, rows[kind]))
+        say(listing.table_of(kind, rows[kind]))
     else:
         following = creating_command(kind, catalogue.definitions, *there(root), main=registry.main_definition)
         note(f"No {kind}; create them with: {following}")
 
 
-def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[str, list[Any]]:
+def _make_rows(catalogue: Catalogue, kind: str | None) -> dict[str, list[Any]]:
     """Return the rows of one kind, or of all kinds."""
     from fib_rmsnorm.machine.capabilities import find_readiness
     from fib_rmsnorm.machine.devices import all_devices
@@ -89,8 +86,7 @@ def _make_rows(catalogue: Catalogue, kind: str | None, *, each: bool) -> dict[st
     if kind in (None, "workloads"):
         rows["workloads"] = listing.workload_rows(catalogue)
     if kind in (None, "traces"):
-        traces = catalogue.traces
-        rows["traces"] = listing.each_trace_rows(traces) if each else listing.trace_rows(traces, catalogue)
+        rows["traces"] = listing.trace_rows(catalogue.traces, catalogue)
     return rows
 
 
@@ -98,14 +94,13 @@ def show(
     name: Annotated[
         str,
         typer.Argument(
-            help="Name of a Definition or Solution, start of a Workload's uuid, or a Trace: SOLUTION@batch=8 (the"
-            " newest) or an id from `fib-rmsnorm list traces --each`.",
+            help="Name of a Definition or Solution, or SOLUTION@batch=8: its newest Trace on a Workload.",
         ),
     ],
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Show a Definition, Solution, Workload or Trace in full."""
+    """Show a Definition, Solution or Trace in full."""
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar(doing="reading"):
@@ -124,7 +119,7 @@ def show(
 def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
     from fib_rmsnorm.machine.capabilities import find_readiness
     from fib_rmsnorm.machine.devices import all_devices
-    from fib_rmsnorm.reports.records.record import describe_definition, describe_solution, describe_workload
+    from fib_rmsnorm.reports.records.record import describe_definition, describe_solution
     from fib_rmsnorm.reports.records.trace import describe_trace
     from fib_rmsnorm.schema import Definition, Solution
 
@@ -132,7 +127,7 @@ def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> It
         return describe_definition(record, catalogue)
     if isinstance(record, Solution):
         return describe_solution(record, catalogue, find_readiness(record, all_devices()))
-    return describe_trace(record, catalogue) if record.evaluation else describe_workload(record, catalogue)
+    return describe_trace(record, catalogue)
 
 
 def env(json: Json = False) -> None:

@@ -1,4 +1,4 @@
-"""`fib-rmsnorm init`, `export`, `merge`, `validate` and `exercise`: whole registries."""
+"""`fib-rmsnorm init`, `merge`, `validate` and `exercise`: whole registries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import DefinitionNames, Json, Root, SolutionNames, read_catalogue
+from fib_rmsnorm.cli.options import Json, Root
 from fib_rmsnorm.cli.printing import print_json, say
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.reports.text.units import count, pick
@@ -43,32 +43,6 @@ def init(
         say(f"  cd {quote(str(folder))}")
     say("  fib-rmsnorm bench    # judge and time the kernels of its main Definition")
     say("  fib-rmsnorm list    # show what it holds")
-
-
-def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write: empty or new.")],
-    definitions: DefinitionNames = None,
-    solutions: SolutionNames = None,
-    root: Root = None,
-    json: Json = False,
-) -> None:
-    """Export a dataset that flashinfer-bench loads. It holds every kind of record, but no sources."""
-    from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.exchange import export as write
-    from fib_rmsnorm.registry.exchange import find_blobs
-
-    registry = Registry.find(root)
-    chosen = read_catalogue(registry, definitions, solutions)
-    for sources in chosen.faulty:
-        raise sources.error
-    if solutions:
-        chosen = chosen.select(definitions=sorted({solution.definition for solution in chosen.solutions.values()}))
-    write(chosen, find_blobs(registry, chosen.workloads), folder)
-    counts = _count_records(chosen, "definitions", "solutions", "workloads", "traces")
-    if json:
-        print_json({"root": str(folder.resolve()), **counts})
-    else:
-        say(f"Exported to {folder}: {_counts_text(counts)}")
 
 
 def merge(

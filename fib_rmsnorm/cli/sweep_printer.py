@@ -13,7 +13,7 @@ from fib_rmsnorm.evaluation.scheduler import Building, Judged
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
-from fib_rmsnorm.reports.live.sweep import SweepResults, figures_table, trial_line
+from fib_rmsnorm.reports.live.sweep import SweepResults, trial_line
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.tuning.sweep import SweepEvent, SweepOptions, TrialsStarted, collect_figures
@@ -88,17 +88,20 @@ def _describe(started: TrialsStarted) -> str:
 def print_results(
     tunable: Tunable, results: SweepResults, device: Device, options: SweepOptions, config: RunConfig, *, as_json: bool
 ) -> None:
-    """Print the latencies of a Definition's combinations, if they were timed, and what the compiler made of each."""
+    """Print the latencies of a Definition's combinations, and what the compiler made of each."""
     interpreted, name = is_interpreted(tunable.solution, device), tunable.definition.name
     batch = max(options.batch_sizes) if interpreted else results.batches[-1]
     with ProgressBar(doing="inspecting the compiled code"):
         figures = collect_figures(tunable, tunable.combinations(options.chosen), batch, device, config)
     if as_json:
-        say(dumps({"definition": name, "figures": [row.model_dump(mode="json") for row in figures]}))
-    elif not interpreted:
-        say(f"\n{name}: median latency (* the fastest at a batch size)", results.table())
-    if figures and not as_json:
-        say(f"\nCompiled code at {results.name_batch(batch)}, for {figures[0].arch}", figures_table(figures, results))
+        facts = {"arch", "kernels", "launches"}
+        told = [{"parameters": dict(each), **found.model_dump(include=facts)} for each, found in figures.items()]
+        say(dumps({"definition": name, "figures": told}))
+    else:
+        title = f"\n{name}: median latency (* the fastest at a batch size)"
+        for found in [*figures.values()][:1]:
+            title += f", and the compiled code at {results.name_batch(batch)} for {found.arch}"
+        say(title, results.table(figures))
     judged = results.passes + results.failures
     if interpreted:
         sizes = ", ".join(map(results.name_batch, results.batches))

@@ -178,8 +178,6 @@ class KernelChoice:
         if trace is not None and self.near is not None:
             nearest = "" if self.near.shape == shape else ", the nearest shape measured"
             lines.append(f"{trace.latency_us:.3g} us at {self.near.shape}{nearest}: {trace.trace}")
-            if self.near.faster_elsewhere:
-                lines.append(f"faster there, but of another author: {self.near.faster_elsewhere}")
         elif self.kernel is not None:
             lines.append("no Trace of it on this device")
         if self.kernel is not None and self.kernel.language == "cpp":

@@ -59,8 +59,6 @@ class MeasuredShape(msgspec.Struct, frozen=True):
 
     shape: Shape
     candidates: Annotated[tuple[Candidate, ...], msgspec.Meta(min_length=1)]
-    faster_elsewhere: str | None = None
-    """A Solution of another author that was certainly faster. It does not run in a user's process."""
 
 
 class OperatorWinners(msgspec.Struct, frozen=True):

@@ -13,9 +13,8 @@ from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import choose, choose_solutions, name_others
 from fib_rmsnorm.registry.sources.packing import FaultySources, read_current, require_packed
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
-from fib_rmsnorm.schema import Definition, Solution, Trace, digest, trace_id
+from fib_rmsnorm.schema import Definition, Solution, Trace, digest
 
-_SHORTEST_PREFIX = 4
 _MOST_SHOWN = 5
 
 
@@ -86,14 +85,9 @@ class Catalogue:
 
 
 def find_record(catalogue: Catalogue, name: str) -> Definition | Solution | Trace:
-    """Find the record that `name` names; a Workload is returned as a Trace without a Solution.
+    """Find a Definition or Solution by its name, or by `SOLUTION@WORKLOAD` the newest Trace on a Workload.
 
-    - a Definition's or Solution's name;
-    - `SOLUTION@WORKLOAD`: the newest Trace of a Solution on a Workload;
-    - `DEFINITION@WORKLOAD`: a Workload; here and above, WORKLOAD is the start of a uuid, or a title
-      (`batch=8`, `batch=8,eps=0.1`);
-    - the start of a Workload's uuid or a Trace's id, at least 4 characters.
-
+    WORKLOAD is a title: `batch=8`, `batch=8,eps=0.1`.
     Raises InputError with similar names for a name that is unknown or ambiguous, and for sources that cannot be packed.
     """
     named = catalogue.definitions.get(name) or catalogue.solutions.get(name)
@@ -103,37 +97,20 @@ def find_record(catalogue: Catalogue, name: str) -> Definition | Solution | Trac
     if at:
         return _find_on_workload(catalogue, owner, workload)
     require_packed(catalogue.faulty, [name], catalogue.solutions)
-    return _find_by_prefix(catalogue, name)
+    raise _unknown(catalogue, name)
 
 
 def _find_on_workload(catalogue: Catalogue, owner: str, workload: str) -> Trace:
-    if owner in catalogue.definitions:
-        records = [record for record in catalogue.workloads if record.definition == owner]
-    else:
-        records = [trace for trace in catalogue.traces if trace.solution == owner]
-        if not records and owner not in catalogue.solutions:
-            raise _unknown(catalogue, owner)
-    found = [record for record in records if _is_workload(record, workload)]
+    traces = [trace for trace in catalogue.traces if trace.solution == owner and trace.evaluation]
+    if not traces and owner not in catalogue.solutions:
+        raise _unknown(catalogue, f"{owner}@{workload}")
+    found = [trace for trace in traces if _is_workload(trace, workload)]
     if not found:
-        there = _names(records)
-        what = "Workload" if owner in catalogue.definitions else "Trace"
-        raise InputError(f"{owner} has no {what} at {workload!r} (available: {', '.join(there) or 'none'})")
+        there = ", ".join(_names(traces)) or "none"
+        raise InputError(f"{owner} has no Trace at {workload!r} (available: {there})")
     if len(names := _names(found)) > 1:
         raise _ambiguous(f"{owner}@{workload}", (show_name(owner, name) for name in names))
-    return max(found, key=lambda record: record.evaluation.timestamp if record.evaluation else "")
-
-
-def _find_by_prefix(catalogue: Catalogue, name: str) -> Trace:
-    prefix = name.lower()
-    if len(prefix) < _SHORTEST_PREFIX:
-        raise _unknown(catalogue, name)
-    found = {r.workload.uuid: r for r in catalogue.workloads if r.workload.uuid.lower().startswith(prefix)}
-    found.update({trace_id(t): t for t in catalogue.traces if trace_id(t).startswith(prefix)})
-    if not found:
-        raise _unknown(catalogue, name)
-    if len(found) > 1:
-        raise _ambiguous(name, found)
-    return next(iter(found.values()))
+    return max(reversed(found), key=lambda trace: trace.timestamp)
 
 
 def _names(records: Iterable[Trace]) -> list[str]:
@@ -143,10 +120,8 @@ def _names(records: Iterable[Trace]) -> list[str]:
 
 
 def _is_workload(record: Trace, name: str) -> bool:
-    """Whether `name` is the start of the Workload's uuid, or its title in any order: all its axes, and what else."""
+    """Whether `name` is the Workload's title in any order: all its axes, and what else."""
     named = NamedWorkload.of(record.workload)
-    if "=" not in name:
-        return len(name) >= _SHORTEST_PREFIX and named.uuid.lower().startswith(name.lower())
     parts = set(re.split(r"[,\s]+", name.strip()))
     axes, full = (set(title.split(", ")) for title in (named.title(), named.title(has_scalars=True, has_uuid=True)))
     return axes <= parts <= full
@@ -160,4 +135,4 @@ def _ambiguous(name: str, candidates: Iterable[str]) -> InputError:
 
 def _unknown(catalogue: Catalogue, name: str) -> InputError:
     names = [*catalogue.definitions, *catalogue.solutions]
-    return InputError(f"no Definition, Solution, Workload or Trace is named {name!r} ({name_others(name, names)})")
+    return InputError(f"no Definition, Solution or Trace is named {name!r} ({name_others(name, names)})")

@@ -1,4 +1,4 @@
-"""Exchange records: write them as a dataset in flashinfer-bench's layout, or merge registries and files of Traces."""
+"""Merge the records of registries, of flashinfer-bench's datasets and of files of Traces."""
 
 from __future__ import annotations
 
@@ -15,26 +15,12 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.shipped import copy_new, staged_registry
 from fib_rmsnorm.registry.store import append_lines, copy_file, read_jsonl
 from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.schema import SafetensorsInput, Solution, Trace, trace_id
 
 _NO_AUTHOR = "unknown"
 """The author of Traces whose Solution is missing."""
-
-
-def export(catalogue: Catalogue, blobs: dict[str, Path], target: Path) -> None:
-    """Write a dataset to `target`, an empty or new folder: all of it or nothing.
-
-    Names and paths in the records never lead outside `target`. Raises InputError if it cannot be written, or if a
-    record's Definition is missing.
-    """
-    with staged_registry(target) as staging:
-        write_records(Registry(staging), catalogue, catalogue)
-        for path, source in blobs.items():
-            (staging / path).parent.mkdir(parents=True, exist_ok=True)
-            copy_new(source, staging / path)
 
 
 def write_records(registry: Registry, new: Catalogue, known: Catalogue) -> None:

@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 
 from fib_rmsnorm.languages import title_of
-from fib_rmsnorm.reports.records.record import fields, heading, joined, told
+from fib_rmsnorm.reports.records.record import fields, heading
 from fib_rmsnorm.reports.text.document import Grid
-from fib_rmsnorm.reports.text.units import (
-    assignments,
-    count,
-    format_bandwidth,
-    format_bytes,
-    format_latency,
-    format_percent,
-)
+from fib_rmsnorm.reports.text.units import assignments, count, format_percent, pick
 
 if TYPE_CHECKING:
     from fib_rmsnorm.inspection.facts import Code, Direction, ExplainedLaunch, Explanation, Kernel, Size, Traffic, Work
@@ -201,11 +194,12 @@ _REASONS = {
 """What a warp of a norm waits for, by ncu's name of the reason."""
 
 
-def describe_profile(kernels: Sequence[KernelCounters], rows: int) -> Iterator[RenderableType]:
-    """The counters of each kernel, and why its warps waited; transactions are divided by the Workload's `rows`."""
+def describe_profile(kernels: Sequence[KernelCounters]) -> Iterator[RenderableType]:
+    """The counters of each kernel by their names, and why its warps waited; caches were cold and clean."""
     for kernel in kernels:
         yield heading(kernel.kernel)
-        yield from fields(_counters(kernel, rows))
+        facts = {**pick(kernel, "grid", "block", "duration_us", "bandwidth_gb_per_s"), **kernel.counters}
+        yield from fields({name: _fact_text(value) for name, value in facts.items() if value is not None})
         if kernel.stalls:
             yield ""
             yield Grid(
@@ -218,38 +212,5 @@ def describe_profile(kernels: Sequence[KernelCounters], rows: int) -> Iterator[R
             )
 
 
-def _counters(kernel: KernelCounters, rows: int) -> dict[str, str]:
-    found = kernel.counters
-    return {
-        "Launch": f"grid {' x '.join(map(str, kernel.grid))}, block {' x '.join(map(str, kernel.block))}",
-        "Duration": told(
-            kernel.duration_us, lambda us: f"{format_latency(us / 1e3)} under ncu, with cold, clean caches"
-        ),
-        "Bandwidth": joined(
-            told(kernel.bandwidth_gb_per_s, format_bandwidth),
-            told(found["dram_percent_of_peak"], lambda p: f"{format_percent(p)} of the memory's peak"),
-        ),
-        "Memory": joined(
-            told(found["dram_bytes_read"], lambda b: f"{format_bytes(b)} read"),
-            told(found["dram_bytes_written"], lambda b: f"{format_bytes(b)} written"),
-        ),
-        "Hits": joined(
-            told(found["l1_hit_percent"], lambda p: f"L1 {format_percent(p)}"),
-            told(found["l2_hit_percent"], lambda p: f"L2 {format_percent(p)}"),
-        ),
-        "Occupancy": joined(
-            told(found["achieved_occupancy_percent"], lambda p: f"{format_percent(p)} achieved"),
-            told(found["theoretical_occupancy_percent"], lambda p: f"{format_percent(p)} theoretical"),
-            told(found["waves"], lambda w: f"{w:.2f} waves"),
-            told(found["registers"], lambda r: f"{r:.0f} registers"),
-        ),
-        "Loads": _transactions(found["load_requests"], found["load_sectors"], rows),
-        "Stores": _transactions(found["store_requests"], found["store_sectors"], rows),
-    }
-
-
-def _transactions(requests: float | None, sectors: float | None, rows: int) -> str:
-    return joined(
-        told(requests, lambda n: f"{n / rows:.4g} requests/row"),
-        told(sectors, lambda n: f"{n / rows:.4g} sectors/row"),
-    )
+def _fact_text(value: float | Size) -> str:
+    return " x ".join(map(str, value)) if isinstance(value, tuple) else f"{value:.5g}"

@@ -1,9 +1,9 @@
-"""Winners and leaderboards as tables: of each Workload, of all Definitions, and of what `deploy` wrote."""
+"""Winners and leaderboards as tables: of each Workload, and of all Definitions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import asdict
 
@@ -21,9 +21,6 @@ from fib_rmsnorm.reports.results import (
 )
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import count, format_apart, format_change, format_ratio, pick
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.deployment.winner_table import WinnerTable
 
 _SUMMARY_COLUMNS = (
     *("definition", "workload", "fastest", "language", ">latency", ">of copy"),
@@ -190,15 +187,3 @@ def _match_record(summary: Summary, match: Match) -> dict[str, Any]:
         "verdict": match.verdict,
         "apart": ratio["apart"],
     }
-
-
-def describe_winners(table: WinnerTable) -> Iterator[str]:
-    """What a model's norms choose: a line for each operator and measured shape."""
-    for operator, winners in table.operators.items():
-        kinds = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in winners.unmeasured.items())
-        yield f"{operator}, where nothing was measured: {kinds or 'torch'}"
-        for device, shapes in winners.measured.items():
-            for each in shapes:
-                first, rival = each.candidates[0], each.faster_elsewhere
-                faster = f" (faster, by another author: {rival})" if rival else ""
-                yield f"  {device}, {each.shape}: {first.solution} {first.latency_us:.3g} us{faster}"

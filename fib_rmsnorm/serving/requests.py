@@ -43,7 +43,7 @@ class Rankings(BaseModel):
 
     rankings: list[dict[str, Any]]
     notes: list[str]
-    """The Traces that are left out, and the Solutions that have changed since they were measured."""
+    """The Traces that are left out."""
 
 
 class TimedComparison(BaseModel):

@@ -144,7 +144,7 @@ class Evaluator:
             version = new.model_copy(update=self._judge(current, plan, started, is_timed=timed))
             yield version.model_copy(update={"done": not (timed and version.passed)})
             if timed and version.passed:
-                yield from self._time(current, version, plan, started, rivals, before)
+                yield from self._time(current, version, plan, rivals, before)
             self._start_spare(plan.definition, plan.workloads[0], current.solution)
         except KernelError as error:
             yield new.model_copy(update={"refused": str(error), "hint": error.paste, "done": True})
@@ -239,7 +239,6 @@ class Evaluator:
         current: Contender,
         version: Version,
         plan: TryPlan,
-        started: float,
         rivals: Sequence[Contender],
         before: Contender | None,
     ) -> Iterator[Version]:
@@ -256,7 +255,7 @@ class Evaluator:
                 return
             version = add_timing(version, workload, title, traces, current.solution.name, name, names)
             is_done = workload is plan.workloads[-1] or not version.passed
-            version = version.model_copy(update={"timed_s": round(time.monotonic() - started, 3), "done": is_done})
+            version = version.model_copy(update={"done": is_done})
             yield version
             if is_done:
                 return

@@ -100,8 +100,6 @@ class Version(BaseModel):
     build_s: float | None = None
     verdict_s: float | None = None
     """Seconds from the start to the verdict, the build included."""
-    timed_s: float | None = None
-    """Seconds from the start to the last timing."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -39,14 +39,12 @@ OTHER_READERS = (
     ("deploy", "traces"),
     ("merge", ".", CUDA_TRACES),
 )
-CHARTS = (("report", "--plots", "plots"),)
 CATALOGUES = (
     ("validate",),
     ("list",),
-    ("list", "traces", "--each"),
+    ("list", "traces"),
     ("show", DEFINITION),
     ("show", PYTHON),
-    ("show", f"{DEFINITION}@batch=1"),
     ("show", f"{PYTHON}@batch=1"),
     ("show", f"{CUDA}@batch=8"),
     ("solve",),
@@ -84,13 +82,10 @@ def records(full_registry) -> dict[str, list[dict]]:
     [
         (1, ANALYSES),
         pytest.param(30, ANALYSES + OTHER_READERS, marks=OFTEN),
-        pytest.param(2, CHARTS, marks=pytest.mark.fuzz),
     ],
 )
 def test_no_damaged_trace_stops_an_analysis(fib, full_registry, records, examples, commands):
     """Each reader gets many damaged Traces at once: what it cannot read, it skips."""
-    if commands == CHARTS:
-        pytest.importorskip("matplotlib")
     for seed in list_seeds(examples):
         random = Random(seed)
         for file in (CUDA_TRACES, PYTHON_TRACES):

@@ -171,16 +171,14 @@ def test_try_refuses_a_source_before_torch_is_imported(tmp_path):
 NO_TORCH = [
     "list",
     "list solutions",
-    "list traces --each",
+    "list traces",
     f"show {PYTHON}",
     f"show {DEFINITION}",
-    f"show {DEFINITION}@batch=8",
     f"show {PYTHON}@batch=8",
     "define --hidden 256",
     "workload --definition rmsnorm_d256",
     f"new python kernel.py --definition {DEFINITION}",
     "solve",
-    "export exported",
     "validate",
     "init other",
     *([] if list_gpus() else ["env", "env --json"]),  # a GPU's timer is imported

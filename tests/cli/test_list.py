@@ -8,7 +8,6 @@ import pytest
 from fib_rmsnorm.machine import capabilities, devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.schema import trace_id
 from support.full_registry import (
     CUDA,
     DEFINITION,
@@ -141,15 +140,6 @@ def test_traces_of_a_solution_that_is_gone_are_of_no_earlier_content(fib, full_r
     full_registry.layout.solution("baseline", "norm", DEFINITION, PYTHON).unlink()
     shutil.rmtree(full_registry.root / PYTHON_FOLDER)
     assert columns(fib("list", "traces").row(PYTHON))[3:] == ["2", "2", "2026-01-02", "2 PASSED"]
-
-
-def test_each_trace_has_an_id_that_show_takes(fib, full_registry):
-    outcome = fib("list", "traces", "--each", "--solutions", PYTHON)
-    ids = [trace_id(trace) for trace in full_registry.traces() if trace.solution == PYTHON]
-    assert names(outcome) == ids
-    cells = [PYTHON, "batch=1", HARDWARE, "2026-01-02 03:04:05", "PASSED", "12.5 us"]
-    assert columns(outcome.row(ids[0])) == [ids[0], *cells]
-    assert fib("show", ids[0]).code == 0
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`show`: every kind of record, by every name it has."""
+"""`show`: every kind of record, by its name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.schema import REFERENCE, Definition, Solution, Trace, trace_id
+from fib_rmsnorm.schema import REFERENCE, Definition, Solution, Trace
 from support.full_registry import (
     CUDA,
     DEFINITION,
@@ -39,7 +39,6 @@ def test_a_definition(fib, full_registry):
     assert "Constraints:      hidden % 128 == 0" in outcome.lines
     assert "In this registry: 2 Solutions, 2 Workloads, 4 Traces" in outcome.lines
     assert "Judged by:        the operator rmsnorm, whose own reference it has" in outcome.lines
-    assert "float16 [batch, hidden]  Activations, contiguous by rows." in outcome.row("x", "input")
     assert full_registry.definition(DEFINITION).reference in outcome.out
 
 
@@ -74,42 +73,6 @@ def test_a_solution_without_traces_offers_none(fib, full_registry):
     assert "fib-rmsnorm show" not in outcome.out
 
 
-def test_a_workload_by_its_uuid_or_the_start_of_it(fib, full_registry, workloads):
-    uuid = workloads[1].uuid
-    whole = fib("show", uuid)
-    assert whole.lines[0] == f"Workload: {uuid}"
-    assert "Axes:        batch=8" in whole.lines
-    assert "Inputs:      x random, weight random, eps=1e-06" in whole.lines
-    assert "Bytes moved: 4.35 kB (inputs and outputs, each once)" in whole.lines
-    assert "INCORRECT_NUMERICAL" in whole.row(CUDA)
-    assert fib("show", uuid[:3]).code == 2, "too short"
-    assert fib("show", uuid[:4]).out == fib("show", uuid[:9].upper()).out == whole.out
-    assert fib("show", f"{DEFINITION}@batch=8").out == whole.out
-    assert fib("show", f"{DEFINITION}@{uuid[:6]}").out == whole.out
-
-
-def test_a_prefix_of_several(fib, full_registry, workloads):
-    alike = [workload.model_copy(update={"uuid": f"abcd-{n}"}) for n, workload in enumerate(workloads)]
-    full_registry.write_workloads(full_registry.definition(DEFINITION), alike)
-    assert fib("show", "abcd").refusal == "'abcd' is ambiguous: abcd-0, abcd-1"
-    assert fib("show", "abcd-1").code == 0
-
-
-def test_axes_of_several_workloads(fib, full_registry):
-    definition = full_registry.definition(DEFINITION)
-    both = [*generate_workloads(definition, [8]), *generate_workloads(definition, [8], scalars={"eps": 0.01})]
-    full_registry.write_workloads(definition, both)
-    refusal = fib("show", f"{DEFINITION}@batch=8").refusal
-    names = [f"{DEFINITION}@batch=8,eps=1e-06", f"{DEFINITION}@batch=8,eps=0.01"]
-    assert refusal.endswith(f" is ambiguous: {', '.join(names)}")
-    for name, workload in zip(names, both, strict=True):
-        assert fib("show", name).lines[0] == f"Workload: {workload.uuid}"
-    for other in ("eps=0.01,batch=8", f"batch=8,{both[1].uuid[:8]}"):
-        assert fib("show", f"{DEFINITION}@{other}").lines[0] == f"Workload: {both[1].uuid}"
-    refusal = fib("show", f"{DEFINITION}@batch=8,eps=0.5").refusal
-    assert refusal.endswith("(available: batch=8,eps=1e-06, batch=8,eps=0.01)")
-
-
 def test_traces_on_workloads_with_the_same_axes(fib, full_registry):
     """Those that `show` offers and those that its errors name are found."""
     solution = full_registry.packed_solutions()[PYTHON]
@@ -117,23 +80,16 @@ def test_traces_on_workloads_with_the_same_axes(fib, full_registry):
     trace = make_trace(solution, other)
     full_registry.append_trace(trace, "baseline", "norm")
     assert f"One of them: fib-rmsnorm show {PYTHON}@batch=8,eps=0.01" in fib("show", PYTHON).lines
-    assert fib("show", f"{PYTHON}@batch=8,eps=0.01").lines[0] == f"Trace: {trace_id(trace)}  PASSED"
+    assert fib("show", f"{PYTHON}@batch=8,eps=0.01").lines[0] == f"Trace: {PYTHON} at batch=8  PASSED"
     assert (
         f"is ambiguous: {PYTHON}@batch=8,eps=1e-06, {PYTHON}@batch=8,eps=0.01" in fib("show", f"{PYTHON}@batch=8").err
     )
 
 
-@pytest.mark.parametrize("by", ["id", "start of id", "axes", "uuid"])
-def test_a_trace_with_everything_in_its_record(fib, full_registry, workloads, by):
+def test_a_trace_with_everything_in_its_record(fib, full_registry, workloads):
     trace = next(t for t in full_registry.traces() if t.solution == PYTHON and t.workload.axes == {"batch": 1})
-    name = {
-        "id": trace_id(trace),
-        "start of id": trace_id(trace)[:5],
-        "axes": f"{PYTHON}@batch=1",
-        "uuid": f"{PYTHON}@{workloads[0].uuid[:4]}",
-    }[by]
-    outcome = fib("show", name)
-    assert outcome.lines[0] == f"Trace: {trace_id(trace)}  PASSED"
+    outcome = fib("show", f"{PYTHON}@batch=1")
+    assert outcome.lines[0] == f"Trace: {PYTHON} at batch=1  PASSED"
     for line in (
         f"Workload:           batch=1, x random, weight random, eps=1e-06 ({workloads[0].uuid})",
         f"Hardware:           {HARDWARE}",
@@ -142,11 +98,10 @@ def test_a_trace_with_everything_in_its_record(fib, full_registry, workloads, by
         "Settings:           rtol=0.5, warmup_runs=10, iterations=50, num_trials=4, l2=cold, context=isolated",
         f"Solution SHA-256:   {trace.evaluation.solution_sha256}",
         f"Definition SHA-256: {trace.evaluation.definition_sha256}",
-        "Largest errors:   absolute 0.002, relative 0.0004 (on the Workload's own inputs)",
-        "Tolerance of out: |error| <= 0.001 * |expected| + 2.4e-07",
     ):
         assert line in outcome.lines
-    assert outcome.row("latency:", "12.5", "us") and outcome.row("timer:").endswith(" cpu_clock")
+    assert outcome.row("max_absolute_error:", "0.002") and outcome.row("tolerance.out.rtol:", "0.001")
+    assert outcome.row("latency_ms:", "0.0125") and outcome.row("timer:").endswith(" cpu_clock")
     assert outcome.row("hard", "rows,", "eps=1e-06").split()[-3:] == ["1", "0.125", "17"]
 
 
@@ -154,7 +109,7 @@ def test_a_failed_trace_shows_its_log(fib, full_registry, workloads):
     log = "building: kernel.cu(3): error\n\x1b[31m  red \x1b[0m\x1b]0;title\x07\n"
     trace = make_trace(full_registry.packed_solutions()[CUDA], workloads[0], status="COMPILE_ERROR", log=log)
     full_registry.append_trace(trace, "ann", "norm")
-    outcome = fib("show", trace_id(trace))
+    outcome = fib("show", f"{CUDA}@batch=1")
     assert outcome.lines[0].endswith("  COMPILE_ERROR")
     assert "\nLog\n\n| building: kernel.cu(3): error\n|   red " in outcome.out
     assert "\x1b" not in outcome.out and "\x07" not in outcome.out  # a log commands no terminal
@@ -167,22 +122,12 @@ def test_the_newest_of_several(fib, full_registry, workloads):
     new = make_trace(solution, workloads[0], timestamp="2027-01-01T00:00:00+00:00", hardware="Other")
     for trace in (new, old):
         full_registry.append_trace(trace, "baseline", "norm")
-    assert fib("show", f"{PYTHON}@batch=1").lines[0] == f"Trace: {trace_id(new)}  PASSED"
+    assert "Hardware:           Other" in fib("show", f"{PYTHON}@batch=1").lines
 
 
 def test_a_trace_of_sources_that_changed(fib, full_registry):
     change_sources(full_registry)
     assert f"Solution:           {PYTHON} (changed since)" in fib("show", f"{PYTHON}@batch=1").lines
-
-
-@pytest.mark.parametrize("bound", [{"rtol": None, "atol": 2.4e-7}, {}])
-def test_a_trace_without_its_tolerances(fib, full_registry, workloads, bound):
-    trace = make_trace(full_registry.packed_solutions()[PYTHON], workloads[0], hardware="Other")
-    trace.evaluation.correctness.extra["tolerance"] = {"out": bound}
-    full_registry.append_trace(trace, "baseline", "norm")
-    outcome = fib("show", trace_id(trace))
-    assert outcome.code == 0
-    assert "not recorded: any result may have passed" in outcome.row("Tolerance")
 
 
 def test_a_trace_that_others_wrote(fib, full_registry, workloads):
@@ -194,20 +139,21 @@ def test_a_trace_that_others_wrote(fib, full_registry, workloads):
     record["evaluation"]["performance"] = {"latency_ms": 1, "reference_latency_ms": 2, "speedup_factor": 2}
     with full_registry.layout.trace_file("baseline", "norm", DEFINITION).open("a") as file:
         file.write(json.dumps(record) + "\n")
-    outcome = fib("show", trace_id(trace))
+    outcome = fib("show", f"{PYTHON}@batch=1")
     assert outcome.code == 0
-    assert 'tolerance:      "loose"' in outcome.lines
+    assert outcome.row("tolerance:", "loose")
     shown = outcome.out.partition("Performance\n")[2].partition("\nCorrectness")[0]
-    assert [line.split(":")[0] for line in shown.strip().split("\n")] == ["latency", "reference latency", "speedup"]
+    assert [line.split(":")[0] for line in shown.strip().split("\n")] == [
+        "latency_ms",
+        "reference_latency_ms",
+        "speedup",
+    ]
 
 
-def test_json_is_the_record(fib, full_registry, workloads):
+def test_json_is_the_record(fib, full_registry):
     assert Definition.model_validate_json(fib("show", DEFINITION, "--json").out) == full_registry.definition(DEFINITION)
     solution = full_registry.packed_solutions()[CUDA]
     assert Solution.model_validate_json(fib("show", CUDA, "--json").out).model_dump() == solution.model_dump()
-    workload = json.loads(fib("show", workloads[0].uuid, "--json").out)
-    assert (workload["definition"], workload["solution"]) == (DEFINITION, None)
-    assert workload["workload"]["uuid"] == workloads[0].uuid
     trace = Trace.model_validate_json(fib("show", f"{PYTHON}@batch=8", "--json").out)
     assert trace in full_registry.traces()
 
@@ -232,4 +178,4 @@ def test_a_trace_says_who_judged(fib, full_registry, workloads, judged_by, said)
     trace = make_trace(full_registry.packed_solutions()[PYTHON], workloads[0])
     trace.evaluation.judged_by, trace.evaluation.timestamp = judged_by, "2027-01-01T00:00:00+00:00"
     full_registry.append_trace(trace, "tester", "norm")
-    assert f"Judged by:          {said}" in fib("show", trace_id(trace)).out
+    assert f"Judged by:          {said}" in fib("show", f"{PYTHON}@batch=1").out

@@ -11,7 +11,7 @@ from fib_rmsnorm.evaluation.try_kernel import choose_rivals
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from support.command_line import QUICK_OPTIONS
-from support.full_registry import CUDA, DEFINITION, PYTHON, PYTHON_FILE, PYTHON_FOLDER, PYTHON_SOURCE
+from support.full_registry import CUDA, DEFINITION, PYTHON, PYTHON_FOLDER, PYTHON_SOURCE
 from support.paths import files_of
 from support.registries import RIGHT, WRONG, add_sources
 
@@ -111,7 +111,7 @@ def faulty(full_registry) -> Registry:
 
 @pytest.mark.parametrize(
     "command",
-    [("show", PYTHON), ("show", PYTHON, "--json"), ("report", "--format", "html"), ("export", "exported")],
+    [("show", PYTHON), ("show", PYTHON, "--json"), ("report", "--format", "html")],
     ids=" ".join,
 )
 def test_sources_win_over_what_was_packed_and_nothing_is_written(fib, edited, tmp_path, monkeypatch, command):
@@ -119,8 +119,7 @@ def test_sources_win_over_what_was_packed_and_nothing_is_written(fib, edited, tm
     monkeypatch.chdir(tmp_path)
     outcome = fib(*command, "--root", edited.root)
     assert outcome.code == 0, outcome.err
-    written = tmp_path / "exported" / PYTHON_FILE
-    assert MARK.strip() in (written.read_text() if written.exists() else outcome.out)
+    assert MARK.strip() in outcome.out
     assert files_of(edited.root) == before
 
 
@@ -163,7 +162,6 @@ def test_deploy_packs_what_models_will_read(fib, edited):
         ("show", PYTHON),
         ("compare", "--measure", PYTHON, CUDA),
         ("explain", PYTHON),
-        ("export", "exported"),
         ("merge", ".", "."),
         ("list", "solutions", "--solutions", PYTHON),
     ],

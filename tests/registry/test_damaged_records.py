@@ -53,7 +53,7 @@ def test_a_manifest_with_an_endless_number_is_named(fib, full_registry):
 def test_a_tensor_of_a_file_that_no_system_has_is_named(fib, full_registry):
     nowhere = {"type": "safetensors", "path": "a\0b", "tensor_key": "x"}
     edit(WORKLOAD_FILE, "workload", "inputs", "x", nowhere, line=1)
-    for command in (("validate",), ("bench", *QUICK_OPTIONS), ("export", "elsewhere")):
+    for command in (("validate",), ("bench", *QUICK_OPTIONS), ("merge", ".", ".")):
         outcome = fib(*command)
         assert outcome.code in (1, 2)
         assert re.search("leads outside|is outside", outcome.out + outcome.err)
@@ -77,10 +77,7 @@ def test_a_histogram_of_another_type_is_left_out(fib, full_registry, histogram):
 def test_a_workload_without_an_axis_is_named(fib, full_registry):
     edit(WORKLOAD_FILE, "workload", "axes", {}, line=1)
     uuid = json.loads((full_registry.root / WORKLOAD_FILE).read_text().splitlines()[0])["workload"]["uuid"]
-    for command in (("list", "workloads"), ("show", uuid)):
-        outcome = fib(*command)
-        assert outcome.code == 2
-        assert outcome.err == f"fib-rmsnorm: Workload {uuid} of {DEFINITION}: axis 'batch' is missing\n"
+    assert fib("list", "workloads").refusal == f"Workload {uuid} of {DEFINITION}: axis 'batch' is missing"
 
 
 def test_a_bad_workload_is_not_charged_to_the_solution(fib, registry, monkeypatch):

@@ -1,10 +1,8 @@
-"""What the charts of reports say, and charts as files."""
+"""What the charts of reports say."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -68,22 +66,3 @@ def test_a_kernel_has_the_same_number_in_every_chart(published):
 def test_failures_alone_have_no_charts(file):
     path = file(trace(latency_ms=None))
     assert charts(path) == {}
-
-
-NAMES = ["\x1b[2J\x07\x85", "_hidden", "$\\nosuch$", "a\ufffe<b>", "数", ""]
-SHOWN = [r"\u001b[2J\u0007\u0085", "_hidden", "$\\nosuch$", "a\ufffd<b>", "数"]
-OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-@pytest.mark.filterwarnings("error::UserWarning")
-def test_any_name_is_drawn_as_it_is_and_obeyed_by_nobody(fib, file, tmp_path):
-    pytest.importorskip("matplotlib")
-    hardware = "\x1b[2J" + 70 * "long_"
-    path = file(*(trace(name, batch, hardware=hardware) for name in NAMES for batch in (1, 8, 32, 128)))
-    outcome = fib("report", path, "--plots", tmp_path / "plots")
-    assert outcome.code == 0, outcome.err
-    assert not OBEYED.search(outcome.err.replace("\n", "")) and "Glyph" not in outcome.err
-    drawn = [each.read_text() for each in sorted((tmp_path / "plots").glob("*latency.svg"))]
-    assert drawn
-    texts = [element.text.strip() for svg in drawn for element in ElementTree.fromstring(svg).iter() if element.text]
-    assert [name for name in SHOWN if name not in texts] == []

@@ -104,4 +104,4 @@ def test_a_kernel_tuned_on_a_gpu(fib, tmp_path, monkeypatch):
     outcome = fib("tune", tmp_path / "block_size", "--batch-sizes", "1,4096", "--set", "block=128,4096")
     assert outcome.code == 0, outcome.err
     assert ", 4096},\n" in (tmp_path / "block_size" / "choices.inc").read_text()
-    assert "Compiled code at batch=4096, for" in outcome.out
+    assert "and the compiled code at batch=4096 for" in outcome.out

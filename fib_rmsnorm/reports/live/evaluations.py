@@ -1,4 +1,4 @@
-"""A line for each evaluation as it arrives, and a table of all of them."""
+"""A line for each evaluation as it arrives, and what to know about all of them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from fib_rmsnorm.analysis.difference import RunLatency, find_speedup
-from fib_rmsnorm.analysis.ranking import find_fastest
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.text.console import Folded
-from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import (
     count,
-    format_apart,
     format_either_side,
     format_latency,
     format_percent,
@@ -23,27 +20,19 @@ from fib_rmsnorm.reports.text.units import (
 from fib_rmsnorm.schema import REFERENCE, Chain, Check, Performance, Trace, list_cases
 
 _AXES_WIDTH = 11
-_REASON_WIDTH = 160  # of a failure
 
 
 def folded_result(told: Trace | Check, name_width: int, title: str = "", *, tells_why: bool = True) -> Folded:
-    """`result_line` for a terminal, whose width it respects: what has no room goes on below the Solution's name.
-
-    A pipe gets the reason whole.
-    """
-    line, whole = (result_line(told, name_width, title, is_cut=is_cut, tells_why=tells_why) for is_cut in (True, False))
-    return Folded(line, _AXES_WIDTH + 2, piped=whole)
+    """`result_line` for a terminal, whose width it respects: what has no room goes on below the Solution's name."""
+    return Folded(result_line(told, name_width, title, tells_why=tells_why), _AXES_WIDTH + 2)
 
 
-def result_line(
-    told: Trace | Check, name_width: int, title: str = "", *, is_cut: bool = True, tells_why: bool = True
-) -> Text:
-    """One evaluation, or one verdict without a time, in one line; `is_cut` shortens the reason for a failure.
+def result_line(told: Trace | Check, name_width: int, title: str = "", *, tells_why: bool = True) -> Text:
+    """One evaluation, or one verdict without a time, in one line.
 
     `title` tells the Workload from others with the same axes; `tells_why` adds the reason for a failure.
     """
     check = told if isinstance(told, Check) else Check.of(told)
-    most = _REASON_WIDTH if is_cut else None
     title = title or NamedWorkload.of(told.workload).title()
     line = Text(f"{title:<{_AXES_WIDTH}}  {told.solution or '':<{name_width}}  ")
     line.append(f"{check.status.value:<6}", style="green" if check.passed else "bold red")
@@ -53,7 +42,7 @@ def result_line(
     elif check.passed:
         line.append(f"  {count(len(list_cases(check.correctness)), 'case')} judged")
     elif tells_why:
-        line.append(f"  {first_line(check.log, most)}")
+        line.append(f"  {first_line(check.log)}")
     if performance and performance.noisy and not performance.interpreted:
         line.append("  noisy", style="yellow")
     return line
@@ -90,10 +79,9 @@ def _chain_text(chain: Chain) -> str:
     return f"{' / '.join(map(format_latency, both))} in a graph"
 
 
-def first_line(log: str, most: int | None = None) -> str:
-    """The reason of a failure: the first line of its log, cut to `most` characters."""
-    reason = log.strip().partition("\n")[0]
-    return reason if most is None or len(reason) <= most else f"{reason[: most - 1]}…"
+def first_line(log: str) -> str:
+    """The reason of a failure: the first line of its log."""
+    return log.strip().partition("\n")[0]
 
 
 def marks(trace: Trace) -> list[str]:
@@ -108,69 +96,8 @@ def describe_load(traces: Iterable[Trace]) -> str:
     return f"other processes took {format_range(shares, '{:.0%}'.format)} of the cores" if shares else ""
 
 
-def results_table(traces: Sequence[Trace]) -> Grid:
-    """Median latencies of passed evaluations, Solutions by Workload, with the factor over the reference."""
-    titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
-    cells = {("reference", workload): _reference_cell(traces, workload) for workload in titles}
-    rows = ["reference"] if any(latency for latency, _, _ in cells.values()) else []
-    rows += dict.fromkeys(trace.solution or "" for trace in traces)
-    cells |= {(trace.solution or "", trace.workload.uuid): _cell(trace) for trace in traces}
-    columns = [_align([cells.get((row, workload), _NO_CELL) for row in rows]) for workload in titles]
-    names = [f"{title:>{_LATENCY_WIDTH}}" for title in titles.values()]
-    return Grid(("", *names), zip(rows, *columns, strict=True))
-
-
-_LATENCY_WIDTH = len("17.6 us")
-_NO_CELL = ("", "", "")
-
-
-def _align(cells: Sequence[tuple[str, str, str]]) -> list[str]:
-    """Cells of a column, with the latency, the interval and the factor below each other."""
-    latency, interval, factor = (max(map(len, parts)) for parts in zip(*cells, strict=True))
-    latency = max(latency, _LATENCY_WIDTH)
-    return [
-        f"{one:>{latency}}{f' {two}'.ljust(interval + 1) if interval else ''}  {three:>{factor}}".rstrip()
-        for one, two, three in cells
-    ]
-
-
-def _reference_cell(traces: Sequence[Trace], workload: str) -> tuple[str, str, str]:
-    for trace in traces:
-        performance = trace.performance
-        if trace.workload.uuid == workload and performance and performance.reference_latency_ms:
-            reference = RunLatency.of_reference(performance)
-            interval = format_either_side(reference.interval_ms) if reference else ""
-            return format_latency(performance.reference_latency_ms), interval, ""
-    return _NO_CELL
-
-
-def _cell(trace: Trace) -> tuple[str, str, str]:
-    """The latency, its interval where that is wide, and the factor over the reference."""
-    performance = trace.performance
-    if performance is None:
-        return (trace.status, "", "")
-    if performance.interpreted:
-        return ("correct", "", "")
-    mark = "*" * bool(performance.noisy)
-    return f"{mark}{format_latency(performance.latency_ms)}", _either_side(performance), _factor_text(performance)
-
-
-def fastest_line(traces: Sequence[Trace]) -> str:
-    """The Solution that is the fastest over the Workloads, and its factors over the reference; empty without a time."""
-    found = find_fastest(traces)
-    if found is None:
-        return ""
-    where = f" on {found.workloads} of {found.workloads + found.unknown} workloads" if found.unknown else ""
-    told = f"fastest{where}: {' and '.join(found.names)}"
-    if found.apart is not None:
-        told += f" (a tie: up to {format_apart(found.apart)} apart)"
-    if not found.speedups:
-        return told
-    return f"{told}, {format_range(found.speedups, format_ratio)} as fast as the reference"
-
-
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:
-    """What the table's `*` stands for, where to read what failed, what was judged weakly, and the machine's load."""
+    """Where to read why a result is noisy and what failed, what was judged weakly, and the machine's load."""
     noisy = [trace for trace in traces if marks(trace)]
     failed = [trace for trace in traces if trace.status != "PASSED"]
     titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
@@ -180,7 +107,7 @@ def results_footnotes(traces: Sequence[Trace]) -> list[str]:
 
     found = []
     if noisy:
-        found.append(f"* noisy: {marks(noisy[0])[0]}. All reasons: {show(noisy[0])}")
+        found.append(f"Noisy: {marks(noisy[0])[0]}. All reasons: {show(noisy[0])}")
     if failed:
         found.append(f"Full failure logs: {show(failed[0])}")
     if any(trace.evaluation and trace.evaluation.judged_by == REFERENCE for trace in traces):

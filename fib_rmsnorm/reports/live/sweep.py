@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
 from fib_rmsnorm.reports.live.evaluations import first_line
 from fib_rmsnorm.reports.text.document import Grid
@@ -16,7 +15,9 @@ from fib_rmsnorm.schema import Trace
 from fib_rmsnorm.tuning.tunable import Parameters, parameters_of
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.tuning.sweep import CompiledCombination
+    from fib_rmsnorm.inspection.facts import Explanation
+
+_FIGURE_COLUMNS = (">threads/block", *TRAFFIC_COLUMNS, ">occupancy", ">registers", ">spilled bytes")
 
 
 class SweepResults:
@@ -40,17 +41,18 @@ class SweepResults:
         """The batches tried so far."""
         return sorted({batch for _, batch in self._traces})
 
-    def table(self) -> Grid:
-        """Combinations by batch; the best of each batch is marked."""
+    def table(self, figures: Mapping[Parameters, Explanation]) -> Grid:
+        """Combinations by batch, and what the compiler made of each; the best of each batch is marked."""
         best = {batch: self._best_ms(batch) for batch in self.batches}
-        combinations = list(dict.fromkeys(parameters for parameters, _ in self._traces))
+        combinations = sorted({parameters for parameters, _ in self._traces})
         names = [*dict(combinations[0]), *map(self.name_batch, best)] if combinations else []
         return Grid(
-            [f">{name}" for name in names],
+            [*(f">{name}" for name in names), *_FIGURE_COLUMNS],
             [
                 (
                     *(str(value) for _, value in parameters),
                     *(_cell(self._traces.get((parameters, batch)), best[batch]) for batch in best),
+                    *_figure_cells(figures.get(parameters)),
                 )
                 for parameters in combinations
             ],
@@ -59,14 +61,6 @@ class SweepResults:
     def _best_ms(self, batch: int) -> float | None:
         mine = [trace for (_, size), trace in self._traces.items() if size == batch and not _is_interpreted(trace)]
         return min(filter(None, map(_latency_ms, mine)), default=None)
-
-    def latency_text(self, parameters: Mapping[str, int], batch: int) -> str:
-        """The median latency of a combination at a batch, if it says something; an interpreter may have fewer rows."""
-        mine = [trace for (tried, _), trace in self._traces.items() if tried == tuple(parameters.items())]
-        if any(map(_is_interpreted, mine)):
-            return "interpreted"
-        latency_ms = next((_latency_ms(trace) for trace in mine if row_size(trace.workload.axes) == batch), None)
-        return "failed" if latency_ms is None else format_latency(latency_ms)
 
     @property
     def failures(self) -> int:
@@ -99,32 +93,18 @@ def trial_line(trace: Trace) -> Text:
     return line
 
 
-def figures_table(figures: Sequence[CompiledCombination], results: SweepResults) -> Grid:
-    """Time, memory transactions and occupancy of each combination, at one batch."""
-    batch = figures[0].batch
-    names = list(figures[0].parameters)
-    return Grid(
-        (
-            *(f">{name}" for name in names),
-            ">threads/block",
-            ">time",
-            *TRAFFIC_COLUMNS,
-            ">occupancy",
-            ">registers",
-            ">spilled bytes",
-        ),
-        (
-            (
-                *(str(value) for value in row.parameters.values()),
-                str(row.threads),
-                results.latency_text(row.parameters, batch),
-                *traffic_cells(row.traffic),
-                "?" if row.occupancy is None else format_percent(100 * row.occupancy),
-                "?" if row.registers is None else str(row.registers),
-                "?" if row.spill_bytes is None else str(row.spill_bytes),
-            )
-            for row in figures
-        ),
+def _figure_cells(found: Explanation | None) -> Sequence[str]:
+    """What the compiler made of a combination; nothing where that is not known."""
+    if found is None:
+        return [""] * len(_FIGURE_COLUMNS)
+    (launch,) = found.launches
+    kernel = found.kernels[launch.kernel_number]
+    return (
+        str(launch.threads),
+        *traffic_cells(launch.traffic),
+        "?" if launch.occupancy is None else format_percent(100 * launch.occupancy.share),
+        "?" if kernel.registers is None else str(kernel.registers),
+        "?" if kernel.spill_bytes is None else str(kernel.spill_bytes),
     )
 
 

@@ -15,8 +15,8 @@ from fib_rmsnorm.machine.capabilities import DeviceReport, FoundTool, MachineRep
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.reports.text.document import Grid
-from fib_rmsnorm.reports.text.units import assignments, count, format_bytes, format_latency
-from fib_rmsnorm.schema import ScalarInput, Trace, trace_id
+from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
+from fib_rmsnorm.schema import ScalarInput, Trace
 
 _SHORT_UUID = 8
 Row = dict[str, Any]
@@ -116,24 +116,6 @@ def _split_by_content(traces: Iterable[Trace], catalogue: Catalogue) -> tuple[li
     return today, earlier
 
 
-def each_trace_rows(traces: Iterable[Trace]) -> list[Row]:
-    """A row for each Trace, with the id by which `show` finds it; the latency is None where nothing was timed."""
-    return [
-        {
-            "id": trace_id(trace),
-            "definition": trace.definition,
-            "solution": trace.solution,
-            "workload": trace.workload.uuid,
-            "axes": trace.workload.axes,
-            "hardware": trace.hardware,
-            "status": trace.status,
-            "latency_ms": (trace.performance.latency_ms or None) if trace.performance else None,
-            "timestamp": trace.timestamp,
-        }
-        for trace in traces
-    ]
-
-
 def scalars_of(record: Trace) -> dict[str, float]:
     """The scalar inputs of a Workload."""
     inputs = record.workload.inputs.items()
@@ -177,21 +159,12 @@ _TABLES: dict[str, dict[str, str | Callable[[Row], str]]] = {
         "newest": lambda row: row["newest"][:10],
         "status": _statuses_text,
     },
-    "each trace": {
-        "id": "id",
-        "solution": "solution",
-        "axes": _axes_text,
-        "hardware": "hardware",
-        "evaluated": lambda row: row["timestamp"][:19].replace("T", " "),
-        "status": "status",
-        ">latency": lambda row: "" if row["latency_ms"] is None else format_latency(row["latency_ms"]),
-    },
 }
 """The columns of each table: a name in the rows, or what makes text of a row."""
 
 
 def table_of(kind: str, rows: Sequence[Row]) -> Grid:
-    """Rows of one kind as a table, or `each trace` for Traces one by one. The start of a uuid names a Workload."""
+    """Rows of one kind as a table."""
     columns = dict(_TABLES[kind])
     if kind == "solutions" and not any(row["earlier"] for row in rows):
         del columns[">earlier"]  # few registries have any, and the table is wide without

@@ -1,4 +1,4 @@
-"""One record in full: a Definition, a Solution or a Workload."""
+"""One record in full: a Definition or a Solution."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.machine.capabilities import Readiness
 from fib_rmsnorm.operators import list_candidates, recognise_source
 from fib_rmsnorm.operators.norms.norm_definitions import SHORT_DTYPES
-from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.records.listing import (
-    each_trace_rows,
     here_text,
     scalars_of,
     table_of,
@@ -25,8 +23,7 @@ from fib_rmsnorm.reports.records.listing import (
 )
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import harmless
-from fib_rmsnorm.reports.text.document import Grid
-from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
+from fib_rmsnorm.reports.text.units import assignments, count
 from fib_rmsnorm.schema import AxisConst, Definition, RandomInput, SafetensorsInput, Solution, TensorSpec, Trace
 
 Told = TypeVar("Told")
@@ -61,7 +58,7 @@ def _describe_tensors(definition: Definition, specs: dict[str, TensorSpec]) -> s
 
 
 def describe_definition(definition: Definition, catalogue: Catalogue) -> Iterator[RenderableType]:
-    """The summary, every axis and tensor with its description, and the reference."""
+    """The summary, its description, what is in the registry, and the reference."""
     yield summarize_definition(definition)
     if definition.description:
         yield from _describe(definition.description)
@@ -73,28 +70,11 @@ def describe_definition(definition: Definition, catalogue: Catalogue) -> Iterato
             "Tags": ", ".join(definition.tags),
             "Constraints": "; ".join(definition.constraints),
             "Judged by": _judge_text(definition),
-            "In this registry": joined(
-                count(len(held.solutions), "Solution"),
-                count(len(held.workloads), "Workload"),
-                count(len(held.traces), "Trace"),
+            "In this registry": ", ".join(
+                count(len(getattr(held, f"{noun.lower()}s")), noun) for noun in ("Solution", "Workload", "Trace")
             ),
         }
     )
-    yield ""
-    rows = [
-        (name, "axis", str(definition.const_axes.get(name, "variable")), axis.description or "")
-        for name, axis in definition.axes.items()
-    ]
-    rows += [
-        (
-            name,
-            "input" if name in definition.inputs else "output",
-            f"{spec.dtype.value} " + ("scalar" if spec.shape is None else f"[{', '.join(spec.shape)}]"),
-            spec.description or "",
-        )
-        for name, spec in {**definition.inputs, **definition.outputs}.items()
-    ]
-    yield Grid(("name", "is", "value", "description"), rows)
     yield heading("Reference")
     yield Text(definition.reference.rstrip("\n"))
 
@@ -144,30 +124,6 @@ def describe_solution(solution: Solution, catalogue: Catalogue, here: Readiness)
         yield Text(source.content.rstrip("\n"))  # as it is, to be copied
 
 
-def describe_workload(record: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
-    """Its axes and inputs, and what was evaluated on it."""
-    workload = record.workload
-    definition = catalogue.definitions[record.definition]
-    yield f"Workload: {workload.uuid}"
-    yield ""
-    yield from fields(
-        {
-            "Definition": record.definition,
-            "Axes": assignments(workload.axes),
-            "Inputs": inputs_text(record),
-            "Bytes moved": f"{format_bytes(bytes_moved(definition, workload))} (inputs and outputs, each once)",
-        }
-    )
-    traces = [
-        trace
-        for trace in catalogue.traces
-        if trace.definition == record.definition and trace.workload.uuid == workload.uuid
-    ]
-    yield f"\n{count(len(traces), 'Trace')}{':' if traces else ''}"
-    if traces:
-        yield table_of("each trace", each_trace_rows(traces))
-
-
 def _describe(description: str) -> Iterator[RenderableType]:
     yield ""
     yield from map(Folded, harmless(description).splitlines())
@@ -191,11 +147,6 @@ def fields(values: dict[str, str]) -> Iterable[RenderableType]:
     known = {name: value for name, value in values.items() if value}
     width = max(map(len, known), default=0)
     return [Folded(f"{name + ':':<{width + 1}} {harmless(value)}", width + 2) for name, value in known.items()]
-
-
-def joined(*parts: str) -> str:
-    """The parts that are not empty, as one value."""
-    return ", ".join(filter(None, parts))
 
 
 def told(value: Told | None, form: Callable[[Told], str]) -> str:

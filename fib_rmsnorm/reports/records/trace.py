@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -16,18 +16,10 @@ from fib_rmsnorm.analysis.difference import find_speedup
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.differences import largest_text, list_buckets
-from fib_rmsnorm.reports.records.record import Told, fields, heading, inputs_text, told
+from fib_rmsnorm.reports.records.record import fields, heading, inputs_text, told
 from fib_rmsnorm.reports.text.control_characters import harmless, marked
 from fib_rmsnorm.reports.text.document import Grid
-from fib_rmsnorm.reports.text.units import (
-    assignments,
-    format_bandwidth,
-    format_bytes,
-    format_latency,
-    format_percent,
-    format_ratio,
-    format_share,
-)
+from fib_rmsnorm.reports.text.units import assignments, format_ratio
 from fib_rmsnorm.schema import (
     AGAINST,
     REFERENCE,
@@ -36,14 +28,11 @@ from fib_rmsnorm.schema import (
     EvaluationStatus,
     JudgedCase,
     Performance,
-    Tolerance,
     Trace,
     UlpStatistics,
-    trace_id,
 )
 
 _CASES = TypeAdapter(list[JudgedCase])
-_TOLERANCES = TypeAdapter(dict[str, Tolerance])
 
 
 def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
@@ -81,7 +70,7 @@ def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableTyp
 
 def _title(trace: Trace, evaluation: Evaluation) -> Text:
     passed = evaluation.status is EvaluationStatus.PASSED
-    title = Text(f"Trace: {trace_id(trace)}  ")
+    title = Text(f"Trace: {trace.solution} at {axes_name(trace)}  ")
     title.append(evaluation.status.value, "bold green" if passed else "bold red")
     if evaluation.performance and evaluation.performance.noisy:
         title.append("  noisy", "bold yellow")
@@ -102,22 +91,16 @@ def _judge_text(judged_by: str | None) -> str:
 
 
 def _describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterator[RenderableType]:
-    """The largest errors, what was tolerated, and each case; `is_ours` says who wrote `extra`."""
-    extra: dict[str, Any] = dict(correctness.extra or {})
-    tolerances = (_take(extra, "tolerance", _TOLERANCES) if is_ours else None) or {}
-    cases = (_take(extra, "cases", _CASES) if is_ours else None) or []
+    """The errors and what was tolerated, by their names, and each case; `is_ours` says who wrote `extra`."""
+    facts = correctness.model_dump(mode="json")
+    extra: dict[str, Any] = facts.pop("extra") or {}
+    cases: list[JudgedCase] = []
     if is_ours:
+        with suppress(ValidationError):
+            cases = _CASES.validate_python(extra.get("cases", []))
+            extra.pop("cases", None)
         extra.pop(AGAINST, None)  # which `report --against` tells
-    yield from fields(
-        {
-            "Largest errors": (
-                f"absolute {correctness.max_absolute_error:.3g}, relative {correctness.max_relative_error:.3g}"
-                " (on the Workload's own inputs)"
-            ),
-            **{f"Tolerance of {name}": _bound_text(bound.rtol, bound.atol) for name, bound in tolerances.items()},
-            **{name: json.dumps(value) for name, value in extra.items()},
-        }
-    )
+    yield from fields(dict(_name_facts("", {**facts, **extra})))
     groups: dict[str, list[JudgedCase]] = {}
     for case in cases:
         groups.setdefault(case.case, []).append(case)
@@ -127,23 +110,6 @@ def _describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterato
     for table in tables:
         yield ""
         yield table
-
-
-def _take(extra: dict[str, Any], name: str, kind: TypeAdapter[Told]) -> Told | None:
-    """Take what `extra` holds under a name; what others write there may have any form, and stays."""
-    try:
-        taken = kind.validate_python(extra.get(name))
-    except ValidationError:
-        return None
-    del extra[name]
-    return taken
-
-
-def _bound_text(rtol: float | None, atol: float | None) -> str:
-    """A Trace may lack them: JSON has no infinity."""
-    if rtol is None or atol is None:
-        return "not recorded: any result may have passed"
-    return f"|error| <= {rtol:g} * |expected| + {atol:.2g}"
 
 
 def _cases_table(groups: dict[str, list[JudgedCase]]) -> Grid:
@@ -179,28 +145,8 @@ def _ulp_table(groups: dict[str, list[JudgedCase]], output: str) -> Grid:
     )
 
 
-_FORMS: dict[str, Callable[[float], str]] = {
-    "_ms": format_latency,
-    "_us": lambda us: format_latency(us / 1e3),
-    "_s": lambda seconds: f"{seconds:.2f} s",
-    "_gb_per_s": format_bandwidth,
-    "_mhz": lambda mhz: f"{mhz:.0f} MHz",
-    "_temperature_c": lambda heat: f"{heat:.0f} °C",
-    "_bytes": format_bytes,
-    "bytes_moved": format_bytes,
-    "percent_of_copy": format_percent,
-    "_difference": format_share,
-    "_scatter": format_share,
-    "_share": format_share,
-}
-"""What makes text of a number, by the end of its name, the longest that fits."""
-_UNIT = re.compile("_(ms|us|s|gb_per_s|mhz|c|bytes)$")
-"""What a number's text tells, and its name need not."""
-_PARTS = ("ceiling", "chain", "clocks")
-
-
 def describe_performance(performance: Performance) -> Iterator[RenderableType]:
-    """Marks first, then one fact per line; unknown facts are left out."""
+    """Marks first, then each fact by the name and in the unit that the Trace has; unknown facts are left out."""
     if performance.interpreted:
         yield "Correct, and not timed: Triton's interpreter ran the kernel."
         return
@@ -208,49 +154,18 @@ def describe_performance(performance: Performance) -> Iterator[RenderableType]:
         yield Text.assemble(("noisy", "bold yellow"), (f": {harmless(reason)}", "yellow"))
     if performance.noisy:
         yield ""
-    values = performance.model_dump(exclude={"noisy", "interpreted", "speedup_factor"})
-    parts = {name: values.pop(name) for name in _PARTS}
+    facts = performance.model_dump(mode="json", exclude={"noisy", "interpreted", "speedup_factor"})
     if speedup := find_speedup(performance):
-        values["speedup"] = (
+        facts["speedup"] = (
             f"{format_ratio(speedup.value)} ({format_ratio(speedup.low)} to {format_ratio(speedup.high)})"
         )
-    yield from fields(_tell(values))
-    for name, part in parts.items():
-        if part:
-            yield ""
-            yield from fields({f"{name}, {fact}": text for fact, text in _tell(part).items()})
+    yield from fields(dict(_name_facts("", facts)))
 
 
-def _tell(values: Mapping[str, Any]) -> dict[str, str]:
-    """The facts of a part in words; the bounds of an interval are one."""
-    told = {}
-    for name, value in values.items():
-        if "_high_" in name or value in (None, [], {}):
-            continue
-        if "_low_" in name:
-            high = values.get(name.replace("_low_", "_high_"))
-            told[name.partition("_low_")[0] + ", 95% interval"] = f"{_text(name, value)} to {_text(name, high)}"
-        elif name == "launches":
-            told |= {f"kernel {number}": _launch_text(each) for number, each in enumerate(value, start=1)}
-        else:
-            told[name] = _text(name, value)
-    return {_UNIT.sub("", name).replace("a_a", "A/A").replace("_", " "): text for name, text in told.items()}
-
-
-def _launch_text(launch: Mapping[str, Any]) -> str:
-    grid, block = (" x ".join(map(str, launch[size])) for size in ("grid", "block"))
-    rest = ", ".join(f"{launch[name]} {name.replace('_', ' ')}" for name in list(launch)[3:])
-    return f"{launch['name']}: grid {grid}, block {block}, {rest}"
-
-
-def _text(name: str, value: Any) -> str:
-    if value is None:
-        return "unknown"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, dict):
-        return ", ".join(_tell(value).values())
-    if isinstance(value, list | tuple):
-        return ", ".join(_text(name, each) for each in value)
-    ends = [end for end in _FORMS if name.endswith(end)]
-    return _FORMS[max(ends, key=len)](value) if ends and isinstance(value, int | float) else str(value)
+def _name_facts(part: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The facts of a part and of its parts: `chain.links`, `clocks.during_mhz`."""
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield from _name_facts(f"{part}{name}.", value)
+        elif value not in (None, []):
+            yield f"{part}{name}", value if isinstance(value, str) else json.dumps(value)

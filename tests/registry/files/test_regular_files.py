@@ -25,7 +25,7 @@ ZERO = (1, 5)
 WORKLOAD = ("workload", "--definition", DEFINITION, "--batch-sizes", "4")
 READ_BY: dict[str, list[tuple[str, ...]]] = {
     DEFINITION_FILE: [("list",), ("show", DEFINITION), ("solve",), WORKLOAD, ("validate",)],
-    PYTHON_FILE: [("list",), ("export", "../out"), ("validate",)],
+    PYTHON_FILE: [("list",), ("merge", ".", "."), ("validate",)],
     f"{PYTHON_FOLDER}/solution.toml": [("solve",), ("validate",)],
     f"{PYTHON_FOLDER}/kernel.py": [("solve",), ("validate",)],
     WORKLOAD_FILE: [("list",), ("show", PYTHON), WORKLOAD, ("validate",)],

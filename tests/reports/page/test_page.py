@@ -1,4 +1,4 @@
-"""`report --format html` and `--plots`: the page is tried in a real browser where there is one."""
+"""`report --format html`: the page is tried in a real browser where there is one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
@@ -175,21 +174,3 @@ def test_what_strangers_write_is_shown_and_not_obeyed(fib, file, tmp_path):
 
 def test_jinja2_is_imported_only_to_make_the_page():
     run_python("-c", "import sys; from fib_rmsnorm.reports import page; assert 'jinja2' not in sys.modules")
-
-
-@pytest.mark.process
-def test_plots_are_drawn_twice_and_alike(fib, tmp_path):
-    pytest.importorskip("matplotlib")
-    for folder in ("one", "two"):
-        outcome = fib("report", PUBLISHED, "--plots", tmp_path / folder)
-        assert outcome.code == 0 and "Wrote 4 charts" in outcome.err
-    names = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert names[0] == "rmsnorm-d4096-on-nvidia-h100-80gb-hbm3-cupti-1980-mhz-cold-l2-copy.png"
-    assert len(names) == 4
-    for name in names:
-        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-
-def test_without_matplotlib_it_says_what_to_install(fib, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install 'fib-rmsnorm[plots]'" in fib("report", PUBLISHED, "--plots", tmp_path).refusal

@@ -70,7 +70,6 @@ def test_no_room_is_one_line(registry, full, command):
         ("list", "solutions"),
         ("list", "workloads"),
         ("list", "traces"),
-        ("list", "traces", "--each"),
     ],
 )
 def test_on_a_narrow_terminal_a_row_is_a_line(command, columns):

@@ -34,7 +34,7 @@ COMMANDS = [
     ("compare", PYTHON_TRACES, PYTHON_TRACES),
     ("compare", PYTHON_TRACES, PYTHON_TRACES, "--json"),
     *(("list", each) for each in ("definitions", "solutions", "workloads", "traces")),
-    ("list", "traces", "--each"),
+    ("list", "traces"),
     ("list", "--json"),
     ("show", DEFINITION),
     ("show", PYTHON),
