@@ -212,13 +212,8 @@ def decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> DecodedTrace
 
 def record_of(trace: schema.Trace, number: int) -> TraceRecord | None:
     """Flatten a Trace that was measured just now as the `number`th; None for a Workload's."""
-    found = decode_new(trace, number)
+    found = decode(trace.model_dump_json().encode(), Origin("measured now", "measured now", None), number)
     return found.flatten() if found else None
-
-
-def decode_new(trace: schema.Trace, number: int) -> DecodedTrace | None:
-    """The same, not flattened."""
-    return decode(trace.model_dump_json().encode(), Origin("measured now", "measured now", None), number)
 
 
 def _as_strict_json(data: bytes, error: Exception) -> bytes:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.decoding import DecodedTrace, TraceFacts, decode_new
+from fib_rmsnorm.analysis.decoding import DecodedTrace, TraceFacts
 from fib_rmsnorm.analysis.sections import Section, split
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.trace_sources import read_files, read_items
@@ -23,7 +23,7 @@ from fib_rmsnorm.registry.selection import bench_command, choose, row_axis, row_
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry.seals import TraceOrigin
-    from fib_rmsnorm.schema import Definition, Solution, Trace
+    from fib_rmsnorm.schema import Definition, Solution
 
 
 _NAMED = 5
@@ -193,12 +193,6 @@ def decode_traces(sources: list[Path], root: Path | None = None) -> TraceSet:
     """Decode the Traces of files and folders, by default of the registry."""
     faults: list[str] = []
     return TraceSet(*read_files(sources, root, faults), faults)
-
-
-def gather(traces: Iterable[Trace], root: Path) -> TraceSet:
-    """Traces that were measured just now, with the Solutions of the registry at `root`."""
-    decoded = (decode_new(trace, number) for number, trace in enumerate(traces, start=1))
-    return TraceSet([root], [each for each in decoded if each]).read_solutions()
 
 
 def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, told: list[str]) -> TraceSet:

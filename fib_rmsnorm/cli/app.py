@@ -23,7 +23,7 @@ GROUPS: dict[str, dict[str, CommandPlace]] = {
         "define": CommandPlace("definitions", "define", "Write a Definition, rmsnorm_d4096 by default"),
         "solve": CommandPlace("solutions", "solve", "Pack the sources in solutions/ into Solutions"),
         "workload": CommandPlace("definitions", "workload", "Add Workloads, such as batch sizes, to a Definition"),
-        "bench": CommandPlace("bench", "command", "Judge and time Solutions, write Traces, say who won"),
+        "bench": CommandPlace("bench", "command", "Judge and time Solutions, write Traces, print a table"),
         "init": CommandPlace("registries", "init", "Create a registry of your own with the shipped kernels"),
     },
     "Your own kernels": {

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from fib_rmsnorm.analysis.loading import gather
-from fib_rmsnorm.analysis.ranking import rank
-from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.bench import BenchEvent, Made, Started, Told
 from fib_rmsnorm.evaluation.plan import Skip, describe_large
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed
+from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
-from fib_rmsnorm.reports.live.evaluations import folded_result, results_footnotes
-from fib_rmsnorm.reports.ranking import describe_rankings
+from fib_rmsnorm.reports.legend import POINTER
+from fib_rmsnorm.reports.live.evaluations import fastest_line, folded_result, results_footnotes, results_table
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
-from fib_rmsnorm.reports.text.document import print_parts
 from fib_rmsnorm.reports.text.units import count, join_names
 from fib_rmsnorm.schema import Trace, Workload
 
@@ -36,6 +33,8 @@ class BenchPrinter:
         self._expected = 0
         self._titles: dict[str, dict[str, str]] = {}
         """The titles of the Workloads, by Definition, then by uuid."""
+        self._places: dict[tuple[str, str, str | None], int] = {}
+        """The position of each evaluation in the plan. Devices finish in any order, and resumed Traces come first."""
 
     def show(self, event: BenchEvent) -> None:
         """Print one event."""
@@ -58,8 +57,10 @@ class BenchPrinter:
 
     def _show_plan(self, event: Started) -> None:
         """Print what follows; on a cluster, once for each model."""
-        planned = [solution.name for group in event.plan.groups for solution in group.solutions]
-        self._name_width = max((self._name_width, *map(len, planned)))
+        planned = [(group, solution.name) for group in event.plan.groups for solution in group.solutions]
+        self._name_width = max((self._name_width, *(len(name) for _, name in planned)))
+        for group, name in planned:
+            self._places.setdefault((group.definition.name, group.workload.uuid, name), len(self._places))
         self._titles |= title_by_definition(
             (group.definition.name, NamedWorkload.of(group.workload)) for group in event.plan.groups
         )
@@ -90,25 +91,39 @@ class BenchPrinter:
         return self._titles.get(definition, {}).get(named.uuid) or named.title()
 
     def finish(self, output: Path | None) -> int:
-        """Remove the bar, print who won and the skipped evaluations, and return the exit code."""
+        """Remove the bar, print the tables and the skipped evaluations, and return the exit code."""
         self._bar.stop()
         failed = sum(trace.status != "PASSED" for trace in self._traces)
-        if self._traces and not self._as_json:
-            self._print_ranking()
+        if not self._as_json:
+            self._print_tables()
         self._print_skips()
         resumed = f" ({self._resumed} resumed from earlier runs)" if self._resumed else ""
         where = f"; wrote {output}" if output and self._traces else ""
         stderr().print(f"{len(self._traces) - failed} passed, {failed} failed{resumed}{where}")
         return 1 if failed or any(skip.is_failure for skip in self._skips) else 0
 
-    def _print_ranking(self) -> None:
-        """Print the winners and the leaderboard, as `best` does, and what to know about the results."""
-        rankings = [rank(section) for section in find_results(gather(self._traces, self._root))]
-        stdout().print()
-        print_parts(describe_rankings(rankings), stdout())
-        stdout().print()
-        for footnote in results_footnotes(self._traces):
-            stdout().print(footnote, style="yellow")
+    def _print_tables(self) -> None:
+        traces = sorted(
+            self._traces, key=lambda trace: self._places[trace.definition, trace.workload.uuid, trace.solution]
+        )
+        mine_of: dict[tuple[str, str], list[Trace]] = {}
+        for trace in traces:
+            hardware = trace.hardware.removesuffix(INTERPRETER)
+            mine_of.setdefault((trace.definition, hardware), []).append(trace)
+        for (definition, hardware), mine in mine_of.items():
+            timers = ", ".join(sorted({t.performance.timer for t in mine if t.performance and t.performance.timer}))
+            title = f"{definition} on {hardware}"
+            if timers:
+                title += f": median latency ±, speedup; timer {timers}"
+            stdout().print()
+            stdout().print(Folded(title), style="italic")  # as the table's own title it would wrap at the table's width
+            stdout().print(results_table(mine))
+            if fastest := fastest_line(mine):
+                stdout().print(fastest)
+            for footnote in results_footnotes(mine):
+                stdout().print(footnote, style="yellow")
+        if traces:
+            stdout().print(POINTER)
 
     def _print_skips(self) -> None:
         """Print each reason once, with what it is of."""

@@ -155,6 +155,5 @@ def run_on_terminal(
 
 def printed(output: str) -> list[tuple[str, int]]:
     """(solution, batch) of each line that tells of an evaluation."""
-    lines = output.partition("\nworkload ")[0].splitlines()  # without the table of winners
-    words = [line.split() for line in lines if line.startswith("batch=")]
+    words = [line.split() for line in output.splitlines() if line.startswith("batch=")]
     return [(found[1], int(found[0].removeprefix("batch="))) for found in words]

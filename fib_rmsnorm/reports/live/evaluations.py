@@ -1,4 +1,4 @@
-"""A line for each evaluation as it arrives, and what to know about all of them."""
+"""A line for each evaluation as it arrives, and a table of all of them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from fib_rmsnorm.analysis.difference import RunLatency, find_speedup
+from fib_rmsnorm.analysis.ranking import find_fastest
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.text.console import Folded
+from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import (
     count,
+    format_apart,
     format_either_side,
     format_latency,
     format_percent,
@@ -96,8 +99,69 @@ def describe_load(traces: Iterable[Trace]) -> str:
     return f"other processes took {format_range(shares, '{:.0%}'.format)} of the cores" if shares else ""
 
 
+def results_table(traces: Sequence[Trace]) -> Grid:
+    """Median latencies of passed evaluations, Solutions by Workload, with the factor over the reference."""
+    titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
+    cells = {("reference", workload): _reference_cell(traces, workload) for workload in titles}
+    rows = ["reference"] if any(latency for latency, _, _ in cells.values()) else []
+    rows += dict.fromkeys(trace.solution or "" for trace in traces)
+    cells |= {(trace.solution or "", trace.workload.uuid): _cell(trace) for trace in traces}
+    columns = [_align([cells.get((row, workload), _NO_CELL) for row in rows]) for workload in titles]
+    names = [f"{title:>{_LATENCY_WIDTH}}" for title in titles.values()]
+    return Grid(("", *names), zip(rows, *columns, strict=True))
+
+
+_LATENCY_WIDTH = len("17.6 us")
+_NO_CELL = ("", "", "")
+
+
+def _align(cells: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Cells of a column, with the latency, the interval and the factor below each other."""
+    latency, interval, factor = (max(map(len, parts)) for parts in zip(*cells, strict=True))
+    latency = max(latency, _LATENCY_WIDTH)
+    return [
+        f"{one:>{latency}}{f' {two}'.ljust(interval + 1) if interval else ''}  {three:>{factor}}".rstrip()
+        for one, two, three in cells
+    ]
+
+
+def _reference_cell(traces: Sequence[Trace], workload: str) -> tuple[str, str, str]:
+    for trace in traces:
+        performance = trace.performance
+        if trace.workload.uuid == workload and performance and performance.reference_latency_ms:
+            reference = RunLatency.of_reference(performance)
+            interval = format_either_side(reference.interval_ms) if reference else ""
+            return format_latency(performance.reference_latency_ms), interval, ""
+    return _NO_CELL
+
+
+def _cell(trace: Trace) -> tuple[str, str, str]:
+    """The latency, its interval where that is wide, and the factor over the reference."""
+    performance = trace.performance
+    if performance is None:
+        return (trace.status, "", "")
+    if performance.interpreted:
+        return ("correct", "", "")
+    mark = "*" * bool(performance.noisy)
+    return f"{mark}{format_latency(performance.latency_ms)}", _either_side(performance), _factor_text(performance)
+
+
+def fastest_line(traces: Sequence[Trace]) -> str:
+    """The Solution that is the fastest over the Workloads, and its factors over the reference; empty without a time."""
+    found = find_fastest(traces)
+    if found is None:
+        return ""
+    where = f" on {found.workloads} of {found.workloads + found.unknown} workloads" if found.unknown else ""
+    told = f"fastest{where}: {' and '.join(found.names)}"
+    if found.apart is not None:
+        told += f" (a tie: up to {format_apart(found.apart)} apart)"
+    if not found.speedups:
+        return told
+    return f"{told}, {format_range(found.speedups, format_ratio)} as fast as the reference"
+
+
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:
-    """Where to read why a result is noisy and what failed, what was judged weakly, and the machine's load."""
+    """What the table's `*` stands for, where to read what failed, what was judged weakly, and the machine's load."""
     noisy = [trace for trace in traces if marks(trace)]
     failed = [trace for trace in traces if trace.status != "PASSED"]
     titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
@@ -107,7 +171,7 @@ def results_footnotes(traces: Sequence[Trace]) -> list[str]:
 
     found = []
     if noisy:
-        found.append(f"Noisy: {marks(noisy[0])[0]}. All reasons: {show(noisy[0])}")
+        found.append(f"* noisy: {marks(noisy[0])[0]}. All reasons: {show(noisy[0])}")
     if failed:
         found.append(f"Full failure logs: {show(failed[0])}")
     if any(trace.evaluation and trace.evaluation.judged_by == REFERENCE for trace in traces):

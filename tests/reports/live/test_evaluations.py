@@ -1,4 +1,4 @@
-"""The bench's lines, and the verdict of `try`."""
+"""The bench's line and table, and the verdict of `try`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ import re
 import pytest
 from rich.console import Console
 
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.workload_titles import axes_name
-from fib_rmsnorm.reports.live.evaluations import folded_result, result_line, results_footnotes
+from fib_rmsnorm.reports.live.evaluations import (
+    fastest_line,
+    folded_result,
+    result_line,
+    results_footnotes,
+    results_table,
+)
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged
-from fib_rmsnorm.schema import REFERENCE, Check, Clocks, EvaluationStatus, JudgedCase
+from fib_rmsnorm.schema import REFERENCE, Check, Clocks, EvaluationStatus, JudgedCase, Performance
 from support.full_registry import CUDA, make_trace
 
 REASON = "it takes 60% of a copy"
@@ -28,7 +36,7 @@ def make(full_registry):
     return run
 
 
-def test_a_bench_says_that_only_the_reference_judged(make):
+def test_a_table_says_that_only_the_reference_judged(make):
     weak, strong = make(), make()
     weak.evaluation.judged_by, strong.evaluation.judged_by = REFERENCE, "rmsnorm"
     (footnote,) = results_footnotes([strong, weak])
@@ -60,11 +68,70 @@ def test_a_terminal_too_narrow_for_a_line_gets_it_between_cells(make):
     assert set(re.split("  +", "  ".join([first, *others]))) >= {*cells[:-1]}
 
 
-def test_a_noisy_result_has_its_reason_at_the_end(make):
+def test_the_table_marks_what_is_noisy_and_says_what_the_mark_means(make):
     trace = make(noisy=[REASON])
+    assert "*12.5 us  2.00x" in show_table([trace], 100)[2]
     (note,) = results_footnotes([make(), trace])
-    assert note.startswith(f"Noisy: {REASON}.") and f"show {CUDA}@{axes_name(trace)}" in note
+    assert note.startswith(f"* noisy: {REASON}.") and f"show {CUDA}@{axes_name(trace)}" in note
     assert results_footnotes([make()]) == []
+
+
+def show_table(traces, width):
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(results_table(traces))
+    return capture.get().splitlines()
+
+
+def test_a_cell_has_the_interval_if_it_is_wide_and_the_ratio_of_the_numbers_shown(make):
+    trace = make(latency_ms=0.0176, reference_latency_ms=0.183, speedup_factor=1.1)
+    assert show_table([trace], 100)[1:] == ["reference               183 us", f"{CUDA}  17.6 us  10.4x"]
+    trace.evaluation.performance.latency_low_ms, trace.evaluation.performance.latency_high_ms = 0.0169, 0.0183
+    assert show_table([trace], 100)[2] == f"{CUDA}  17.6 us ±4%  10.4x"
+    trace.evaluation.performance.latency_low_ms = trace.evaluation.performance.latency_high_ms = 0.0177
+    assert show_table([trace], 100)[2] == f"{CUDA}  17.6 us  10.4x"
+
+
+def test_of_a_time_with_no_lower_bound_neither_a_speedup_nor_a_winner_is_reported(make):
+    known, unknown = (make_batches(make, [7, 18], name) for name in ("known_v1", "unknown_v1"))
+    for number, trace in enumerate(unknown):
+        trace.evaluation.performance.latency_low_ms = 0.0 if number else 0.0005
+        trace.evaluation.performance.latency_high_ms = trace.evaluation.performance.latency_ms
+    assert show_table(unknown[1:], 100)[2] == "unknown_v1  0.56 us or less"
+    assert fastest_line([*known, *unknown]).startswith("fastest on 1 of 2 workloads: known_v1 and unknown_v1")
+    assert fastest_line([*known[1:], *unknown[1:]]) == ""
+
+
+def make_batches(make, factors, name=CUDA):
+    traces = [make(latency_ms=0.01 / factor, reference_latency_ms=0.01) for factor in factors]
+    workloads = generate_workloads(RmsNorm().define(128), [10**digits for digits in range(len(factors))])
+    for trace, workload in zip(traces, workloads, strict=True):
+        trace.solution, trace.workload = name, workload
+    return traces
+
+
+def test_the_fastest_is_named_with_its_factors(make):
+    fast, slow = make_batches(make, [7.04, 18.1], "fast_v1"), make_batches(make, [7.5, 9], "slow_v1")
+    untimed = make_batches(make, [1, 1], "triton_v1")
+    for trace in untimed:
+        trace.evaluation.performance = Performance(interpreted=True)
+    assert fastest_line([*untimed, *slow, *fast]) == "fastest: fast_v1, 7.04x to 18.1x as fast as the reference"
+    assert fastest_line(fast[:1]) == "fastest: fast_v1, 7.04x as fast as the reference"
+    assert fastest_line([*slow, fast[1]]) == "fastest: slow_v1, 7.50x to 9.00x as fast as the reference", (
+        "over all batches"
+    )
+    assert fastest_line(untimed) == ""
+    lines = show_table([*untimed, *slow], 100)
+    assert [line.split() for line in lines if line.startswith("triton_v1")] == [["triton_v1", "correct", "correct"]]
+    assert [line.split() for line in show_table(untimed, 100)[1:]] == [["triton_v1", "correct", "correct"]]
+
+
+def test_those_that_tie_for_the_fastest_are_named_and_how_far_apart_they_may_be(make):
+    first, second = make_batches(make, [7, 18], "a_v1"), make_batches(make, [7.01, 17.9], "b_v1")
+    slow = make_batches(make, [5, 12], "c_v1")
+    line = fastest_line([*slow, *first, *second])
+    assert line.startswith("fastest: a_v1 and b_v1 (a tie: up to ") or line.startswith("fastest: b_v1 and a_v1 (a tie")
+    assert line.endswith("% apart), 7.00x to 18.0x as fast as the reference")
 
 
 def test_the_load_is_reported_once_at_the_end(make):
