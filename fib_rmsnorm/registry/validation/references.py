@@ -8,16 +8,14 @@ from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.selection import bench_command
-from fib_rmsnorm.registry.sources.manifest import MANIFEST, parse_manifest
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
-from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique, list_faults
+from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique
 from fib_rmsnorm.schema import Solution, Trace, digest
 
 _REPACK = "run: fib-rmsnorm solve --definitions '*'"
@@ -55,12 +53,8 @@ def _check_packing(dataset: Dataset) -> Iterator[Finding]:
     for path in find_files(dataset.layout.solutions, MANIFEST):
         wanted: list[str] = []
         try:
-            wanted = parse_manifest(path).definitions or [path.parent.parent.name]
+            wanted = read_manifest(path).definitions or [path.parent.parent.name]
             made = pack_folder(Registry(dataset.layout.root), path.parent, dataset.definition_of)
-        except ValidationError as error:
-            for fault, _ in list_faults(error):
-                yield dataset.finding("error", path, fault)
-            continue
         except InputError as error:
             is_served = any(fnmatch(name, glob) for name in dataset.definition_of for glob in wanted)
             if is_served or not any(dataset.may_hold(dataset.layout.definitions, glob) for glob in wanted):
