@@ -40,7 +40,6 @@ FAULTS = [
     ),
     (DEFINITION_FILE, ("axes", "hidden", "value", 0), "axis 'hidden' is 0; it must be positive"),
     (DEFINITION_FILE, ("op_type", "gemm"), f"its content belongs in definitions/gemm/{DEFINITION}.json"),
-    (DEFINITION_FILE, ("constraints", 0, "hidden % 256 == 0"), "constraint 'hidden % 256 == 0' does not hold (hidden="),
     (WORKLOAD_FILE, ("solution", PYTHON), "a Workload has neither solution nor evaluation"),
     (WORKLOAD_FILE, ("definition", "rmsnorm_d64"), "no Definition 'rmsnorm_d64'"),
     (WORKLOAD_FILE, ("workload", "axes", "hidden", 128), f"axis 'hidden' is constant in {DEFINITION}"),
@@ -151,14 +150,11 @@ def test_files_that_hold_no_tensors(fib, full_registry, content, said):
     assert said in errors_of(fib("validate"))[-1]
 
 
-def test_constraints_are_read_and_never_run(fib, full_registry):
-    evil = "__import__('pathlib').Path('ran').write_text('')"
-    edit(DEFINITION_FILE, "constraints", [evil, "hidden // 0 == 1", "batch <= 4", "len(x) == 3"])
-    errors = errors_of(fib("validate"))
+def test_constraints_are_shown_and_never_run(fib, full_registry):
+    edit(DEFINITION_FILE, "constraints", ["__import__('pathlib').Path('ran').write_text('')"])
+    assert fib("validate").code == 0
+    assert "Path('ran')" in fib("show", DEFINITION).out
     assert not Path("ran").exists()
-    assert "constraint 'hidden // 0 == 1' does not hold (hidden=128)" in errors[0]
-    # batch is a Workload's: the second, of 8 rows, breaks it.
-    assert errors[1:] == [f"{WORKLOAD_FILE}:2: error: constraint 'batch <= 4' of {DEFINITION} does not hold (batch=8)"]
 
 
 def test_packed_json_equals_its_sources(fib, full_registry):
