@@ -162,8 +162,6 @@ _LANGUAGES = Exercise(
     batch_sizes={"cpu": (1, 8, 32), "cuda": (1, 8, 32, 128)},
 )
 
-_ADD_IN = ("fused_add_rmsnorm_triton_mine_v1", "fused_add_rmsnorm_python_mine_v1")
-_BACKWARD_IN = "rmsnorm_backward_python_mine_v1"
 _PEERS = Exercise(
     number=5,
     title="RMSNorm beside its peers",
@@ -176,9 +174,8 @@ _PEERS = Exercise(
         f"baseline/norm/{_BACKWARD}/rmsnorm_backward_python_torch_v1",
     ),
     kernels=(
-        KernelTask("Residual", 20, _ADD, "add_in_triton.py", solution=_ADD_IN[0], device="cpu"),
-        KernelTask("Residual", 20, _ADD, "add_in_cutedsl.py", "python", _ADD_IN[1], device="cuda"),
-        KernelTask("Backward", 20, _BACKWARD, "backward_in_torch.py", "python", _BACKWARD_IN),
+        KernelTask("Residual", 20, _ADD, "add_in_triton.py", "triton", "fused_add_rmsnorm_triton_mine_v1"),
+        KernelTask("Backward", 20, _BACKWARD, "backward_in_torch.py", "python", "rmsnorm_backward_python_mine_v1"),
     ),
     evaluation_points=5,
     batch_sizes={"cpu": (1, 8), "cuda": (1, 8, 4096)},

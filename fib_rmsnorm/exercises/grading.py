@@ -20,7 +20,7 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.shipped import shipped_registry
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import read_text
-from fib_rmsnorm.schema import Check, Definition, Solution, SupportedLanguages, digest
+from fib_rmsnorm.schema import Check, Solution, SupportedLanguages, digest
 
 if TYPE_CHECKING:
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -55,25 +55,19 @@ def grade(exercise: Exercise, folder: Path) -> list[Task]:
 
 
 def _grade_definition(registry: Registry, exercise: Exercise) -> Task:
-    """Whether it says what a kernel gets and gives. Its reference counts when the bench judges by it."""
+    """Whether it is there, with its Workloads."""
     title, points, name = "Definition", 10, exercise.own_definition
     if name not in registry.definitions():
         return Task(title, points, 0, (f"there is no {name}; run: fib-rmsnorm define",))
-    own, right = registry.definition(name), find_definition(name)
-    differing = [part for part in ("axes", "inputs", "outputs") if _essence(own, part) != _essence(right, part)]
-    if differing:
-        return Task(title, points, 0, (f"{name} has other {' and '.join(differing)} than: fib-rmsnorm define",))
+    right = find_definition(name)
+    if registry.definition(name) != right:
+        return Task(title, points, 0, (f"{name} is not the one of: fib-rmsnorm define",))
     batch_sizes = exercise.batch_sizes["cuda"]
     wanted = {each.uuid for each in generate_workloads(right, list(batch_sizes))}
     lacking = len(wanted - {each.uuid for each in registry.workloads(name)})
     workload = f"fib-rmsnorm workload --batch-sizes {','.join(map(str, batch_sizes))}"
     remarks = (f"{lacking} of its Workloads are missing; run: {workload}",) if lacking else ()
     return Task(title, points, points // 2 if lacking else points, remarks)
-
-
-def _essence(definition: Definition, part: str) -> dict[str, object]:
-    """A part of a Definition without what its author says about it."""
-    return {name: each.model_dump(exclude={"description"}) for name, each in getattr(definition, part).items()}
 
 
 def _grade_kernels(registry: Registry, kernels: Sequence[KernelTask]) -> list[Task]:

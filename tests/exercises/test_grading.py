@@ -127,7 +127,7 @@ def test_the_definition_and_its_workloads_are_the_students(fib, start):
     assert grade(4, folder)["Definition"]["earned"] == 10
     file = folder / "definitions" / "norm" / "rmsnorm_d4096.json"
     file.write_text(file.read_text().replace("float16", "float32"))
-    said = "rmsnorm_d4096 has other inputs and outputs than: fib-rmsnorm define"
+    said = "rmsnorm_d4096 is not the one of: fib-rmsnorm define"
     assert grade(4, folder)["Definition"]["remarks"] == [said]
 
 
