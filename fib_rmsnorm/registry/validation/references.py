@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import partial
@@ -16,7 +15,7 @@ from fib_rmsnorm.registry.selection import bench_command
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique
-from fib_rmsnorm.schema import Solution, Trace, digest
+from fib_rmsnorm.schema import Solution, Trace
 
 _REPACK = "run: fib-rmsnorm solve --definitions '*'"
 _PARTS = 4  # author, op_type, definition, solution
@@ -92,7 +91,7 @@ def _packing_finding(dataset: Dataset, manifest: Path, error: InputError) -> Fin
 
 
 def check_traces(dataset: Dataset) -> Iterator[Finding]:
-    """Check every Trace against the other records, and note those of other versions of what they name."""
+    """Check every Trace against the other records."""
     sealer = Sealer.of_this_machine()
     solutions = {record.model.name: record.model for record in dataset.solutions}
     workloads = {(each.model.definition, each.model.workload.uuid): each.model.workload for each in dataset.workloads}
@@ -118,7 +117,6 @@ def check_traces(dataset: Dataset) -> Iterator[Finding]:
         if (origin := sealer.find_origin(trace)).is_false:
             bench = bench_command([trace.definition], "--resume")
             yield record.error(f"{origin.value}; remove it, and measure again: {bench}")
-    yield from _note_other_versions(dataset, solutions)
 
 
 def _check_place(dataset: Dataset, record: Record[Trace], op_type: str, solution: Solution | None) -> Iterator[Finding]:
@@ -131,23 +129,3 @@ def _check_place(dataset: Dataset, record: Record[Trace], op_type: str, solution
     # flashinfer-bench 0.1.2 writes Traces without an author's folder; its HEAD and this tool use one.
     flat = layout.traces / op_type / f"{definition}.jsonl"
     yield from check_place(record, partial(place, op_type, definition), lambda: flat)
-
-
-def _note_other_versions(dataset: Dataset, solutions: dict[str, Solution]) -> Iterator[Finding]:
-    """Note Traces whose Solution or Definition has changed since: they are valid, but not about today's content."""
-    today = {("Solution", name): digest(solution) for name, solution in solutions.items()}
-    today |= {("Definition", name): digest(definition) for name, definition in dataset.definition_of.items()}
-    older: Counter[tuple[Path, str]] = Counter()
-    for record in dataset.traces:
-        trace, evaluation = record.model, record.model.evaluation
-        if evaluation is None or trace.solution is None:
-            continue
-        measured = {
-            ("Solution", trace.solution): evaluation.solution_sha256,
-            ("Definition", trace.definition): evaluation.definition_sha256,
-        }
-        for named, recorded in measured.items():
-            if recorded not in (None, today.get(named, recorded)):
-                older[record.path, " ".join(named)] += 1
-    for (path, what), count in older.items():
-        yield dataset.finding("note", path, f"{count} Trace{'s' * (count != 1)} of another version of {what}")
