@@ -35,9 +35,7 @@ class KernelTask:
     device: DeviceKind | None = None
     """The kind of device with which it is asked for; None for both."""
     caller: str = ""
-    """Source added to the file: a function of the same parameters that calls something else of the student's."""
-    entry: str = "run"
-    """The function to judge: of the file, or of what is added to it."""
+    """Source added to the file: `call_module`, to judge in the place of `run`."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,6 @@ class Exercise:
     solutions: tuple[str, ...] = ()
     """The source folders of the Solutions to compare with, in the registry's solutions/."""
     kernels: tuple[KernelTask, ...] = ()
-    own_definition: str = ""
-    """The Definition that the student defines."""
     evaluation_points: int = 0
     """The points of each kernel as a Solution, and as many for its Traces."""
     batch_sizes: Mapping[DeviceKind, tuple[int, ...]] = field(default_factory=dict)
@@ -130,7 +126,7 @@ _PASSES = Exercise(
     ),
     kernels=(
         KernelTask("RMSNorm", 25, _SMALL, "rmsnorm_module.py"),
-        KernelTask("Module", 15, _SMALL, "rmsnorm_module.py", caller=_CALL_MODULE, entry="call_module"),
+        KernelTask("Module", 15, _SMALL, "rmsnorm_module.py", caller=_CALL_MODULE),
         KernelTask("RMSNorm and ReLU", 20, _RELU, "rmsnorm_relu.py"),
     ),
 )
@@ -151,7 +147,6 @@ _LANGUAGES = Exercise(
     page="docs/exercises/4-three-languages.md",
     starters=("three_languages",),
     sheet="records.md",
-    own_definition=_RMSNORM,
     kernels=(
         KernelTask("Triton", 15, _RMSNORM, "in_triton.py", solution="rmsnorm_triton_mine_v1"),
         KernelTask("TileLang", 15, _RMSNORM, "in_tilelang.py", "tilelang", "rmsnorm_tilelang_mine_v1"),
