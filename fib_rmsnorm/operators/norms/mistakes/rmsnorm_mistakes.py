@@ -125,12 +125,10 @@ def _wrong_applications(rows: Rows, right: Application) -> Iterator[Wrong]:
     factors = "rsqrt(mean(x^2) + eps) and the weight" if rows.has_weight else "rsqrt(mean(x^2) + eps)"
     yield Wrong("reduced to x itself", f"multiply by {factors}", lambda r, rstd: r.part)
     if rows.has_weight:
-        yield from mended_by(
+        yield Wrong(
+            "with the weight added instead of multiplied",
             "multiply by the weight, once",
-            {
-                "with the weight added instead of multiplied": lambda r, rstd: r.finish(r.part * rstd + r.part_weight),
-                "with the weight multiplied twice": lambda r, rstd: r.finish(r.part * rstd * r.part_weight**2),
-            },
+            lambda r, rstd: r.finish(r.part * rstd + r.part_weight),
         )
         yield from mended_by(
             "multiply column c by weight[c]",
@@ -205,7 +203,7 @@ def wrong_outputs(
     def normalize(each: Rows) -> Callable[[], torch.Tensor]:
         return lambda: apply(each, right_rstd(each))
 
-    of_x, difference = _normalizing(rows, x), x.float() - residual.float()
+    of_x = _normalizing(rows, x)
     for what, fix, compute in (
         ("RMSNorm of x alone", "add the residual before the squares", normalize(of_x)),
         ("RMSNorm of the residual alone", "add x before the squares", normalize(_normalizing(rows, residual))),
@@ -214,7 +212,6 @@ def wrong_outputs(
             "add the squares of the sum, not those of x",
             lambda: apply(right, right_rstd(of_x)),
         ),
-        ("RMSNorm of x - residual", "add the residual", normalize(_normalizing(rows, difference))),
     ):
         yield mistake(what, fix, compute)
 
@@ -253,7 +250,6 @@ def wrong_residuals(rows: Rows) -> Iterator[Mistake]:
     formulas: list[tuple[str, str, Callable[[], torch.Tensor]]] = [
         ("x", write, lambda: x),
         ("the residual that was passed", write, lambda: residual),
-        ("x - residual", "add the residual", lambda: x - residual),
         ("the normalized rows", once, lambda: total.part * right_rstd(total) * total.part_weight),
         ("the normalized rows without the weight", once, lambda: total.part * right_rstd(total)),
     ]

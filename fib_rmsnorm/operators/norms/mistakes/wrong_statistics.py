@@ -33,23 +33,14 @@ def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
             "without eps": lambda r: torch.rsqrt(r.mean_square),
             "with eps added twice": lambda r: torch.rsqrt(r.mean_square + 2 * r.eps),
             "with eps added outside the root": lambda r: 1 / (r.mean_square.sqrt() + r.eps),
-            "with eps added to the reciprocal root": lambda r: torch.rsqrt(r.mean_square) + r.eps,
             "with eps added to the sum of squares, before its division by hidden": lambda r: torch.rsqrt(
                 r.mean_square + r.eps / hidden
             ),
-            "with eps subtracted": lambda r: torch.rsqrt(r.mean_square - r.eps),
             "with eps as a lower limit of mean(x^2)": lambda r: r.mean_square.clamp(min=r.eps).rsqrt(),
             "without the root": lambda r: 1 / (r.mean_square + r.eps),
             "multiplied by the root instead of divided by it": lambda r: (r.mean_square + r.eps).sqrt(),
-            "with mean(|x|) instead of a root": lambda r: 1 / (mean(r.whole.abs()) + r.eps),
         },
     )
-    for steps in (0, 1):
-        yield Wrong(
-            f"with a bit-shift approximation of the reciprocal root (Newton steps: {steps})",
-            "use the library's rsqrt",
-            partial(_approximate_rsqrt, steps=steps),
-        )
     for fixed in _FIXED_EPS:
         yield Wrong(
             f"with eps={fixed:.3g} although another is right",
@@ -98,14 +89,6 @@ def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
                 ),
             },
         )
-
-
-def _approximate_rsqrt(rows: Rows, steps: int) -> torch.Tensor:
-    value = (rows.mean_square + rows.eps).to(torch.float32)
-    guess = (0x5F3759DF - (value.view(torch.int32) >> 1)).view(torch.float32)
-    for _ in range(steps):
-        guess = guess * (1.5 - 0.5 * value * guess * guess)
-    return guess.to(torch.float64)
 
 
 def _rstd_of_variance(rows: Rows, correction: int) -> torch.Tensor:
