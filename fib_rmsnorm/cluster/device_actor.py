@@ -104,9 +104,6 @@ class DeviceActor:
         self._scheduler = Scheduler(self._fork_server, [self._device], config)
         return describe_node(self._device)
 
-    def answer(self) -> None:
-        """Show that this actor is alive."""
-
     def find_readiness(self, solutions: Sequence[Solution]) -> list[Capability]:
         """What each of the Solutions can do on the device."""
         return [readiness(solution, self._device) for solution in solutions]

@@ -32,7 +32,6 @@ class PooledDevice:
     """An actor and its device."""
 
     number: int
-    node_id: str
     node: str
     """The node's address, with its port where several nodes share an address."""
     actor: Any
@@ -91,7 +90,7 @@ class DevicePool:
             made = ray.remote(DeviceActor).options(scheduling_strategy=here, max_restarts=0, **needs)
             for _ in range(int(resources.get("GPU", 0) if self.kind == "cuda" else resources.get("CPU", 0) >= 1)):
                 actor = made.remote(self.kind, self._options.settings, self._options.timeout_s)
-                yield actor.start.remote(), PooledDevice(next(numbers), identity, name, actor)
+                yield actor.start.remote(), PooledDevice(next(numbers), name, actor)
 
     def _take_in(self, device: PooledDevice, answer: Any) -> None:
         """Add a device that has answered, unless its node is lost. Raises InputError if it may not take part."""
@@ -106,11 +105,10 @@ class DevicePool:
             raise InputError(f"--ray: node {device.node}: {reason}")
         self.devices.append(device)
 
-    def lose(self, device: PooledDevice) -> bool:
-        """Give up a device whose actor has died. Return whether its node is lost too."""
+    def give_back(self, device: PooledDevice) -> None:
+        """End a device's actor, also one that has died."""
         self.devices.remove(device)
         ray.kill(device.actor)
-        return all(node["NodeID"] != device.node_id for node in _living_nodes())
 
     def choose_models(self) -> dict[str, list[PooledDevice]]:
         """The devices that take part, by model; the others are given back.
@@ -135,7 +133,7 @@ class DevicePool:
         for model in [*there]:
             if wanted and not any(_matches(part, model) for part in wanted):
                 for device in there.pop(model):
-                    self.lose(device)
+                    self.give_back(device)
         return there
 
     def close(self) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayError
+from ray.exceptions import RayError
 
 from fib_rmsnorm.cluster.device_pool import DevicePool, PooledDevice, describe_error
 from fib_rmsnorm.evaluation.bench import Told
@@ -19,8 +18,6 @@ from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, digest
 
-_MOST_LOSSES = 3
-"""How often a Workload's devices may die, on nodes that live, before it is given up."""
 _POLL_S = 1.0
 
 
@@ -60,24 +57,20 @@ class Dispatcher:
         """The titles of the Workloads, by Definition, then by uuid."""
         self._queues = {model: WorkQueue(plan.groups, devices[model]) for model, plan in plans.items()}
         self._races: dict[Any, _Race] = {}
-        self._doubted: dict[Any, _Race] = {}
-        """Races whose connections broke, by what Ray will answer for their actors: it knows later who has died."""
         self._recorded: set[ResultKey] = set()
-        self._losses: Counter[tuple[str, str]] = Counter()
 
     def run(self) -> Generator[Event | Told]:
         """Yield events as they happen, each Trace when it is on disk."""
-        while self._races or self._doubted or any(self._queues.values()):
+        while self._races or any(self._queues.values()):
             yield from self._give_out()
             yield from self._give_up()
-            if not (waiting := [*self._races, *self._doubted]):
-                continue
-            ready, _ = ray.wait(waiting, timeout=_POLL_S, fetch_local=False)
-            for answer in ready:
-                yield from self._advance(answer) if answer in self._races else self._resolve_doubt(answer)
+            if self._races:
+                ready, _ = ray.wait([*self._races], timeout=_POLL_S, fetch_local=False)
+                for answer in ready:
+                    yield from self._advance(answer)
 
     def _give_out(self) -> Generator[Event]:
-        busy = {race.device for race in (*self._races.values(), *self._doubted.values())}
+        busy = {race.device for race in self._races.values()}
         for device in [device for device in self._pool.devices if device not in busy]:
             queue = self._queues[device.hardware]
             while (group := queue.take(device.number)) is not None:
@@ -129,12 +122,9 @@ class Dispatcher:
             event: Event = ray.get(next(race.traces))
         except StopIteration:
             del self._races[answer]
-        except ActorUnavailableError:
-            del self._races[answer]
-            self._doubt(race)
         except RayError as error:
             del self._races[answer]
-            yield from self._lose(race, describe_error(error))
+            yield self._lose(race, describe_error(error))
         else:
             if not isinstance(event, Evaluated):
                 yield event
@@ -144,41 +134,18 @@ class Dispatcher:
             if key not in self._recorded:
                 yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
 
-    def _doubt(self, race: _Race) -> None:
-        self._doubted[race.device.actor.answer.remote()] = race
-
-    def _resolve_doubt(self, answer: Any) -> Generator[Event | Told]:
-        race = self._doubted.pop(answer)
-        try:
-            ray.get(answer)
-        except ActorUnavailableError:
-            time.sleep(_POLL_S)
-            self._doubt(race)
-        except RayError as error:
-            yield from self._lose(race, describe_error(error))
-        else:
-            yield from self._lose(race, "its connection broke")
-
-    def _lose(self, race: _Race, why: str) -> Generator[Event | Told]:
-        """Give a lost device's Workload to another, unless it has ended several."""
+    def _lose(self, race: _Race, why: str) -> Told:
+        """Give a lost device's Workload to another."""
         device, group = race.device, race.group
-        is_lost = self._pool.lose(device)
-        what = f"node {device.node} was lost" if is_lost else f"{device.name} failed ({why})"
-        key = (device.hardware, group.workload.uuid)
-        self._losses[key] += not is_lost
-        if (losses := self._losses[key]) < _MOST_LOSSES:
-            self._queues[device.hardware].put_back(device.number, group)
-            named = f"{group.definition.name} at {self._titles[group.definition.name][group.workload.uuid]}"
-            yield Told(f"{what} while it evaluated {named}, which another device evaluates again")
-        else:
-            yield self._skip(group, f"not judged: {losses} devices failed while they evaluated it; the last: {why}")
+        self._pool.give_back(device)
+        self._queues[device.hardware].put_back(device.number, group)
+        named = f"{group.definition.name} at {self._titles[group.definition.name][group.workload.uuid]}"
+        return Told(f"{device.name} was lost ({why}) while it evaluated {named}, which another device evaluates again")
 
     def _give_up(self) -> Generator[Event]:
         """Skip what has no device of its model any more."""
         served = {device.hardware for device in self._pool.devices}
         for model, queue in self._queues.items():
             while model not in served and (group := queue.take(0)) is not None:
-                yield self._skip(group, f"not judged: no {model} is left in the cluster")
-
-    def _skip(self, group: Group, reason: str) -> Skip:
-        return Skip(group.definition.name, None, reason, group.workload, is_failure=True)
+                reason = f"not judged: no {model} is left in the cluster"
+                yield Skip(group.definition.name, None, reason, group.workload, is_failure=True)
