@@ -25,7 +25,6 @@ from fib_rmsnorm.operators.norms.mistakes.rows import (
     dtype_name,
     fewer_columns,
     mean,
-    mended_by,
     narrow_dtypes,
     right_rstd,
     round_to,
@@ -130,14 +129,10 @@ def _wrong_applications(rows: Rows, right: Application) -> Iterator[Wrong]:
             "multiply by the weight, once",
             lambda r, rstd: r.finish(r.part * rstd + r.part_weight),
         )
-        yield from mended_by(
+        yield Wrong(
+            "with the weight of the next column",
             "multiply column c by weight[c]",
-            {
-                f"with the weight of the {name} column": lambda r, rstd, by=by: r.finish(
-                    r.part * rstd * r.weight_of(r.columns + by)
-                )
-                for name, by in (("previous", -1), ("next", 1))
-            },
+            lambda r, rstd: r.finish(r.part * rstd * r.weight_of(r.columns + 1)),
         )
         yield Wrong("of x * weight", "compute mean(x^2) of x alone", lambda r, _: _square_products(r))
     yield from _wrong_roundings(rows.dtype, right)
@@ -252,15 +247,6 @@ def wrong_residuals(rows: Rows) -> Iterator[Mistake]:
         ("the residual that was passed", write, lambda: residual),
         ("the normalized rows", once, lambda: total.part * right_rstd(total) * total.part_weight),
         ("the normalized rows without the weight", once, lambda: total.part * right_rstd(total)),
-    ]
-    formulas += [
-        (
-            f"x + residual rounded to {dtype_name(narrow)} on its way",
-            f"convert from float32 to {dtype_name(dtype)} directly",
-            lambda narrow=narrow: round_once(x + residual, narrow).to(torch.float64),  # type: ignore[misc]
-        )
-        for narrow in (torch.float16, torch.bfloat16)
-        if narrow is not dtype
     ]
     for what, fix, compute in formulas:
         yield Mistake(f"the output equals {what}: {fix}", 1, lambda compute=compute: round_once(compute(), dtype))  # type: ignore[misc]

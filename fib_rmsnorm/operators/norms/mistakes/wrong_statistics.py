@@ -82,8 +82,6 @@ def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
                 "with the first row's mean square for all rows": lambda r: torch.rsqrt(
                     mean(r.x[:1].double() ** 2) + r.eps
                 ),
-                "with the next row's mean square": lambda r: torch.rsqrt(mean(r.further(1) ** 2) + r.eps),
-                "with the previous row's mean square": lambda r: torch.rsqrt(mean(r.further(-1) ** 2) + r.eps),
                 "with one mean square of all rows": lambda r: torch.rsqrt(
                     torch.linalg.vector_norm(r.x, dtype=torch.float64) ** 2 / r.x.numel() + r.eps
                 ),
@@ -108,13 +106,6 @@ def rounded_statistics(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
         yield from _rounded_sums(hidden, precision)
         name, narrow = dtype_name(precision), round_to(precision)
         keep = "keep the mean square, eps and the root in float32"
-        yield from mended_by(
-            keep,
-            {
-                f"with mean(x^2) rounded to {name}": partial(_rstd_of_rounded, narrow=narrow, of_sum=_keep),
-                f"with mean(x^2) + eps rounded to {name}": partial(_rstd_of_rounded, narrow=narrow, of_sum=narrow),
-            },
-        )
         for statistic in narrow_statistics(narrow):
             yield Wrong(f"with its statistic in {name}", keep, statistic)
     for precision in (torch.float16, torch.bfloat16):
@@ -150,10 +141,6 @@ def _rounded_sums(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
 
 def _add_squares(rows: Rows, add: _Sum, dtype: torch.dtype) -> torch.Tensor:
     return add(round_once(rows.squares, dtype)).to(torch.float64)
-
-
-def _rstd_of_rounded(rows: Rows, narrow: Rounding, of_sum: Rounding) -> torch.Tensor:
-    return torch.rsqrt(of_sum(narrow(rows.mean_square) + rows.eps))
 
 
 def narrow_statistics(narrow: Rounding) -> Iterator[Callable[[Rows], torch.Tensor]]:
