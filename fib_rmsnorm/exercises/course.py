@@ -10,10 +10,11 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.operators import define_by_name
-from fib_rmsnorm.registry import Registry, generate_workloads, pack
+from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.layout import is_registry
 from fib_rmsnorm.registry.shipped import copy_new, shipped_registry, staged_registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.registry.sources.packing import pack
 from fib_rmsnorm.schema import Definition
 
 STARTERS = Path(__file__).parent / "starters"

@@ -199,11 +199,10 @@ def _count_traffic(rows: int | None, code: Code | None, blocks: int, threads: in
         sectors = sum(access.count * access.bytes for access in mine) * blocks * threads / _SECTOR_BYTES / rows
         return requests, sectors
 
-    (load_requests, load_sectors), (store_requests, store_sectors) = count("load"), count("store")
+    (load_requests, load_sectors), (_, store_sectors) = count("load"), count("store")
     return Traffic(
         load_requests_per_row=load_requests,
         load_sectors_per_row=load_sectors,
-        store_requests_per_row=store_requests,
         store_sectors_per_row=store_sectors,
     )
 

@@ -107,7 +107,6 @@ class Traffic(_Fact):
 
     load_requests_per_row: float
     load_sectors_per_row: float
-    store_requests_per_row: float
     store_sectors_per_row: float
 
 

@@ -75,7 +75,6 @@ def make_launch(kernel, *, blocks, threads=256, batch=4096, load_sectors=512.0) 
     traffic = Traffic(
         load_requests_per_row=32,
         load_sectors_per_row=load_sectors,
-        store_requests_per_row=16,
         store_sectors_per_row=256,
     )
     return ExplainedLaunch(

@@ -181,22 +181,11 @@ def _add_in_turn(values: torch.Tensor) -> torch.Tensor:
 
 def _add_halves(values: torch.Tensor) -> torch.Tensor:
     while values.shape[1] > 1:
-        values = _pad_to_even(values)
+        values = torch.nn.functional.pad(values, (0, values.shape[1] % 2))
         half = values.shape[1] // 2
         values = values[:, :half] + values[:, half:]
     return values
 
 
-def _add_neighbours(values: torch.Tensor) -> torch.Tensor:
-    while values.shape[1] > 1:
-        values = _pad_to_even(values)
-        values = values[:, 0::2] + values[:, 1::2]
-    return values
-
-
-def _pad_to_even(values: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.pad(values, (0, values.shape[1] % 2))
-
-
-_SUMS: tuple[_Sum, ...] = (_add_exactly, _add_in_turn, _add_halves, _add_neighbours)
-"""The orders in which kernels add: in a loop, or in the trees of a reduction."""
+_SUMS: tuple[_Sum, ...] = (_add_exactly, _add_in_turn, _add_halves)
+"""The orders in which kernels add: in a loop, or in the tree of a reduction."""
