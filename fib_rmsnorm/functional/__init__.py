@@ -6,16 +6,6 @@ y = rms_norm(x, weight, 1e-6)
 y, residual = rms_norm(x, weight, residual=residual)
 """
 
-from fib_rmsnorm.functional.norms import (
-    layer_norm,
-    rms_norm,
-    use_registry,
-    why,
-)
+from fib_rmsnorm.functional.norms import layer_norm, rms_norm, use_registry, why
 
-__all__ = [
-    "layer_norm",
-    "rms_norm",
-    "use_registry",
-    "why",
-]
+__all__ = ["layer_norm", "rms_norm", "use_registry", "why"]
