@@ -85,7 +85,6 @@ _SMALL, _RELU = "rmsnorm_d128_fp32", "rmsnorm_relu_d128_fp32"
 _BACKWARD = "rmsnorm_backward_d4096"
 _TORCH = f"baseline/norm/{_RMSNORM}/rmsnorm_python_torch_v1"
 
-
 _FIRST = Exercise(
     number=1,
     title="RMSNorm in Triton",
