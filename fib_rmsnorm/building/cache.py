@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.file_trees import file_sizes, remove_tree
 from fib_rmsnorm.languages import KERNEL_LANGUAGES
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
+_MOST_BYTES_AFTER_FAILURE = 1 << 30
 _LEAST_ROOM_BYTES = 16 << 20
 """What compilers may leave temporarily, and a build permanently."""
 _VARIABLES = {
@@ -127,6 +129,16 @@ def cache_variables(folder: Path) -> dict[str, str]:
     folders = {name: str(plain / part) for name, part in _VARIABLES.items()}
     # More than one, and torch.compile starts processes that share semaphores in /dev/shm, where others have files too.
     return {**folders, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+
+
+def drop_failed_build(folder: Path) -> None:
+    """Remove a Solution's builds after one that failed or timed out, if they take more than 1 GiB.
+
+    Below that they stay: a compiler goes on from what it had finished.
+    """
+    if sum(file_sizes(folder)) > _MOST_BYTES_AFTER_FAILURE:
+        with suppress(OSError):  # another run may be building the same sources
+            remove_tree(folder)
 
 
 @contextmanager

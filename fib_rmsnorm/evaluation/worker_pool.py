@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fib_rmsnorm.building.cache import cache_variables, require_room, solution_cache
+from fib_rmsnorm.building.cache import cache_variables, drop_failed_build, require_room, solution_cache
 from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import WORKER
@@ -306,6 +306,7 @@ class WorkerPool:
             process.kill()
             if isinstance(failure, InputError):
                 raise
+            drop_failed_build(request.cache)
             raise failure.with_log(process.take_log()) from None
         finally:
             del self._building[key]
