@@ -164,7 +164,7 @@ def command(
             devices = open_local_devices(registry, options, fork_server)
         else:
             cluster = ClusterOptions(ray, split_names(gpus), require_sandbox=require_sandbox)
-            devices = open_cluster(registry, options, cluster)
+            devices = open_cluster(options, cluster)
         printer = BenchPrinter(registry.root, bar, as_json=json)
         with closing(bench(registry, options, devices)) as events:
             for event in events:

@@ -190,11 +190,8 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, a
 def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None:
     import json
 
-    from rich.text import Text
-
     from fib_rmsnorm.languages import title_of
     from fib_rmsnorm.reports.text.console import stdout
-    from fib_rmsnorm.reports.text.units import count
 
     if as_json:
         record = {
@@ -202,18 +199,10 @@ def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None
             "outcome": compilation.outcome,
             "seconds": compilation.seconds,
             "message": compilation.message,
-            "kernels": [kernel.model_dump(exclude={"code"}) for kernel in compilation.kernels],
         }
         bar.print(stdout(), json.dumps(record))
         return
     line = f"{compilation.solution.name} ({title_of(compilation.solution.spec.language.value)}): "
-    if compilation.outcome != "built":
-        bar.print(stdout(), f"{line}{compilation.outcome}: {compilation.message}")
-        return
-    line += f"built in {compilation.seconds:.1f} s"
-    if kernels := compilation.kernels:
-        line += f"; {count(len(kernels), 'kernel')}, up to {max(each.registers or 0 for each in kernels)} registers"
-    bar.print(stdout(), line)
-    for kernel in kernels:
-        if kernel.spill_bytes:
-            bar.print(stdout(), Text(f"  spills {kernel.spill_bytes} bytes: {kernel.kernel}", "bold red"))
+    is_built = compilation.outcome == "built"
+    how = f"built in {compilation.seconds:.1f} s" if is_built else f"{compilation.outcome}: {compilation.message}"
+    bar.print(stdout(), f"{line}{how}")

@@ -6,31 +6,25 @@ import hashlib
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
-from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Event, Scheduler
 from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device, choose_devices
-from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Settings, Solution, Workload
-
-if TYPE_CHECKING:
-    from ray import ObjectRef
 
 _TOOL = "fib-rmsnorm"
 _SOURCES = (".py", ".cpp", ".cu", ".h", ".inc")
@@ -88,14 +82,6 @@ def reason_to_refuse(facts: NodeFacts, *, require_sandbox: bool) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class InputFiles:
-    """The Workloads of a Definition that read tensors from files, and the files by their paths in the registry."""
-
-    workloads: list[Workload] = field(default_factory=list)
-    contents: dict[str, ObjectRef[bytes]] = field(default_factory=dict)
-
-
 class DeviceActor:
     """Evaluates on one device, as a bench on this node would. Ray makes an actor of it."""
 
@@ -104,8 +90,6 @@ class DeviceActor:
         self._kind = kind
         self._settings = settings
         self._timeout_s = timeout_s
-        self._folder = tempfile.TemporaryDirectory(prefix="fib-rmsnorm-")
-        self._supplied: set[str] = set()
         self._device: Device
         self._fork_server: ForkServer
         self._scheduler: Scheduler
@@ -116,45 +100,20 @@ class DeviceActor:
         self._fork_server = ForkServer(ROLES)
         self._device = choose_devices(self._kind)[0]
         # Without a sealer: the driver's user records, and has the key.
-        config = RunConfig(self._settings, self._timeout_s, Path(self._folder.name))
+        config = RunConfig(self._settings, self._timeout_s)
         self._scheduler = Scheduler(self._fork_server, [self._device], config)
         return describe_node(self._device)
-
-    def answer(self) -> None:
-        """Show that this actor is alive."""
 
     def find_readiness(self, solutions: Sequence[Solution]) -> list[Capability]:
         """What each of the Solutions can do on the device."""
         return [readiness(solution, self._device) for solution in solutions]
 
     def evaluate(
-        self, definition: Definition, workload: Workload, peer: str | None, files: InputFiles, *solutions: Solution
+        self, definition: Definition, workload: Workload, peer: str | None, *solutions: Solution
     ) -> Generator[Event]:
         """Judge Solutions on one Workload and time those that are right, as `Scheduler.run` does."""
-        self._supply(definition, files)
         of_peer = next((solution for solution in solutions if solution.name == peer), None)
         yield from self._scheduler.run(Plan([Group(definition, workload, solutions, of_peer)]))
-
-    def _supply(self, definition: Definition, files: InputFiles) -> None:
-        """Write the files that a Definition's Workloads name, where workers look for them."""
-        if not files.contents or definition.name in self._supplied:
-            return
-        import ray
-
-        root = Path(self._folder.name).resolve()
-        Registry(root).write_workloads(definition, files.workloads)
-        for name, content in files.contents.items():
-            path = (root / name).resolve()
-            if not path.is_relative_to(root):
-                raise InputError(f"{name}: is outside the dataset")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(ray.get(content))
-        self._supplied.add(definition.name)
-
-    def close(self) -> None:
-        """End all processes and remove all files of this actor."""
-        self._fork_server.close()
-        self._folder.cleanup()
 
 
 def _undo_settings_of_ray() -> None:

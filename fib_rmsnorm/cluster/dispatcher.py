@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayError
+from ray.exceptions import RayError
 
-from fib_rmsnorm.cluster.device_actor import InputFiles
-from fib_rmsnorm.cluster.device_pool import (
-    DeviceLostError,
-    DevicePool,
-    DeviceRefusedError,
-    PooledDevice,
-    describe_error,
-)
+from fib_rmsnorm.cluster.device_pool import DevicePool, PooledDevice, describe_error
 from fib_rmsnorm.evaluation.bench import Told
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, Resumed, WorkQueue, result_key
-from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
-from fib_rmsnorm.schema import Definition, SafetensorsInput, Settings, Solution, Trace, digest
+from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, digest
 
-_MOST_LOSSES = 3
-"""How often a Workload's devices may die, on nodes that live, before it is given up."""
-_LONELY_S = 60.0
-"""How long work waits for a device of its model."""
 _POLL_S = 1.0
 
 
@@ -53,7 +38,6 @@ class Dispatcher:
         self,
         pool: DevicePool,
         plans: dict[str, Plan],
-        root: Path,
         settings: Settings,
         *,
         sealer: Sealer,
@@ -61,7 +45,6 @@ class Dispatcher:
         done: dict[ResultKey, Trace],
     ) -> None:
         self._pool = pool
-        self._root = root.resolve()
         self._stored: dict[str, Any] = {}
         """References to what is in Ray's object store."""
         self._settings = settings
@@ -74,33 +57,20 @@ class Dispatcher:
         """The titles of the Workloads, by Definition, then by uuid."""
         self._queues = {model: WorkQueue(plan.groups, devices[model]) for model, plan in plans.items()}
         self._races: dict[Any, _Race] = {}
-        self._doubted: dict[Any, _Race] = {}
-        """Races whose connections broke, by what Ray will answer for their actors: it knows later who has died."""
         self._recorded: set[ResultKey] = set()
-        self._losses: Counter[tuple[str, str]] = Counter()
-        self._lonely_since: dict[str, float] = {}
 
     def run(self) -> Generator[Event | Told]:
         """Yield events as they happen, each Trace when it is on disk."""
-        while self._races or self._doubted or any(self._queues.values()):
-            self._pool.find_new()
+        while self._races or any(self._queues.values()):
             yield from self._give_out()
             yield from self._give_up()
-            waiting = [*self._races, *self._doubted, *self._pool.joining]
-            if not waiting:
-                time.sleep(_POLL_S)
-                continue
-            ready, _ = ray.wait(waiting, timeout=_POLL_S, fetch_local=False)
-            for answer in ready:
-                if answer in self._races:
+            if self._races:
+                ready, _ = ray.wait([*self._races], timeout=_POLL_S, fetch_local=False)
+                for answer in ready:
                     yield from self._advance(answer)
-                elif answer in self._doubted:
-                    yield from self._resolve_doubt(answer)
-                else:
-                    yield from self._join(answer)
 
     def _give_out(self) -> Generator[Event]:
-        busy = {race.device for race in (*self._races.values(), *self._doubted.values())}
+        busy = {race.device for race in self._races.values()}
         for device in [device for device in self._pool.devices if device not in busy]:
             queue = self._queues[device.hardware]
             while (group := queue.take(device.number)) is not None:
@@ -134,7 +104,6 @@ class Dispatcher:
             self._put(group.definition),
             group.workload,
             group.peer.name if group.peer else None,
-            self._put_files(group.definition),
             *map(self._put, missing),
         )
         self._races[traces] = _Race(device, group, traces)
@@ -146,19 +115,6 @@ class Dispatcher:
             self._stored[key] = ray.put(record)
         return self._stored[key]
 
-    def _put_files(self, definition: Definition) -> Any:
-        """Store the files of tensors that a Definition's Workloads name: none that lies outside of the registry."""
-        key = f"files of {definition.name}"
-        if key not in self._stored:
-            workloads = Registry(self._root).workloads(definition.name)
-            given = [value for workload in workloads for value in workload.inputs.values()]
-            named = [value for value in given if isinstance(value, SafetensorsInput)]
-            paths = {value.path: find_tensor_file(value, self._root) for value in named}
-            inside = {name: path for name, path in paths.items() if path is not None and path.is_file()}
-            files = InputFiles(workloads, {name: ray.put(path.read_bytes()) for name, path in inside.items()})
-            self._stored[key] = ray.put(files)
-        return self._stored[key]
-
     def _advance(self, answer: Any) -> Generator[Event | Told]:
         """Take the next event of a device that has one, or see that it is done or lost."""
         race = self._races[answer]
@@ -166,12 +122,9 @@ class Dispatcher:
             event: Event = ray.get(next(race.traces))
         except StopIteration:
             del self._races[answer]
-        except ActorUnavailableError:
-            del self._races[answer]
-            self._doubt(race)
         except RayError as error:
             del self._races[answer]
-            yield from self._lose(race, describe_error(error))
+            yield self._lose(race, describe_error(error))
         else:
             if not isinstance(event, Evaluated):
                 yield event
@@ -181,55 +134,18 @@ class Dispatcher:
             if key not in self._recorded:
                 yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
 
-    def _doubt(self, race: _Race) -> None:
-        self._doubted[race.device.actor.answer.remote()] = race
-
-    def _resolve_doubt(self, answer: Any) -> Generator[Event | Told]:
-        race = self._doubted.pop(answer)
-        try:
-            ray.get(answer)
-        except ActorUnavailableError:
-            time.sleep(_POLL_S)
-            self._doubt(race)
-        except RayError as error:
-            yield from self._lose(race, describe_error(error))
-        else:
-            yield from self._lose(race, "its connection broke")
-
-    def _lose(self, race: _Race, why: str) -> Generator[Event | Told]:
-        """Give a lost device's Workload to another, unless it has ended several."""
+    def _lose(self, race: _Race, why: str) -> Told:
+        """Give a lost device's Workload to another."""
         device, group = race.device, race.group
-        is_lost = self._pool.lose(device)
-        what = f"node {device.node} was lost" if is_lost else f"{device.name} failed ({why})"
-        key = (device.hardware, group.workload.uuid)
-        self._losses[key] += not is_lost
-        if (losses := self._losses[key]) < _MOST_LOSSES:
-            self._queues[device.hardware].put_back(device.number, group)
-            named = f"{group.definition.name} at {self._titles[group.definition.name][group.workload.uuid]}"
-            yield Told(f"{what} while it evaluated {named}, which another device evaluates again")
-        else:
-            yield self._skip(group, f"not judged: {losses} devices failed while they evaluated it; the last: {why}")
-
-    def _join(self, answer: Any) -> Generator[Told]:
-        try:
-            device = self._pool.join(answer)
-        except DeviceRefusedError as error:
-            yield Told(f"{error}: it takes no part")
-        except DeviceLostError as error:
-            yield Told(str(error))
-        else:
-            if device is not None:
-                yield Told(f"{device.name} takes part")
+        self._pool.give_back(device)
+        self._queues[device.hardware].put_back(device.number, group)
+        named = f"{group.definition.name} at {self._titles[group.definition.name][group.workload.uuid]}"
+        return Told(f"{device.name} was lost ({why}) while it evaluated {named}, which another device evaluates again")
 
     def _give_up(self) -> Generator[Event]:
-        """Skip what has waited for too long for a device of its model."""
+        """Skip what has no device of its model any more."""
         served = {device.hardware for device in self._pool.devices}
         for model, queue in self._queues.items():
-            if model in served or not queue:
-                self._lonely_since.pop(model, None)
-            elif time.monotonic() - self._lonely_since.setdefault(model, time.monotonic()) > _LONELY_S:
-                while (group := queue.take(0)) is not None:
-                    yield self._skip(group, f"not judged: no {model} is left in the cluster")
-
-    def _skip(self, group: Group, reason: str) -> Skip:
-        return Skip(group.definition.name, None, reason, group.workload, is_failure=True)
+            while model not in served and (group := queue.take(0)) is not None:
+                reason = f"not judged: no {model} is left in the cluster"
+                yield Skip(group.definition.name, None, reason, group.workload, is_failure=True)

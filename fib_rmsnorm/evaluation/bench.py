@@ -24,7 +24,6 @@ from fib_rmsnorm.registry.seals import Sealer, TraceOrigin
 from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import append_line, write_atomic
-from fib_rmsnorm.registry.validation.records import find_broken_constraints
 from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace
@@ -73,11 +72,9 @@ def collect_records(registry: Registry) -> BenchRecords:
     for name, definition in records.definitions.items():
         records.workloads[name] = registry.workloads(name)
         if not records.workloads[name] and not list_undetermined(definition):
-            usual = generate_workloads(definition)
-            records.workloads[name] = [each for each in usual if not any(find_broken_constraints(definition, each))]
-            if records.workloads[name]:
-                write = partial(registry.write_workloads, definition, records.workloads[name])
-                add(f"Workloads of {name}", definition, None, write)
+            records.workloads[name] = generate_workloads(definition)
+            write = partial(registry.write_workloads, definition, records.workloads[name])
+            add(f"Workloads of {name}", definition, None, write)
     return records
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.operators import define_by_name
-from fib_rmsnorm.registry import Registry, generate_workloads, pack
+from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.layout import is_registry
 from fib_rmsnorm.registry.shipped import copy_new, shipped_registry, staged_registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.registry.sources.packing import pack
 from fib_rmsnorm.schema import Definition
 
 STARTERS = Path(__file__).parent / "starters"
@@ -35,9 +36,7 @@ class KernelTask:
     device: DeviceKind | None = None
     """The kind of device with which it is asked for; None for both."""
     caller: str = ""
-    """Source added to the file: a function of the same parameters that calls something else of the student's."""
-    entry: str = "run"
-    """The function to judge: of the file, or of what is added to it."""
+    """Source added to the file: `call_module`, to judge in the place of `run`."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,6 @@ class Exercise:
     solutions: tuple[str, ...] = ()
     """The source folders of the Solutions to compare with, in the registry's solutions/."""
     kernels: tuple[KernelTask, ...] = ()
-    own_definition: str = ""
-    """The Definition that the student defines."""
     evaluation_points: int = 0
     """The points of each kernel as a Solution, and as many for its Traces."""
     batch_sizes: Mapping[DeviceKind, tuple[int, ...]] = field(default_factory=dict)
@@ -87,7 +84,6 @@ _RMSNORM, _LAYERNORM, _ADD = "rmsnorm_d4096", "layernorm_d4096", "fused_add_rmsn
 _SMALL, _RELU = "rmsnorm_d128_fp32", "rmsnorm_relu_d128_fp32"
 _BACKWARD = "rmsnorm_backward_d4096"
 _TORCH = f"baseline/norm/{_RMSNORM}/rmsnorm_python_torch_v1"
-
 
 _FIRST = Exercise(
     number=1,
@@ -130,7 +126,7 @@ _PASSES = Exercise(
     ),
     kernels=(
         KernelTask("RMSNorm", 25, _SMALL, "rmsnorm_module.py"),
-        KernelTask("Module", 15, _SMALL, "rmsnorm_module.py", caller=_CALL_MODULE, entry="call_module"),
+        KernelTask("Module", 15, _SMALL, "rmsnorm_module.py", caller=_CALL_MODULE),
         KernelTask("RMSNorm and ReLU", 20, _RELU, "rmsnorm_relu.py"),
     ),
 )
@@ -151,7 +147,6 @@ _LANGUAGES = Exercise(
     page="docs/exercises/4-three-languages.md",
     starters=("three_languages",),
     sheet="records.md",
-    own_definition=_RMSNORM,
     kernels=(
         KernelTask("Triton", 15, _RMSNORM, "in_triton.py", solution="rmsnorm_triton_mine_v1"),
         KernelTask("TileLang", 15, _RMSNORM, "in_tilelang.py", "tilelang", "rmsnorm_tilelang_mine_v1"),
@@ -162,8 +157,6 @@ _LANGUAGES = Exercise(
     batch_sizes={"cpu": (1, 8, 32), "cuda": (1, 8, 32, 128)},
 )
 
-_ADD_IN = ("fused_add_rmsnorm_triton_mine_v1", "fused_add_rmsnorm_python_mine_v1")
-_BACKWARD_IN = "rmsnorm_backward_python_mine_v1"
 _PEERS = Exercise(
     number=5,
     title="RMSNorm beside its peers",
@@ -176,9 +169,8 @@ _PEERS = Exercise(
         f"baseline/norm/{_BACKWARD}/rmsnorm_backward_python_torch_v1",
     ),
     kernels=(
-        KernelTask("Residual", 20, _ADD, "add_in_triton.py", solution=_ADD_IN[0], device="cpu"),
-        KernelTask("Residual", 20, _ADD, "add_in_cutedsl.py", "python", _ADD_IN[1], device="cuda"),
-        KernelTask("Backward", 20, _BACKWARD, "backward_in_torch.py", "python", _BACKWARD_IN),
+        KernelTask("Residual", 20, _ADD, "add_in_triton.py", "triton", "fused_add_rmsnorm_triton_mine_v1"),
+        KernelTask("Backward", 20, _BACKWARD, "backward_in_torch.py", "python", "rmsnorm_backward_python_mine_v1"),
     ),
     evaluation_points=5,
     batch_sizes={"cpu": (1, 8), "cuda": (1, 8, 4096)},

@@ -1,4 +1,4 @@
-"""Grade an exercise: its Definition, its kernels by the judge, its Solutions and Traces, its answers."""
+"""Grade an exercise: its kernels by the judge, its Solutions and Traces, its answers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.exercises.course import TRACES, Exercise, KernelTask, find_definition
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import choose_devices
-from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.shipped import shipped_registry
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import read_text
-from fib_rmsnorm.schema import Check, Definition, Solution, SupportedLanguages, digest
+from fib_rmsnorm.schema import Check, Solution, SupportedLanguages, digest
 
 if TYPE_CHECKING:
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -46,34 +46,11 @@ def grade(exercise: Exercise, folder: Path) -> list[Task]:
     """Grade a folder of the exercise. Raises InputError if a file is missing or damaged."""
     registry, kind = Registry(folder), choose_devices()[0].kind
     kernels = [each for each in exercise.kernels if each.device in (None, kind)]
-    tasks = [_grade_definition(registry, exercise)] if exercise.own_definition else []
-    tasks += _grade_kernels(registry, kernels)
+    tasks = _grade_kernels(registry, kernels)
     if exercise.evaluation_points:
         tasks += _grade_evaluations(registry, exercise, kernels, exercise.batch_sizes[kind])
     points = _ALL_POINTS - sum(task.points for task in tasks)
     return [*tasks, _grade_answers(exercise, folder / exercise.sheet, points)]
-
-
-def _grade_definition(registry: Registry, exercise: Exercise) -> Task:
-    """Whether it says what a kernel gets and gives. Its reference counts when the bench judges by it."""
-    title, points, name = "Definition", 10, exercise.own_definition
-    if name not in registry.definitions():
-        return Task(title, points, 0, (f"there is no {name}; run: fib-rmsnorm define",))
-    own, right = registry.definition(name), find_definition(name)
-    differing = [part for part in ("axes", "inputs", "outputs") if _essence(own, part) != _essence(right, part)]
-    if differing:
-        return Task(title, points, 0, (f"{name} has other {' and '.join(differing)} than: fib-rmsnorm define",))
-    batch_sizes = exercise.batch_sizes["cuda"]
-    wanted = {each.uuid for each in generate_workloads(right, list(batch_sizes))}
-    lacking = len(wanted - {each.uuid for each in registry.workloads(name)})
-    workload = f"fib-rmsnorm workload --batch-sizes {','.join(map(str, batch_sizes))}"
-    remarks = (f"{lacking} of its Workloads are missing; run: {workload}",) if lacking else ()
-    return Task(title, points, points // 2 if lacking else points, remarks)
-
-
-def _essence(definition: Definition, part: str) -> dict[str, object]:
-    """A part of a Definition without what its author says about it."""
-    return {name: each.model_dump(exclude={"description"}) for name, each in getattr(definition, part).items()}
 
 
 def _grade_kernels(registry: Registry, kernels: Sequence[KernelTask]) -> list[Task]:
@@ -106,7 +83,8 @@ def _draft(registry: Registry, kernel: KernelTask) -> Solution | str:
         return f"{kernel.file}: run does not take the Definition's inputs in order"
     if draft.spec.language is not SupportedLanguages(kernel.language):
         return f"{kernel.file} is not in {LANGUAGES[kernel.language].title}, but in {draft.spec.language.value}"
-    spec = draft.spec.model_copy(update={"entry_point": f"{kernel.file}::{kernel.entry}"})
+    entry = "call_module" if kernel.caller else "run"
+    spec = draft.spec.model_copy(update={"entry_point": f"{kernel.file}::{entry}"})
     (source,) = draft.sources
     called = source.model_copy(update={"content": source.content + kernel.caller})
     return draft.model_copy(update={"spec": spec, "sources": [called]})
@@ -147,10 +125,9 @@ def _grade_evaluations(
     file, share = registry.root / TRACES, exercise.evaluation_points
     records = decode_traces([file], registry.root).records if file.exists() else []
     made, earned, remarks, faults = 0, 0, [], []
-    bench, beside = f"fib-rmsnorm bench --output {TRACES}", ""
+    bench = f"fib-rmsnorm bench --output {TRACES}"
     if exercise.against:
         bench = f"fib-rmsnorm bench --output {TRACES} --against '{exercise.against}'"
-        beside = ", beside torch,"
     for kernel in kernels:
         solution, remark = _find_own(solutions, registry.root, kernel)
         remarks.append(remark)
@@ -160,7 +137,7 @@ def _grade_evaluations(
         lacking = {*batch_sizes} - {each.axes.get("batch", 0) for each in _compared(evaluated, exercise.against)}
         earned += share * (len(batch_sizes) - len(lacking)) // len(batch_sizes)
         if lacking:
-            where = f"{beside} at batch {', '.join(map(str, sorted(lacking)))}"
+            where = f" at batch {', '.join(map(str, sorted(lacking)))}"
             run = f"{bench} --batch-sizes {','.join(map(str, batch_sizes))}"
             faults.append(f"{kernel.title}: {TRACES} has no passed Trace of it as it is{where}; run: {run}")
     points = share * len(kernels)

@@ -6,24 +6,6 @@ y = rms_norm(x, weight, 1e-6)
 y, residual = rms_norm(x, weight, residual=residual)
 """
 
-from fib_rmsnorm.functional.norms import (
-    Quantized,
-    layer_norm,
-    rms_norm,
-    rms_norm_fp8,
-    rms_norm_relu,
-    rms_norm_silu_gate,
-    use_registry,
-    why,
-)
+from fib_rmsnorm.functional.norms import layer_norm, rms_norm, use_registry, why
 
-__all__ = [
-    "Quantized",
-    "layer_norm",
-    "rms_norm",
-    "rms_norm_fp8",
-    "rms_norm_relu",
-    "rms_norm_silu_gate",
-    "use_registry",
-    "why",
-]
+__all__ = ["layer_norm", "rms_norm", "use_registry", "why"]

@@ -1,14 +1,13 @@
-"""Which kernel of the registry serves a call, and how Python runs one."""
+"""Which kernel of the registry serves a call."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 from torch import Tensor
 
-from fib_rmsnorm.deployment.kernels import DEPLOYMENT, KernelChoice, NormCall, first_line
+from fib_rmsnorm.deployment.kernels import DEPLOYMENT, KernelChoice, NormCall
 from fib_rmsnorm.deployment.winner_table import Shape
 from fib_rmsnorm.functional.formulas import rounds_sum
 
@@ -19,17 +18,6 @@ MOST_CHOICES = 4096
 
 _refusals: dict[NormCall, dict[str, str]] = {}
 """By call, why Solutions did not take it, by name."""
-
-
-def run_kernel(chosen: KernelChoice, *arguments: Any) -> bool:
-    """Run the first kernel that takes the call; False if none does. One that refuses is not asked again."""
-    if chosen.kernel is None:
-        return False
-    try:
-        chosen.kernel.entry(*arguments)
-    except (ValueError, TypeError, NotImplementedError) as error:
-        return run_kernel(pass_over(chosen, first_line(error)), *arguments)
-    return True
 
 
 def pass_over(chosen: KernelChoice, reason: str) -> KernelChoice:
@@ -103,11 +91,6 @@ def name_gradient_operator(form: str, *, residual: bool) -> str | None:
     if form in ("torch", "llama"):
         return "fused_add_rmsnorm_backward" if residual else "rmsnorm_backward"
     return "layernorm_backward" if form == "layernorm" and not residual else None
-
-
-def rows_of(x: Tensor) -> Tensor:
-    """x with two dimensions, contiguous and in its memory as it is: itself if it is that already."""
-    return x.contiguous().resolve_neg().view(-1, x.shape[-1])
 
 
 def forget_choices() -> None:

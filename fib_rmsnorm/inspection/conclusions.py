@@ -16,7 +16,6 @@ _FULL_ENOUGH = 0.85
 _MANY_WAVES = 8
 """With more, the last wave is a small part of the time however full it is."""
 _SEVERAL_LOADS_BYTES = 64
-_A_FEW_DIVISIONS = 4
 _READ_AGAIN = 1.4
 
 
@@ -45,11 +44,6 @@ def _conclude_kernel(kernel: Kernel) -> Iterator[tuple[str, str]]:
         return
     yield from _conclude_accesses(kernel.code)
     yield from _conclude_loops(kernel.code)
-    if doubles := kernel.code.costly.get("double precision"):
-        yield (
-            f"{_count(doubles, 'double-precision instruction')}: half the rate of float at most, often 1/32 or 1/64",
-            "write constants as floats (1e-6f) and keep sums in float",
-        )
 
 
 def _conclude_accesses(code: Code) -> Iterator[tuple[str, str]]:
@@ -76,13 +70,6 @@ def _conclude_loops(code: Code) -> Iterator[tuple[str, str]]:
         yield (
             f"{_count(len(waiting), 'loop')} with {told} bytes of loads per thread and pass, and a wait in each",
             "load wider, and unroll so that several loads come before their first use",
-        )
-    inside, everywhere = sum(loop.costly.get("divisions", 0) for loop in loops), code.costly.get("divisions", 0)
-    if inside or everywhere >= _A_FEW_DIVISIONS:
-        told = f"{_count(inside, 'IEEE division')} in a loop" if inside else f"{everywhere} IEEE divisions per thread"
-        yield (
-            f"{told}: several instructions and a branch each",
-            "compute the reciprocal once, and multiply by it",
         )
     if any(loop.barriers and not loop.loads and not loop.stores for loop in loops):
         yield (

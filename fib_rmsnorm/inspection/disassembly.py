@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.building.native import find_cuda_tool
-from fib_rmsnorm.inspection.facts import Access, Code, Costly, Direction, Kernel, Loop
+from fib_rmsnorm.inspection.facts import Access, Code, Direction, Kernel, Loop
 from fib_rmsnorm.machine.gpu_models import capability_of
 
 _RESERVED_SHARED_BYTES = 1024  # of every block from Hopper on; cubins count them, ptxas does not
@@ -29,7 +29,6 @@ class _Instruction:
     """What it does to global memory, and the bytes of a thread."""
     target: int | None = None
     """Where it branches to."""
-    costly: Costly | None = None
 
 
 # By the first part of the opcode, in the order in which they are told.
@@ -134,7 +133,6 @@ def _summarize(code: Sequence[_Instruction]) -> Code:
             _describe_loop([each for each in code if first <= each.address <= last])
             for first, last in _innermost(loops)
         ),
-        costly=_count_costly(code),
     )
 
 
@@ -155,26 +153,14 @@ def _describe_loop(body: Sequence[_Instruction]) -> Loop:
         load_bytes=sum(widths),
         stores=sum(each.access is not None and each.access[0] == "store" for each in body),
         barriers=sum(each.kind == "barriers" for each in body),
-        costly=_count_costly(body),
     )
-
-
-def _count_costly(code: Sequence[_Instruction]) -> dict[Costly, int]:
-    return dict(Counter(each.costly for each in code if each.costly is not None))
 
 
 def _read(line: re.Match[str]) -> _Instruction:
     address, opcode, operands = int(line[1], 16), line[2], line[3].strip()
     match = re.search(r"0x([0-9a-f]+)\s*$", operands) if opcode.startswith("BRA") else None
     target = int(match[1], 16) if match else None
-    return _Instruction(address, _kind(address, opcode, operands, target), _access(opcode), target, _costly(opcode))
-
-
-def _costly(opcode: str) -> Costly | None:
-    name = opcode.partition(".")[0]
-    if name == "FCHK":
-        return "divisions"  # each is preceded by the check whether it needs the slow path
-    return "double precision" if name in ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX") else None
+    return _Instruction(address, _kind(address, opcode, operands, target), _access(opcode), target)
 
 
 def _kind(address: int, opcode: str, operands: str, target: int | None) -> str | None:

@@ -22,7 +22,6 @@ from fib_rmsnorm.inspection.facts import (
     Direction,
     ExplainedLaunch,
     Explanation,
-    Kernel,
     Traffic,
     Work,
 )
@@ -48,7 +47,6 @@ class Compilation:
     outcome: Literal["built", "failed", "skipped"]
     seconds: float
     message: str = ""
-    kernels: tuple[Kernel, ...] = ()
 
 
 def compile_solutions(
@@ -69,13 +67,11 @@ def compile_solutions(
         workloads = [] if language.is_compiled else generate_workloads(definition, _BATCH_SIZES)
         started = time.monotonic()
         try:
-            found = inspect_solution(fork_server, definition, solution, workloads, arch or DEFAULT_ARCH, config)
+            inspect_solution(fork_server, definition, solution, workloads, arch or DEFAULT_ARCH, config)
         except EvaluationFailedError as failure:
             yield Compilation(solution, "failed", time.monotonic() - started, str(failure))
         else:
-            # An autotuner's configurations can be equal but for what they launch.
-            alike = {kernel.model_dump_json(exclude={"code"}): kernel for kernel in found.kernels}
-            yield Compilation(solution, "built", time.monotonic() - started, kernels=tuple(alike.values()))
+            yield Compilation(solution, "built", time.monotonic() - started)
 
 
 def inspect_solution(
@@ -203,11 +199,10 @@ def _count_traffic(rows: int | None, code: Code | None, blocks: int, threads: in
         sectors = sum(access.count * access.bytes for access in mine) * blocks * threads / _SECTOR_BYTES / rows
         return requests, sectors
 
-    (load_requests, load_sectors), (store_requests, store_sectors) = count("load"), count("store")
+    (load_requests, load_sectors), (_, store_sectors) = count("load"), count("store")
     return Traffic(
         load_requests_per_row=load_requests,
         load_sectors_per_row=load_sectors,
-        store_requests_per_row=store_requests,
         store_sectors_per_row=store_sectors,
     )
 

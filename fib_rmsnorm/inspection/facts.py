@@ -33,10 +33,6 @@ class Access(_Fact):
     """Whether they lie in a loop; the code does not say how often it runs."""
 
 
-Costly = Literal["divisions", "double precision"]
-"""Divisions are those rounded as IEEE 754 asks for, which take several instructions and a branch each."""
-
-
 class Loop(_Fact):
     """What one pass of a loop without loops in it executes, as compiled; branches are counted as not taken."""
 
@@ -47,7 +43,6 @@ class Loop(_Fact):
     """Bytes that these load for one thread."""
     stores: int
     barriers: int
-    costly: dict[Costly, int]
 
 
 class Code(_Fact):
@@ -59,7 +54,6 @@ class Code(_Fact):
     loops: int
     inner_loops: tuple[Loop, ...]
     """Those without loops in them, in the order of the code."""
-    costly: dict[Costly, int]
 
 
 class Kernel(_Fact):
@@ -113,7 +107,6 @@ class Traffic(_Fact):
 
     load_requests_per_row: float
     load_sectors_per_row: float
-    store_requests_per_row: float
     store_sectors_per_row: float
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry.registry import Registry
-    from fib_rmsnorm.registry.sources.packing import pack
     from fib_rmsnorm.registry.workload_generation import (
         bytes_moved,
         choose_workloads,
@@ -21,11 +20,10 @@ _HOME_OF = {
     "bytes_moved": "workload_generation",
     "choose_workloads": "workload_generation",
     "generate_workloads": "workload_generation",
-    "pack": "sources.packing",
     "tensor_bytes": "workload_generation",
 }
 
-__all__ = ["Registry", "bytes_moved", "choose_workloads", "generate_workloads", "pack", "tensor_bytes"]
+__all__ = ["Registry", "bytes_moved", "choose_workloads", "generate_workloads", "tensor_bytes"]
 
 
 def __getattr__(name: str) -> Any:

@@ -207,16 +207,5 @@ def _differences(mine: BaseModel | Path, theirs: BaseModel | Path) -> tuple[str,
     """The fields that differ. Descriptions are ignored."""
     if isinstance(mine, Path) or isinstance(theirs, Path):
         return () if filecmp.cmp(str(mine), str(theirs), shallow=False) else ("content",)
-    ours, others = (_flatten("", one.model_dump(mode="json", exclude={"description"})) for one in (mine, theirs))
-    # repr: NaN is not equal to itself
-    return tuple(key for key in {**ours, **others} if repr(ours.get(key)) != repr(others.get(key)))
-
-
-def _flatten(where: str, value: object) -> dict[str, object]:
-    """The values of nested fields, by their names with dots."""
-    if not isinstance(value, dict) or not value:
-        return {where: value}
-    found: dict[str, object] = {}
-    for key, each in value.items():
-        found |= _flatten(f"{where}.{key}" if where else str(key), each)
-    return found
+    ours, others = (one.model_dump(mode="json", exclude={"description"}) for one in (mine, theirs))
+    return tuple(key for key in ours if repr(ours[key]) != repr(others[key]))  # repr: NaN is not equal to itself

@@ -198,8 +198,11 @@ def read_toml(path: Path, root: Path, most: int = MOST_RECORD) -> dict[str, Any]
 
 
 def describe(error: ValidationError) -> str:
-    """Describe the first fault of a validation in one line."""
-    first = error.errors(include_url=False)[0]
+    """Describe the first fault of a validation in one line: of a union, one of the form that the `type` means."""
+    faults = error.errors(include_url=False)
+    others = [each["loc"][:-1] for each in faults if each["type"] == "literal_error"]
+    meant = (each for each in faults if not any(each["loc"][: len(form)] == form for form in others))
+    first = next(meant, faults[0])
     where = ".".join(str(part) for part in first["loc"])
     message = " ".join(str(first["msg"]).split()).removeprefix("Value error, ")
     return f"{where}: {message}" if where else message

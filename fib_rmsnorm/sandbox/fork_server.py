@@ -52,13 +52,10 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
     _open: ClassVar[set[ForkServer]] = set()
     """All of this process, as of several sessions: their processes are its children alike."""
 
-    def __init__(
-        self, roles: Sequence[Role], defaults: Mapping[str, str] | None = None, *, task_limit: int | None = None
-    ) -> None:
+    def __init__(self, roles: Sequence[Role], defaults: Mapping[str, str] | None = None) -> None:
         """`defaults` are variables for all processes of the run; the user's environment overrides them.
 
-        Of that, the processes get what compilers, GPUs and libraries read, and no secrets. `task_limit` is how many
-        processes and threads a process and its descendants may be; None for some thousands.
+        Of that, the processes get what compilers, GPUs and libraries read, and no secrets.
         """
         self._adopting = contextlib.ExitStack()
         self._adopting.enter_context(adopt_orphans())
@@ -70,7 +67,7 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
         self._temporary_folders: dict[int, str] = {}
-        self._task_limit = task_limit or _find_task_limit()
+        self._task_limit = _find_task_limit()
         self._stopping = threading.Event()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._asking = threading.Lock()

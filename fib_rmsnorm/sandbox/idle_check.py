@@ -6,13 +6,9 @@ be idle: an honest worker takes none, however loaded the machine is.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
-from importlib.util import find_spec
-from itertools import dropwhile
 from pathlib import Path
 
 import psutil
@@ -25,7 +21,6 @@ _SHORT_SAMPLE_S = 0.002
 _IDLE_SAMPLES = 2  # in a row
 _IDLE_SHARE = 0.05
 _CLOCK_OF_PROCESS = 2  # CPUCLOCK_SCHED of the kernel's posix-timers.h
-_RESOURCE_TRACKER = re.compile(r"from multiprocessing\.resource_tracker import main;main\(\d+\)")
 
 
 def find_busy(pids: Collection[int]) -> dict[int, str]:
@@ -115,28 +110,8 @@ def _describe_left_behind(pid: int, children: Mapping[int, Sequence[psutil.Proce
                 words = _command_line(child)
                 if words == process.cmdline():
                     return "a fork of itself"
-                if not _is_helper(words):
-                    return " ".join(words)[:200].strip() or child.name()
+                return " ".join(words)[:200].strip() or child.name()
     return None
-
-
-def _is_helper(words: list[str]) -> bool:
-    """Whether a command line belongs to a helper that torch or Python starts once and keeps.
-
-    These are torch's compile workers, which take seconds to start, and Python's resource tracker. They may be busy.
-    It is not enough that some argument has the name of one.
-    """
-    arguments = list(dropwhile(lambda word: word.startswith("-") and word != "-c", words[1:]))
-    if arguments[:1] == ["-c"]:
-        return len(arguments) > 1 and bool(_RESOURCE_TRACKER.fullmatch(arguments[1]))
-    return arguments[:1] in ([_compile_worker()], ["torch._inductor.compile_worker"])
-
-
-@cache
-def _compile_worker() -> str | None:
-    torch = find_spec("torch")  # imports nothing
-    folders = torch.submodule_search_locations if torch else None
-    return str(Path(folders[0]) / "_inductor" / "compile_worker" / "__main__.py") if folders else None
 
 
 def _command_line(process: psutil.Process) -> list[str]:

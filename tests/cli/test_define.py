@@ -8,9 +8,8 @@ from shlex import split
 import pytest
 
 from fib_rmsnorm.registry import generate_workloads
-from support.full_registry import DEFINITION, DEFINITION_FILE, PYTHON_FOLDER, WORKLOAD_FILE
+from support.full_registry import DEFINITION, PYTHON_FOLDER
 from support.paths import files_of
-from support.record_faults import edit
 from support.registries import RIGHT, add_sources
 
 
@@ -77,22 +76,6 @@ def test_those_there_are_kept(fib, full_registry):
 def test_with_json_those_that_were_asked_for_are_printed(fib, full_registry):
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "1,32", "--json")
     assert [each["axes"] for each in json.loads(outcome.out)] == [{"batch": 1}, {"batch": 32}]
-
-
-def test_sizes_that_break_a_constraint_are_refused_and_default_ones_left_out(fib, full_registry):
-    edit(DEFINITION_FILE, "constraints", ["batch % 8 == 0"])
-    before = (full_registry.root / WORKLOAD_FILE).read_text()
-    fault = f"constraint 'batch % 8 == 0' of {DEFINITION} does not hold"
-    for sizes in ("--batch-sizes=8,3", "--axes=batch=3"):
-        outcome = fib("workload", "--definition", DEFINITION, sizes)
-        assert outcome.refusal == f"{fault} (batch=3); give other sizes"
-    edit(DEFINITION_FILE, "constraints", ["batch % 8 == 3"])
-    assert "(batch=1); give other sizes" in fib("workload", "--definition", DEFINITION).refusal
-    assert (full_registry.root / WORKLOAD_FILE).read_text() == before
-    edit(DEFINITION_FILE, "constraints", ["batch % 8 == 0"])
-    (full_registry.root / WORKLOAD_FILE).unlink()
-    assert fib("workload", "--definition", DEFINITION).code == 0
-    assert batches(full_registry)[:2] == [8, 32]
 
 
 OPTIONS = ("--definition", "rmsnorm_d128")

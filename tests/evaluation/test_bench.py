@@ -156,16 +156,6 @@ def test_only_what_is_chosen_is_written(two_definitions, selection, solutions, w
     assert {name for name in two_definitions.definitions() if two_definitions.workloads(name)} == workloads
 
 
-def test_workloads_that_it_makes_obey_the_constraints(registry):
-    definition = RmsNorm().define(256).model_copy(update={"constraints": ["batch % 32 == 0"]})
-    registry.write_definition(definition)
-    made = collect_records(registry).workloads[definition.name]
-    assert [workload.axes["batch"] for workload in made][:2] == [32, 128]
-    registry.write_definition(definition.model_copy(update={"constraints": ["batch % 32 == 3"]}))
-    records = collect_records(registry)
-    assert records.workloads[definition.name] == [] and records.unwritten == []
-
-
 def test_it_counts_evaluations_what_is_to_be_built_and_devices(registry, cold_cache):
     for version in (1, 2):
         add_kernel(registry, f"right_v{version}", f"{RIGHT}# {version}\n")

@@ -110,7 +110,6 @@ def test_the_first_has_the_times_of_its_traces():
 
 def prepare_three_languages(folder):
     """As they are handed out, the kernels earn nothing."""
-    assert run_command("python create_definition.py", folder) == ["Wrote definitions/norm/rmsnorm_d4096.json"]
     tasks = grade(4, folder)
     assert [tasks[title]["earned"] for title in ("Triton", "TileLang", "C++")] == [0, 0, 0]
     correct_files(4, folder)
@@ -155,8 +154,6 @@ def test_it_earns_all_points_and_a_mistake_loses_some(tmp_path, monkeypatch, num
     [(4, ("Triton", "TileLang", "CUDA"), [15, 15, 15]), (5, ("Residual", "Backward"), [20, 20])],
 )
 def test_on_a_gpu_its_corrections_are_right_too(tmp_path, number, titles, earned):
-    if number == 5:
-        pytest.importorskip("cutlass")
     assert run_command(f"fib-rmsnorm exercise {number}", tmp_path)
     folder = tmp_path / f"exercise-{number}"
     handed_out = grade(number, folder)

@@ -9,15 +9,7 @@ import torch
 from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.deployment import kernels
-from fib_rmsnorm.functional import (
-    custom_ops,
-    layer_norm,
-    rms_norm,
-    rms_norm_fp8,
-    rms_norm_relu,
-    rms_norm_silu_gate,
-    use_registry,
-)
+from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
 from fib_rmsnorm.functional.kernel_calls import find_for
 from support import known_calls
 from support.known_calls import run_reference
@@ -160,42 +152,6 @@ def test_without_an_eps_torch_chooses():
     assert_close(rms_norm(x, torch.ones_like(x[0]), eps=None), torch_functional.rms_norm(x, (HIDDEN,)))
 
 
-@served
-@pytest.mark.parametrize("needs_gradient", [True, pytest.param(False, marks=pytest.mark.compile)])  # builds
-def test_relu_and_gate_round_once_with_a_gradient_and_without(needs_gradient):
-    x, gate, weight = (
-        draw(2, 3, HIDDEN).requires_grad_(needs_gradient),
-        draw(2, 3, HIDDEN, seed=1),
-        draw(HIDDEN, seed=2),
-    )
-    relu, gated = rms_norm_relu(x, weight), rms_norm_silu_gate(x, gate, weight)
-    assert relu.requires_grad == needs_gradient
-    expected = (
-        run_reference("rmsnorm_relu", x, weight, 1e-6),
-        run_reference("rmsnorm_silu_gate", x, gate, weight, 1e-6),
-    )
-    torch.testing.assert_close((relu, gated), expected, rtol=2**-10, atol=2**-12)
-
-
-@served
-@pytest.mark.parametrize("scale", [None, 0.02, torch.tensor(0.02)])
-@pytest.mark.parametrize("has_residual", [False, True])
-def test_float8_has_the_references_values_and_scales(scale, has_residual):
-    x, weight, residual = draw(3, HIDDEN), draw(HIDDEN, seed=1), draw(3, HIDDEN, seed=2)
-    found = rms_norm_fp8(x, weight, scale, residual=residual if has_residual else None)
-    operator = f"{'fused_add_' * has_residual}rmsnorm_fp8{'_per_row' * (scale is None)}"
-    given = [x, *([residual] * has_residual), weight, *([] if scale is None else [scale]), 1e-6]
-    expected = run_reference(operator, *given)
-    out, *others = expected if isinstance(expected, tuple) else (expected,)
-    assert found.out.dtype == torch.float8_e4m3fn
-    assert torch.equal(found.out.float(), out.float())
-    if has_residual:
-        assert torch.equal(found.new_residual, others.pop(0))
-    if scale is None:
-        torch.testing.assert_close(found.scale, others.pop(0))
-    assert not others
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -214,9 +170,3 @@ def test_what_does_not_fit_is_named(arguments, error, message):
     shape, weight_shape, options = arguments
     with pytest.raises(error, match=message):
         rms_norm(torch.ones(shape), torch.ones(weight_shape), **options)
-
-
-@served
-def test_a_gate_of_another_shape_is_named():
-    with pytest.raises(ValueError, match=r"gate: expected x's shape \[3, 96\]"):
-        rms_norm_silu_gate(draw(3, HIDDEN), draw(2, HIDDEN), draw(HIDDEN))

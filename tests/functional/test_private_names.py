@@ -19,7 +19,6 @@ PRIVATE_NAMES = {
     "torch._C._cuda_getCurrentRawStream": "kernels in C++ are launched on torch's stream; in builds with CUDA only",
     "torch._C._dispatch_has_kernel_for_dispatch_key": "whether CUDA's autocast has RMSNorm compute float32",
     "torch._C._is_any_autocast_enabled": "a replaced norm asks it in each call",
-    "torch._C._len_torch_dispatch_stack": "modes see torch's operators in the place of a fused kernel",
     "torch.compiler._is_exporting_flag": "an export keeps the operator",
 }
 """By name, what for."""

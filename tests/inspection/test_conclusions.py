@@ -63,8 +63,6 @@ def test_what_slows_a_naive_kernel_is_reported_with_its_number(codes):
     found = "\n".join(findings_of(explanation_of([make_kernel(codes["naive"])])))
     assert "2-byte loads and stores: 8 times the requests of 16-byte ones" in found
     assert "2 loops with 2 to 4 bytes of loads per thread and pass" in found
-    assert "1 IEEE division in a loop" in found
-    assert "double-precision instruction" in found
     assert "a loop with a barrier" in found
 
 
@@ -77,7 +75,6 @@ def make_launch(kernel, *, blocks, threads=256, batch=4096, load_sectors=512.0) 
     traffic = Traffic(
         load_requests_per_row=32,
         load_sectors_per_row=load_sectors,
-        store_requests_per_row=16,
         store_sectors_per_row=256,
     )
     return ExplainedLaunch(

@@ -1,4 +1,4 @@
-"""Processes that run on after a call are found; those of honest libraries are not."""
+"""Processes that run on after a call are found; those of honest code are not."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-import torch
 
 from fib_rmsnorm.sandbox import idle_check
 from fib_rmsnorm.sandbox.idle_check import find_busy
@@ -41,26 +39,6 @@ def find(code: str) -> str | None:
 )
 def test_an_honest_process_is_idle(code):
     assert find(code) is None
-
-
-def test_a_program_behind_a_helper_is_found(tmp_path):
-    helper = tmp_path / "torch._inductor.compile_worker"
-    # Between fork and exec, the child has the helper's command line.
-    helper.write_text("sleep 600 & until grep -q sleep /proc/$!/cmdline; do :; done; echo; wait\n")
-    started = (
-        f"subprocess.Popen(['sh', {helper.name!r}], cwd={str(tmp_path)!r}, stdout=subprocess.PIPE).stdout.readline()"
-    )
-    assert find(started) == "left a process running: sleep 600"
-
-
-def test_helpers_are_recognized_by_what_they_run():
-    entry = Path(torch.__file__).parent / "_inductor" / "compile_worker" / "__main__.py"
-    tracker = "from multiprocessing.resource_tracker import main;main(5)"
-    assert idle_check._is_helper([sys.executable, str(entry), "--workers=2"])
-    assert idle_check._is_helper([sys.executable, "-B", "-c", tracker])
-    assert not idle_check._is_helper([sys.executable, "-c", "while True: pass", tracker])
-    assert not idle_check._is_helper([sys.executable, "mine.py", str(entry)])
-    assert not idle_check._is_helper([""])
 
 
 def test_idle_processes_take_little_time(clock, monkeypatch):

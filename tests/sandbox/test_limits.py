@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fib_rmsnorm.sandbox import Role, process
+from fib_rmsnorm.sandbox import Role, fork_server, process
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import NoAnswerError, ProcessDiedError
 from support.command_line import cli_environment
@@ -108,42 +108,50 @@ def is_held(lock: Path) -> bool:
     return False
 
 
-def start(fork_server, lock, what, count, then_s):
-    started = fork_server.spawn(ROLE, writable=[lock.parent])
+def start(server, lock, what, count, then_s):
+    started = server.spawn(ROLE, writable=[lock.parent])
     request = {"do": "start", "lock": str(lock), "what": what, "count": count, "then_s": then_s}
     return started.request(request, time.monotonic() + 600)
 
 
+@pytest.fixture
+def few_tasks(monkeypatch):
+    monkeypatch.setattr(fork_server, "_find_task_limit", lambda: TASK_LIMIT)
+
+
+@pytest.mark.usefixtures("few_tasks")
 @pytest.mark.parametrize("what", ["start_ended", "start_living", "start_session", "start_threads"])
 def test_unlimited_processes_and_threads_are_stopped(lock, what):
     """A process counts until somebody has waited for it."""
     before = psutil.Process().children()
-    with ForkServer([ROLE], task_limit=TASK_LIMIT) as fork_server:
+    with ForkServer([ROLE]) as server:
         with pytest.raises(NoAnswerError, match=r"^started \d+ processes and threads; the limit is 300$"):
-            start(fork_server, lock, what, 2 * TASK_LIMIT, 30)
+            start(server, lock, what, 2 * TASK_LIMIT, 30)
         assert not is_held(lock)
         left = [child for child in psutil.Process().children() if child not in before]
         assert [child for child in left if child.status() == psutil.STATUS_ZOMBIE] == []
 
 
+@pytest.mark.usefixtures("few_tasks")
 def test_one_that_leaves_no_room_for_others_ends_and_they_start(lock, tmp_path, monkeypatch):
     """Its user may have no more: a fork fails, first the fork server's, then that of the process between."""
     (tmp_path / "no_room.py").write_text(NO_ROOM)
-    with ForkServer([ROLE, Role("no_room", runs_untrusted_code=False)], task_limit=TASK_LIMIT) as fork_server:
-        greedy = fork_server.spawn(ROLE, writable=[lock.parent])
+    with ForkServer([ROLE, Role("no_room", runs_untrusted_code=False)]) as server:
+        greedy = server.spawn(ROLE, writable=[lock.parent])
         monkeypatch.setattr(process, "_POLL_S", 60)  # it answers before anybody counts
         request = {"do": "start", "lock": str(lock), "what": "start_threads", "count": TASK_LIMIT, "then_s": 0}
         assert greedy.request(request, time.monotonic() + 600)["ok"]
-        assert start(fork_server, lock.with_name("another"), "start_ended", 0, 0)["ok"]
+        assert start(server, lock.with_name("another"), "start_ended", 0, 0)["ok"]
         with pytest.raises(ProcessDiedError, match=r"^started \d+ processes and threads; the limit is 300$"):
             greedy.request(request, time.monotonic() + 600)
 
 
+@pytest.mark.usefixtures("few_tasks")
 @pytest.mark.parametrize("what", ["start_session", "start_threads"])
 def test_fewer_than_the_limit_are_left_alone(lock, what, monkeypatch):
     monkeypatch.setattr(process, "_POLL_S", 0.001)
-    with ForkServer([ROLE], task_limit=TASK_LIMIT) as fork_server:
-        assert start(fork_server, lock, what, TASK_LIMIT // 2, 1)["ok"]
+    with ForkServer([ROLE]) as server:
+        assert start(server, lock, what, TASK_LIMIT // 2, 1)["ok"]
     assert not is_held(lock)
 
 

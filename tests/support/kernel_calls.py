@@ -14,7 +14,8 @@ import torch
 from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.operators import find_operator
-from fib_rmsnorm.registry import Registry, pack
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.packing import pack
 from fib_rmsnorm.schema import Solution
 from support.command_line import run_process
 from support.paths import REPOSITORY, TESTS

@@ -35,10 +35,8 @@ _variables: dict[str, str] = {}
 class LentForkServer(ForkServer):
     """A run whose processes another fork server starts. Closing it ends these, and not the fork server."""
 
-    def __init__(
-        self, roles: Sequence[Role], defaults: Mapping[str, str] | None = None, *, task_limit: int | None = None
-    ) -> None:
-        assert {*roles} <= {*ROLES, COMPILER} and task_limit is None
+    def __init__(self, roles: Sequence[Role], defaults: Mapping[str, str] | None = None) -> None:
+        assert {*roles} <= {*ROLES, COMPILER}
         self._lender = _lender()
         self.run = self._lender.run
         self._defaults = dict(defaults or {})

@@ -15,8 +15,6 @@ SQUARES, MEAN = "x_fp32.pow(2)", "x_fp32.pow(2).mean(dim=-1, keepdim=True)"
 ROOT = "torch.rsqrt(mean_square + eps)"
 WEIGHT, OUT = "weight.to(torch.float32)", "(x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)"
 TORCHS = "torch.nn.functional.rms_norm(x_fp32, x.shape[-1:], weight.float()).to(x.dtype)"
-NEWTON = "guess * (1.5 - 0.5 * (mean_square + eps) * guess * guess)"
-GUESS = "guess = (0x5F3759DF - ((mean_square + eps).view(torch.int32) >> 1)).view(torch.float32)"
 OF_WEIGHTED = "with x * rstd rounded to {dtype} before the weight, as in Hugging Face's LlamaRMSNorm"
 
 OF_ANY_DTYPE = {
@@ -44,11 +42,6 @@ OF_ANY_DTYPE = {
     "variance": ("with the unbiased variance instead of the mean square", f"{SQUARES}.mean", "x_fp32.var"),
     "first_row_for_all": ("with the first row's mean square for all rows", MEAN, f"{MEAN}[0]"),
     "all_rows_together": ("with one mean square of all rows", MEAN, f"{SQUARES}.mean()"),
-    "bit_shift": (
-        "bit-shift approximation of the reciprocal root (Newton steps: 1)",
-        f"rstd = {ROOT}",
-        f"{GUESS}; rstd = {NEWTON}",
-    ),
     "one_plus_weight": ("with 1 + weight instead of weight, as in Gemma", WEIGHT, f"(1 + {WEIGHT})"),
     "no_weight": ("without the weight", f" * {WEIGHT}", ""),
     "weight_added": ("with the weight added instead of multiplied", f"rstd * {WEIGHT}", f"rstd + {WEIGHT}"),

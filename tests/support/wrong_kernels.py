@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import psutil
 
@@ -24,6 +25,7 @@ from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.devices import choose_devices
+from fib_rmsnorm.sandbox import fork_server as fork_servers
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus
 from support.kernels import DEFINITION, add_kernels, change, read_kernels
@@ -105,7 +107,7 @@ def evaluate_all(root: Path, kernels: list[str], device: str, batches: Sequence[
         plan = Plan(
             [Group(definition, w, (*(wrong[name] for name in group), innocent)) for w in workloads for group in groups]
         )
-        with ForkServer(ROLES, task_limit=TASK_LIMIT) as fork_server:
+        with mock.patch.object(fork_servers, "_find_task_limit", lambda: TASK_LIMIT), ForkServer(ROLES) as fork_server:
             config = RunConfig(
                 QUICK if device == "cpu" else FEW_BUT_MANY_ENOUGH,
                 timeout_s,

@@ -85,14 +85,9 @@ class Manifest(BaseModel):
 def read_manifest(path: Path) -> Manifest:
     """Read a solution.toml. Raises InputError that names the file and the first fault."""
     try:
-        return parse_manifest(path)
+        return Manifest.model_validate(read_toml(path, path.parent))
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None
-
-
-def parse_manifest(path: Path) -> Manifest:
-    """Read a solution.toml. Raises ValidationError with every fault, or InputError if it is not TOML."""
-    return Manifest.model_validate(read_toml(path, path.parent))
 
 
 def write_manifest(

@@ -1,4 +1,4 @@
-"""Check a dataset and report every problem, not only the first."""
+"""Check a dataset and report every problem; of a record that cannot be read, the first."""
 
 from __future__ import annotations
 

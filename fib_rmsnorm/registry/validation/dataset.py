@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -11,30 +10,15 @@ from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import Layout, is_source
-from fib_rmsnorm.registry.store import is_json, read_text
-from fib_rmsnorm.schema import (
-    AxisConst,
-    AxisVar,
-    Definition,
-    RandomInput,
-    SafetensorsInput,
-    ScalarInput,
-    Solution,
-    Trace,
-)
+from fib_rmsnorm.registry.store import describe, is_json, read_text
+from fib_rmsnorm.schema import Definition, Solution, Trace
 
 Model = TypeVar("Model", bound=BaseModel)
 Level = Literal["error", "warning", "note"]
-Field = tuple[int | str, ...]
-
-# pydantic tries every form of a union and reports a fault for each; these names tell which form it tried.
-_FORMS = {form.__name__ for form in (AxisConst, AxisVar, RandomInput, SafetensorsInput, ScalarInput)}
-_NUMBERS = {"int", "float", "bool"}
 
 
 @dataclass(frozen=True)
@@ -129,8 +113,7 @@ class Dataset:
             yield Record(model.model_validate_json(text), path, self.layout.root, line)
         except ValidationError as error:
             self.damaged.append(path)
-            for fault, place in list_faults(error):
-                self.findings.append(self.finding("error", path, fault, line or place))
+            self.findings.append(self.finding("error", path, describe(error), line))
 
     def finding(self, level: Level, path: Path, message: str, line: int | None = None) -> Finding:
         """A finding about a whole file, or one line of it."""
@@ -169,34 +152,3 @@ def check_place(record: Record[Model], *expected: Callable[[], Path]) -> Iterato
     if record.path not in paths:
         place = paths[0].relative_to(record.root).as_posix()
         yield Finding("error", record.place, None, f"its content belongs in {place}")
-
-
-def list_faults(error: ValidationError) -> list[tuple[str, int | None]]:
-    """Each fault once, and its line if the text is not JSON. For a union, only the form that its `type` names."""
-    faults: list[tuple[Field, str, int | None]] = []
-    unions: dict[Field, dict[str, list[ErrorDetails]]] = {}
-    for details in error.errors(include_url=False):
-        field = details["loc"]
-        form = next((index for index, part in enumerate(field) if part in _FORMS), None)
-        if form is None:
-            faults.append(_describe(field, details))
-        else:
-            unions.setdefault(field[:form], {}).setdefault(str(field[form]), []).append(details)
-    for field, forms in unions.items():
-        meant = [found for found in forms.values() if not any(each["type"] == "literal_error" for each in found)]
-        if len(meant) == 1:
-            faults += [_describe(field + each["loc"][len(field) + 1 :], each) for each in meant[0]]
-        else:
-            faults.append((field, f"must be one of {', '.join(forms)}", None))
-    told = ((".".join(map(str, field)), message, line) for field, message, line in faults)
-    return list(dict.fromkeys((f"{where}: {message}" if where else message, line) for where, message, line in told))
-
-
-def _describe(field: Field, details: ErrorDetails) -> tuple[Field, str, int | None]:
-    message = " ".join(details["msg"].split()).removeprefix("Value error, ")
-    place = re.search(r" at line (\d+) column (\d+)$", message) if details["type"] == "json_invalid" else None
-    if place:
-        return field, f"{message[: place.start()]} (column {place[2]})", int(place[1])
-    if field and field[-1] in _NUMBERS:
-        return field[:-1], "must be a number or a boolean", None
-    return field, message, None

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.selection import bench_command
-from fib_rmsnorm.registry.sources.manifest import MANIFEST, parse_manifest
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
-from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique, list_faults
-from fib_rmsnorm.schema import Solution, Trace, digest
+from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique
+from fib_rmsnorm.schema import Solution, Trace
 
 _REPACK = "run: fib-rmsnorm solve --definitions '*'"
 _PARTS = 4  # author, op_type, definition, solution
@@ -55,12 +52,8 @@ def _check_packing(dataset: Dataset) -> Iterator[Finding]:
     for path in find_files(dataset.layout.solutions, MANIFEST):
         wanted: list[str] = []
         try:
-            wanted = parse_manifest(path).definitions or [path.parent.parent.name]
+            wanted = read_manifest(path).definitions or [path.parent.parent.name]
             made = pack_folder(Registry(dataset.layout.root), path.parent, dataset.definition_of)
-        except ValidationError as error:
-            for fault, _ in list_faults(error):
-                yield dataset.finding("error", path, fault)
-            continue
         except InputError as error:
             is_served = any(fnmatch(name, glob) for name in dataset.definition_of for glob in wanted)
             if is_served or not any(dataset.may_hold(dataset.layout.definitions, glob) for glob in wanted):
@@ -98,7 +91,7 @@ def _packing_finding(dataset: Dataset, manifest: Path, error: InputError) -> Fin
 
 
 def check_traces(dataset: Dataset) -> Iterator[Finding]:
-    """Check every Trace against the other records, and note those of other versions of what they name."""
+    """Check every Trace against the other records."""
     sealer = Sealer.of_this_machine()
     solutions = {record.model.name: record.model for record in dataset.solutions}
     workloads = {(each.model.definition, each.model.workload.uuid): each.model.workload for each in dataset.workloads}
@@ -124,7 +117,6 @@ def check_traces(dataset: Dataset) -> Iterator[Finding]:
         if (origin := sealer.find_origin(trace)).is_false:
             bench = bench_command([trace.definition], "--resume")
             yield record.error(f"{origin.value}; remove it, and measure again: {bench}")
-    yield from _note_other_versions(dataset, solutions)
 
 
 def _check_place(dataset: Dataset, record: Record[Trace], op_type: str, solution: Solution | None) -> Iterator[Finding]:
@@ -137,23 +129,3 @@ def _check_place(dataset: Dataset, record: Record[Trace], op_type: str, solution
     # flashinfer-bench 0.1.2 writes Traces without an author's folder; its HEAD and this tool use one.
     flat = layout.traces / op_type / f"{definition}.jsonl"
     yield from check_place(record, partial(place, op_type, definition), lambda: flat)
-
-
-def _note_other_versions(dataset: Dataset, solutions: dict[str, Solution]) -> Iterator[Finding]:
-    """Note Traces whose Solution or Definition has changed since: they are valid, but not about today's content."""
-    today = {("Solution", name): digest(solution) for name, solution in solutions.items()}
-    today |= {("Definition", name): digest(definition) for name, definition in dataset.definition_of.items()}
-    older: Counter[tuple[Path, str]] = Counter()
-    for record in dataset.traces:
-        trace, evaluation = record.model, record.model.evaluation
-        if evaluation is None or trace.solution is None:
-            continue
-        measured = {
-            ("Solution", trace.solution): evaluation.solution_sha256,
-            ("Definition", trace.definition): evaluation.definition_sha256,
-        }
-        for named, recorded in measured.items():
-            if recorded not in (None, today.get(named, recorded)):
-                older[record.path, " ".join(named)] += 1
-    for (path, what), count in older.items():
-        yield dataset.finding("note", path, f"{count} Trace{'s' * (count != 1)} of another version of {what}")

@@ -19,7 +19,7 @@ from support.mistakes import assert_named
 from support.mistakes import name as find_names
 
 DTYPES = ("float16", "bfloat16", "float32")
-TOO_SMALL = {"bfloat16": {"bit_shift", "divisor_less_one"}, "float32": set()}
+TOO_SMALL = {"bfloat16": {"divisor_less_one"}, "float32": set()}
 """Mistakes that are not wrong on inputs of other dtypes."""
 
 

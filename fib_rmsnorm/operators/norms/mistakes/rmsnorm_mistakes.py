@@ -25,7 +25,6 @@ from fib_rmsnorm.operators.norms.mistakes.rows import (
     dtype_name,
     fewer_columns,
     mean,
-    mended_by,
     narrow_dtypes,
     right_rstd,
     round_to,
@@ -125,21 +124,15 @@ def _wrong_applications(rows: Rows, right: Application) -> Iterator[Wrong]:
     factors = "rsqrt(mean(x^2) + eps) and the weight" if rows.has_weight else "rsqrt(mean(x^2) + eps)"
     yield Wrong("reduced to x itself", f"multiply by {factors}", lambda r, rstd: r.part)
     if rows.has_weight:
-        yield from mended_by(
+        yield Wrong(
+            "with the weight added instead of multiplied",
             "multiply by the weight, once",
-            {
-                "with the weight added instead of multiplied": lambda r, rstd: r.finish(r.part * rstd + r.part_weight),
-                "with the weight multiplied twice": lambda r, rstd: r.finish(r.part * rstd * r.part_weight**2),
-            },
+            lambda r, rstd: r.finish(r.part * rstd + r.part_weight),
         )
-        yield from mended_by(
+        yield Wrong(
+            "with the weight of the next column",
             "multiply column c by weight[c]",
-            {
-                f"with the weight of the {name} column": lambda r, rstd, by=by: r.finish(
-                    r.part * rstd * r.weight_of(r.columns + by)
-                )
-                for name, by in (("previous", -1), ("next", 1))
-            },
+            lambda r, rstd: r.finish(r.part * rstd * r.weight_of(r.columns + 1)),
         )
         yield Wrong("of x * weight", "compute mean(x^2) of x alone", lambda r, _: _square_products(r))
     yield from _wrong_roundings(rows.dtype, right)
@@ -205,7 +198,7 @@ def wrong_outputs(
     def normalize(each: Rows) -> Callable[[], torch.Tensor]:
         return lambda: apply(each, right_rstd(each))
 
-    of_x, difference = _normalizing(rows, x), x.float() - residual.float()
+    of_x = _normalizing(rows, x)
     for what, fix, compute in (
         ("RMSNorm of x alone", "add the residual before the squares", normalize(of_x)),
         ("RMSNorm of the residual alone", "add x before the squares", normalize(_normalizing(rows, residual))),
@@ -214,7 +207,6 @@ def wrong_outputs(
             "add the squares of the sum, not those of x",
             lambda: apply(right, right_rstd(of_x)),
         ),
-        ("RMSNorm of x - residual", "add the residual", normalize(_normalizing(rows, difference))),
     ):
         yield mistake(what, fix, compute)
 
@@ -253,18 +245,8 @@ def wrong_residuals(rows: Rows) -> Iterator[Mistake]:
     formulas: list[tuple[str, str, Callable[[], torch.Tensor]]] = [
         ("x", write, lambda: x),
         ("the residual that was passed", write, lambda: residual),
-        ("x - residual", "add the residual", lambda: x - residual),
         ("the normalized rows", once, lambda: total.part * right_rstd(total) * total.part_weight),
         ("the normalized rows without the weight", once, lambda: total.part * right_rstd(total)),
-    ]
-    formulas += [
-        (
-            f"x + residual rounded to {dtype_name(narrow)} on its way",
-            f"convert from float32 to {dtype_name(dtype)} directly",
-            lambda narrow=narrow: round_once(x + residual, narrow).to(torch.float64),  # type: ignore[misc]
-        )
-        for narrow in (torch.float16, torch.bfloat16)
-        if narrow is not dtype
     ]
     for what, fix, compute in formulas:
         yield Mistake(f"the output equals {what}: {fix}", 1, lambda compute=compute: round_once(compute(), dtype))  # type: ignore[misc]

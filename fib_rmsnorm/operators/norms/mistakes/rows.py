@@ -111,10 +111,6 @@ class Rows:
         """The weight in other columns, around the ends."""
         return self.weight[columns % len(self.weight)].to(torch.float64)
 
-    def further(self, by: int) -> torch.Tensor:
-        """The x in all columns of the rows `by` rows further, around the ends of the call."""
-        return self.x[(self.rows + by) % len(self.x)].to(torch.float64)
-
 
 Application = Callable[[Rows, "torch.Tensor"], "torch.Tensor"]
 """Computes the output's rows from x, the statistic and the weight."""

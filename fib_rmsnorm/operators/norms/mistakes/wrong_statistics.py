@@ -33,23 +33,14 @@ def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
             "without eps": lambda r: torch.rsqrt(r.mean_square),
             "with eps added twice": lambda r: torch.rsqrt(r.mean_square + 2 * r.eps),
             "with eps added outside the root": lambda r: 1 / (r.mean_square.sqrt() + r.eps),
-            "with eps added to the reciprocal root": lambda r: torch.rsqrt(r.mean_square) + r.eps,
             "with eps added to the sum of squares, before its division by hidden": lambda r: torch.rsqrt(
                 r.mean_square + r.eps / hidden
             ),
-            "with eps subtracted": lambda r: torch.rsqrt(r.mean_square - r.eps),
             "with eps as a lower limit of mean(x^2)": lambda r: r.mean_square.clamp(min=r.eps).rsqrt(),
             "without the root": lambda r: 1 / (r.mean_square + r.eps),
             "multiplied by the root instead of divided by it": lambda r: (r.mean_square + r.eps).sqrt(),
-            "with mean(|x|) instead of a root": lambda r: 1 / (mean(r.whole.abs()) + r.eps),
         },
     )
-    for steps in (0, 1):
-        yield Wrong(
-            f"with a bit-shift approximation of the reciprocal root (Newton steps: {steps})",
-            "use the library's rsqrt",
-            partial(_approximate_rsqrt, steps=steps),
-        )
     for fixed in _FIXED_EPS:
         yield Wrong(
             f"with eps={fixed:.3g} although another is right",
@@ -91,21 +82,11 @@ def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
                 "with the first row's mean square for all rows": lambda r: torch.rsqrt(
                     mean(r.x[:1].double() ** 2) + r.eps
                 ),
-                "with the next row's mean square": lambda r: torch.rsqrt(mean(r.further(1) ** 2) + r.eps),
-                "with the previous row's mean square": lambda r: torch.rsqrt(mean(r.further(-1) ** 2) + r.eps),
                 "with one mean square of all rows": lambda r: torch.rsqrt(
                     torch.linalg.vector_norm(r.x, dtype=torch.float64) ** 2 / r.x.numel() + r.eps
                 ),
             },
         )
-
-
-def _approximate_rsqrt(rows: Rows, steps: int) -> torch.Tensor:
-    value = (rows.mean_square + rows.eps).to(torch.float32)
-    guess = (0x5F3759DF - (value.view(torch.int32) >> 1)).view(torch.float32)
-    for _ in range(steps):
-        guess = guess * (1.5 - 0.5 * value * guess * guess)
-    return guess.to(torch.float64)
 
 
 def _rstd_of_variance(rows: Rows, correction: int) -> torch.Tensor:
@@ -125,13 +106,6 @@ def rounded_statistics(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
         yield from _rounded_sums(hidden, precision)
         name, narrow = dtype_name(precision), round_to(precision)
         keep = "keep the mean square, eps and the root in float32"
-        yield from mended_by(
-            keep,
-            {
-                f"with mean(x^2) rounded to {name}": partial(_rstd_of_rounded, narrow=narrow, of_sum=_keep),
-                f"with mean(x^2) + eps rounded to {name}": partial(_rstd_of_rounded, narrow=narrow, of_sum=narrow),
-            },
-        )
         for statistic in narrow_statistics(narrow):
             yield Wrong(f"with its statistic in {name}", keep, statistic)
     for precision in (torch.float16, torch.bfloat16):
@@ -167,10 +141,6 @@ def _rounded_sums(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
 
 def _add_squares(rows: Rows, add: _Sum, dtype: torch.dtype) -> torch.Tensor:
     return add(round_once(rows.squares, dtype)).to(torch.float64)
-
-
-def _rstd_of_rounded(rows: Rows, narrow: Rounding, of_sum: Rounding) -> torch.Tensor:
-    return torch.rsqrt(of_sum(narrow(rows.mean_square) + rows.eps))
 
 
 def narrow_statistics(narrow: Rounding) -> Iterator[Callable[[Rows], torch.Tensor]]:
@@ -211,22 +181,11 @@ def _add_in_turn(values: torch.Tensor) -> torch.Tensor:
 
 def _add_halves(values: torch.Tensor) -> torch.Tensor:
     while values.shape[1] > 1:
-        values = _pad_to_even(values)
+        values = torch.nn.functional.pad(values, (0, values.shape[1] % 2))
         half = values.shape[1] // 2
         values = values[:, :half] + values[:, half:]
     return values
 
 
-def _add_neighbours(values: torch.Tensor) -> torch.Tensor:
-    while values.shape[1] > 1:
-        values = _pad_to_even(values)
-        values = values[:, 0::2] + values[:, 1::2]
-    return values
-
-
-def _pad_to_even(values: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.pad(values, (0, values.shape[1] % 2))
-
-
-_SUMS: tuple[_Sum, ...] = (_add_exactly, _add_in_turn, _add_halves, _add_neighbours)
-"""The orders in which kernels add: in a loop, or in the trees of a reduction."""
+_SUMS: tuple[_Sum, ...] = (_add_exactly, _add_in_turn, _add_halves)
+"""The orders in which kernels add: in a loop, or in the tree of a reduction."""
