@@ -31,6 +31,21 @@ class Bias:
 
 
 @dataclass
+class Roundings:
+    """The elements of an output that another number than the right one was rounded to."""
+
+    different: int = 0
+    """How many differ from the right ones at all."""
+    allowed: float = float("inf")
+    """The most that do in right outputs."""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether more elements differ than float32's errors and chance explain, each within its tolerance."""
+        return self.different > self.allowed
+
+
+@dataclass
 class Comparison:
     """The differences between one output and the expected one."""
 
@@ -46,11 +61,12 @@ class Comparison:
     wrong_rows: list[int] = field(default_factory=list)
     """The numbers of the first rows with a wrong element."""
     bias: Bias = field(default_factory=Bias)
+    roundings: Roundings = field(default_factory=Roundings)
 
     @property
     def is_wrong(self) -> bool:
         """Whether an element exceeds its bound, or all of them together."""
-        return self.mismatched > 0 or self.bias.is_wrong
+        return self.mismatched > 0 or self.bias.is_wrong or self.roundings.is_wrong
 
 
 @dataclass(frozen=True)

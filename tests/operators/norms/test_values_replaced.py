@@ -7,6 +7,7 @@ import torch
 
 from fib_rmsnorm.operators.operator import find_operator
 from support import mistakes
+from support.kernels import change
 from support.mistakes import load
 
 
@@ -165,3 +166,19 @@ def test_so_is_a_kernel_that_errs_only_at_special_values(tmp_path, operator, con
         return {**inputs, "x": torch.where(condition(inputs), inputs["x"] * -1, inputs["x"])}
 
     assert judge(operator, {}, change, 40, tmp_path)
+
+
+ROUNDED_ON_THE_WAY = [
+    ("rmsnorm", ("(x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)", "weight * (x_fp32 * rstd).to(x.dtype)")),
+    ("rmsnorm_gemma", ("1.0 + weight.to(torch.float32)", "(1.0 + weight).to(torch.float32)")),
+    ("rmsnorm_silu_gate", ("* gated)", "* gated.to(x.dtype).float())")),
+    ("fused_add_rmsnorm", ("(total * rstd", "(total.to(x.dtype).to(torch.float32) * rstd")),
+]
+
+
+@pytest.mark.parametrize("rows", [1, 32])
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+@pytest.mark.parametrize(("operator", "changes"), ROUNDED_ON_THE_WAY)
+def test_so_is_a_kernel_that_rounds_on_the_way(tmp_path, operator, changes, dtype, rows):
+    definition = find_operator(operator).define(4096, dtype)
+    assert "out" in mistakes.judge(change(definition.reference, *changes), definition, tmp_path, rows)
