@@ -27,6 +27,8 @@ class WorkloadVerdict(BaseModel):
     """The first judged case in which it was wrong; None if no output was."""
     log: str
     """Why it failed, or what it printed."""
+    batch_invariance: str | None = None
+    """`yes`, or the first row that has other bits in a batch of another size; None if that is unknown."""
 
 
 class Rival(BaseModel):
@@ -117,6 +119,12 @@ class Version(BaseModel):
         return self.status == "PASSED"
 
     @property
+    def batch_invariance(self) -> str | None:
+        """`yes`, or the first row on any Workload that has other bits in a batch of another size; None if unknown."""
+        known = [verdict.batch_invariance for verdict in self.verdicts if verdict.batch_invariance]
+        return next((told for told in known if told != "yes"), known[0] if known else None)
+
+    @property
     def failures(self) -> list[WorkloadVerdict]:
         """The verdicts on Workloads where it is wrong."""
         return [verdict for verdict in self.verdicts if verdict.status is not EvaluationStatus.PASSED]
@@ -134,6 +142,7 @@ def describe_verdict(check: Check, title: str) -> WorkloadVerdict:
         cases=len(cases),
         failed_case=None if check.passed else next(failed, None),
         log=check.log,
+        batch_invariance=check.batch_invariance,
     )
 
 

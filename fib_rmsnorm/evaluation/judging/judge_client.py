@@ -112,7 +112,8 @@ class JudgeClient:
             called = worker.ask(request, Called) if case else first
             outputs = Transferred(worker, called.memory)
             is_few = few and case > 0
-            verdicts += self._compare(subject, outputs, case=case, few_rows=is_few, suspects=suspects, keep_as=keep_as)
+            asked = {"case": case, "few_rows": is_few, "suspects": suspects, "keep_as": keep_as}
+            verdicts += self._compare(subject, outputs, worker=worker.process.pid, **asked)
             if verdicts[-1].contradicted:
                 raise _ContradictedError
             faults += _describe_faults(verdicts[-1], called, names)
@@ -280,4 +281,5 @@ def _describe_case(verdict: Verdict, names: list[str]) -> JudgedCase:
         ulp={name: output.ulp for name, output in outputs.items()},
         reference_ulp={name: output.reference_ulp for name, output in outputs.items() if output.reference_ulp},
         against={name: output.against for name, output in outputs.items() if output.against},
+        recurrence=verdict.recurrence,
     )

@@ -9,7 +9,16 @@ from pydantic import Field
 
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import DeviceMemory, Request
-from fib_rmsnorm.schema import CaseKind, CheckedDefinition, Difference, Peer, Settings, UlpStatistics, Workload
+from fib_rmsnorm.schema import (
+    CaseKind,
+    CheckedDefinition,
+    Difference,
+    Peer,
+    Recurrence,
+    Settings,
+    UlpStatistics,
+    Workload,
+)
 
 
 @dataclass
@@ -119,6 +128,8 @@ class Compare(JudgedCall, do="compare", doing="comparing"):
     """Which of the files that come with the request holds the outputs; None if they were taken from a GPU's memory."""
     suspects: dict[str, list[PossibleMistake]] | None = None
     """For each output that was wrong: the mistakes that would give it in all cases since. None if all were right."""
+    worker: int | None = None
+    """The number of the process that called, by which its outputs of another case are found."""
     keep_as: Peer | None = None
     """Whose outputs these are, if those of other Solutions on the same case are to be compared with them."""
 
@@ -154,6 +165,8 @@ class Verdict:
     """Whether the reference's outputs are wrong by the operator that its outputs on other inputs showed."""
     peer: Peer | None = None
     """The Solution with whose outputs these were compared too."""
+    recurrence: Recurrence | None = None
+    """How rows of the first case compare with those before; None if none recurs."""
 
 
 @dataclass(frozen=True)
