@@ -101,14 +101,14 @@ def test_the_other_eps_depends_on_the_workload():
 
 @pytest.mark.parametrize("operator", NORMS)
 def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
-    """Of every norm, if its outputs are not limited anyway, as float8's are; a ReLU may pass over a NaN."""
+    """Of every norm, if its outputs are not limited, as float8's are: there, rows of NaN; a ReLU may pass over one."""
     definition = define_by_name(f"{operator}_d128")
     recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [1])
     numbers = range(count_cases(definition, recognition, workload))
     cases = [make_case(DeviceWorkload(definition, workload, "cpu"), recognition, number) for number in numbers]
     extreme = [recognition.compute_exact(case.inputs)[0].values for case in cases if not case.explains]
     if "fp8" in operator:
-        assert extreme == []
+        assert [each.isnan().all() for each in extreme] == [True] * ("per_row" in operator)
         return
     values = torch.cat([each.float().flatten() for each in extreme])
     assert values.isnan().any() == (operator != "rmsnorm_relu")

@@ -109,6 +109,30 @@ def test_so_is_a_row_whose_scale_leaves_out_a_column(tmp_path, operator, rows):
         assert "out_scale" in mistakes.judge(load(source, kept=leave_out), definition, tmp_path, rows)
 
 
+PER_ROW = ["rmsnorm_fp8_per_row", "fused_add_rmsnorm_fp8_per_row"]
+AMAX = "scaled.abs().amax(dim=-1)"
+
+
+@few_and_many
+@pytest.mark.parametrize("operator", PER_ROW)
+@pytest.mark.parametrize("number", [0.0, 448.0])
+def test_so_is_a_row_of_nan_that_becomes_numbers(tmp_path, operator, number, rows):
+    definition = find_operator(operator).define(256)
+    source = change(definition.reference, AMAX, f"(scaled := scaled.nan_to_num(nan={number})).abs().amax(dim=-1)")
+    assert "out" in mistakes.judge(source, definition, tmp_path, rows)
+
+
+@few_and_many
+@pytest.mark.parametrize("operator", PER_ROW)
+def test_the_scale_of_a_row_of_nan_may_pass_over_it(tmp_path, operator, rows):
+    definition = find_operator(operator).define(256)
+    for maximum in (AMAX, "scaled.nan_to_num(nan=0.0).abs().amax(dim=-1)"):
+        source = change(definition.reference, AMAX, maximum)
+        assert not mistakes.judge(source, definition, tmp_path, rows)
+    source = change(definition.reference, AMAX, "scaled.nan_to_num(nan=448.0).abs().amax(dim=-1)")
+    assert mistakes.judge(source, definition, tmp_path, rows).keys() == {"out_scale"}
+
+
 def leave_out(scaled, column):
     kept = scaled.clone()
     kept[:, column] = 0
