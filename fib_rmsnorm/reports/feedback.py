@@ -55,6 +55,10 @@ class Feedback(BaseModel):
     case: str | None = Field(default=None, description="The Workload, and the judged case, in which it failed first.")
     correct: int = Field(default=0, description="The number of Workloads on which it is correct.")
     workloads: int = Field(default=0, description="The number of Workloads to judge it on.")
+    batch_invariant: str | None = Field(
+        default=None,
+        description="Of a correct kernel: yes, or the first row that has other bits in a batch of another size.",
+    )
     speedup: float | None = Field(default=None, description="Times as fast as the reference, as a geometric mean.")
     interval: tuple[float, float] | None = Field(default=None, description="The speedup's 95% interval.")
     speeds: list[Speed] = []
@@ -94,6 +98,7 @@ def make_feedback(
         records=list(records),
     )
     if version.passed:
+        found.batch_invariant = version.batch_invariance
         _add_speed(found, version.timings)
         return found
     log = version.refused or (failure.log.strip() if failure else "")

@@ -18,6 +18,7 @@ from fib_rmsnorm.schema.trace import (
     Evaluation,
     JudgedCase,
     Peer,
+    Recurrence,
     Seal,
     Tolerance,
     Trace,

@@ -53,6 +53,20 @@ class Difference:
     """Distances from the peer's elements; None for a dtype without ULPs."""
 
 
+@dataclass
+class Recurrence:
+    """How rows of a Workload's own inputs that recur in a batch of another size compare with before, bit for bit."""
+
+    rows: int
+    """The number of rows that recur."""
+    different: int = 0
+    """The number of these in which an output has other bits."""
+    row: int | None = None
+    """The first of them in the other batch."""
+    before: int | None = None
+    """The same one in the Workload's."""
+
+
 class Tolerance(BaseModel):
     """The tolerance of an output; None where JSON has no number for it."""
 
@@ -75,6 +89,8 @@ class JudgedCase(BaseModel):
     """Distances of the reference's outputs, where the expected ones are more exact."""
     against: dict[str, Difference] = {}
     """By output: how it differs from the peer's, if a bench was asked to compare with one."""
+    recurrence: Recurrence | None = None
+    """None if no row of the Workload's own inputs is among the case's."""
 
 
 AGAINST = "against"
@@ -181,6 +197,16 @@ class Check(BaseModel):
     def count_cases(self, kind: CaseKind) -> int:
         """The number of cases of a kind that were judged."""
         return sum(case.kind == kind for case in list_cases(self.correctness))
+
+    @property
+    def batch_invariance(self) -> str | None:
+        """`yes` if rows have the same bits in another batch, else the first that has not; None if none recurred."""
+        for case in list_cases(self.correctness):
+            if (found := case.recurrence) is not None:
+                own = ", ".join(f"{axis}={size}" for axis, size in self.workload.axes.items())
+                here = f"row {found.before} of {own} has other bits as row {found.row} of {case.case}"
+                return f"no: {here}" if found.different else "yes"
+        return None
 
 
 def digest(model: BaseModel) -> str:

@@ -29,6 +29,8 @@ class WorkloadVerdict(BaseModel):
     """Why it failed, or what it printed."""
     is_cheat: bool = False
     """Whether it failed by doing what an honest kernel has no reason to do, such as replacing the timer."""
+    batch_invariance: str | None = None
+    """`yes`, or the first row that has other bits in a batch of another size; None if that is unknown."""
 
 
 class Rival(BaseModel):
@@ -122,6 +124,12 @@ class Version(BaseModel):
         return any(verdict.is_cheat for verdict in self.verdicts)
 
     @property
+    def batch_invariance(self) -> str | None:
+        """`yes`, or the first row on any Workload that has other bits in a batch of another size; None if unknown."""
+        known = [verdict.batch_invariance for verdict in self.verdicts if verdict.batch_invariance]
+        return next((told for told in known if told != "yes"), known[0] if known else None)
+
+    @property
     def failures(self) -> list[WorkloadVerdict]:
         """The verdicts on Workloads where it is wrong."""
         return [verdict for verdict in self.verdicts if verdict.status is not EvaluationStatus.PASSED]
@@ -140,6 +148,7 @@ def describe_verdict(check: Check, title: str) -> WorkloadVerdict:
         failed_case=None if check.passed else next(failed, None),
         log=check.log,
         is_cheat=check.is_cheat is True,
+        batch_invariance=check.batch_invariance,
     )
 
 

@@ -292,3 +292,26 @@ def test_cuda_code_without_a_gpu_gets_the_command_that_compiles_it(fib, try_, tm
 def test_a_flag_that_is_refused_is_reported_in_one_line(try_):
     outcome = try_("throws.cpp", THROWS, "--flags", "-O2 -fplugin=x.so")
     assert "the flag '-fplugin=x.so' is not allowed" in outcome.refusal
+
+
+VARYING = {
+    "from batch to batch": "(1 + 1e-6 * (x.shape[0] % 2))",
+    "from run to run": "(1 + 1e-6 * torch.rand(1))",
+}
+
+
+def test_says_that_a_row_has_the_same_bits_in_every_batch(try_):
+    outcome = try_("right.py", RIGHT, "--check", "--json")
+    assert json.loads(outcome.out)["batch_invariant"] == "yes"
+    assert "batch-invariant" not in try_("right.py", RIGHT, "--check").out
+
+
+@pytest.mark.parametrize("varies", VARYING)
+def test_names_the_first_row_that_has_other_bits_in_another_batch(try_, varies):
+    source = RIGHT.replace(" + eps)", f" + eps) * {VARYING[varies]}")
+    found = json.loads(try_("varies.py", source, "--check", "--json", "--batch-sizes", "32").out)
+    assert found["status"] == "PASSED"
+    said = re.fullmatch(r"no: row (\d+) of batch=32 has other bits as row (\d+) of batch=31", found["batch_invariant"])
+    assert int(said[1]) == int(said[2]) + 1
+    printed = try_("varies.py", source, "--check", "--batch-sizes", "32").out
+    assert f"batch-invariant: {said[0]}" in re.sub(r"\s+", " ", printed)

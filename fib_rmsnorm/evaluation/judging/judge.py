@@ -22,6 +22,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
 )
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import measure_difference, measure_ulp
+from fib_rmsnorm.evaluation.judging.recurring_rows import RecurringRows
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, DeviceWorkload, make_case, shape_of, torch_dtype
@@ -103,6 +104,7 @@ class Judge:
         self._peer: Peer | None = None
         self._peer_outputs: dict[tuple[int | None, bool], list[torch.Tensor]] = {}
         """By case too: outputs of one Solution, with which those of others on the same inputs are compared."""
+        self._recurring = RecurringRows()
         self._fresh_inputs: dict[bool, FreshInputs] = {}
         """By whether they have few rows."""
 
@@ -149,7 +151,8 @@ class Judge:
         if case.explains:
             mistakes = explain_outputs(request, expected, actuals, [output.comparison for output in outputs])
         peer = self._peer if kept else None
-        return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer)
+        recurrence = self._recurring.compare(request, case, actuals)
+        return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer, recurrence)
 
     def _expect(self, request: JudgedCall) -> Iterator[ExpectedOutputs]:
         """The expected outputs of each call, one after the other: timed calls have their inputs in the same place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from math import inf
 from typing import Any
 
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject, Transferred
@@ -111,7 +112,8 @@ class JudgeClient:
             called = worker.ask(request, Called) if case else first
             outputs = Transferred(worker, called.memory)
             is_few = few and case > 0
-            verdicts += self._compare(subject, outputs, case=case, few_rows=is_few, suspects=suspects, keep_as=keep_as)
+            asked = {"case": case, "few_rows": is_few, "suspects": suspects, "keep_as": keep_as}
+            verdicts += self._compare(subject, outputs, worker=worker.process.pid, **asked)
             if verdicts[-1].contradicted:
                 raise _ContradictedError
             faults += _describe_faults(verdicts[-1], called, names)
@@ -192,6 +194,7 @@ def allow_truncation(verdict: Verdict, definition: Definition) -> None:
     for spec, output in zip(definition.outputs.values(), verdict.outputs, strict=True):
         if spec.dtype is DType.BFLOAT16:
             output.comparison.bias.allowed += _TRUNCATED_BFLOAT16
+            output.comparison.roundings.allowed = inf
 
 
 def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> list[str]:
@@ -213,6 +216,12 @@ def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> li
                 f"{verdict.case}: {name}: too {'large' if bias.share > 0 else 'small'} by {abs(bias.share):.2g} of its"
                 f" size on average{where}, with each element within its tolerance; correct outputs are off by at most"
                 f" {bias.allowed:.2g}"
+            )
+        elif found.roundings.is_wrong:
+            faults.append(
+                f"{verdict.case}: {name}: {found.roundings.different} of {found.elements} elements rounded to another"
+                " number, each within its tolerance: something is rounded on the way; where only the result is, at most"
+                f" {found.roundings.allowed:.0f} differ"
             )
     in_place = "; an output may take its place if the Solution's [spec] says so: in_place = {OUTPUT = INPUT}"
     faults += [f"{call} changed its input {name!r}{in_place}" for name in effects.changed_inputs]
@@ -274,4 +283,5 @@ def _describe_case(verdict: Verdict, names: list[str]) -> JudgedCase:
         ulp={name: output.ulp for name, output in outputs.items()},
         reference_ulp={name: output.reference_ulp for name, output in outputs.items() if output.reference_ulp},
         against={name: output.against for name, output in outputs.items() if output.against},
+        recurrence=verdict.recurrence,
     )

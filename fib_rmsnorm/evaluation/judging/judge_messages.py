@@ -9,7 +9,16 @@ from pydantic import Field
 
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import DeviceMemory, Request
-from fib_rmsnorm.schema import CaseKind, CheckedDefinition, Difference, Peer, Settings, UlpStatistics, Workload
+from fib_rmsnorm.schema import (
+    CaseKind,
+    CheckedDefinition,
+    Difference,
+    Peer,
+    Recurrence,
+    Settings,
+    UlpStatistics,
+    Workload,
+)
 
 
 @dataclass
@@ -31,6 +40,21 @@ class Bias:
 
 
 @dataclass
+class Roundings:
+    """The elements of an output that another number than the right one was rounded to."""
+
+    different: int = 0
+    """How many differ from the right ones at all."""
+    allowed: float = float("inf")
+    """The most that do in right outputs."""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether more elements differ than float32's errors and chance explain, each within its tolerance."""
+        return self.different > self.allowed
+
+
+@dataclass
 class Comparison:
     """The differences between one output and the expected one."""
 
@@ -46,11 +70,12 @@ class Comparison:
     wrong_rows: list[int] = field(default_factory=list)
     """The numbers of the first rows with a wrong element."""
     bias: Bias = field(default_factory=Bias)
+    roundings: Roundings = field(default_factory=Roundings)
 
     @property
     def is_wrong(self) -> bool:
         """Whether an element exceeds its bound, or all of them together."""
-        return self.mismatched > 0 or self.bias.is_wrong
+        return self.mismatched > 0 or self.bias.is_wrong or self.roundings.is_wrong
 
 
 @dataclass(frozen=True)
@@ -103,6 +128,8 @@ class Compare(JudgedCall, do="compare", doing="comparing"):
     """Which of the files that come with the request holds the outputs; None if they were taken from a GPU's memory."""
     suspects: dict[str, list[PossibleMistake]] | None = None
     """For each output that was wrong: the mistakes that would give it in all cases since. None if all were right."""
+    worker: int | None = None
+    """The number of the process that called, by which its outputs of another case are found."""
     keep_as: Peer | None = None
     """Whose outputs these are, if those of other Solutions on the same case are to be compared with them."""
 
@@ -138,6 +165,8 @@ class Verdict:
     """Whether the reference's outputs are wrong by the operator that its outputs on other inputs showed."""
     peer: Peer | None = None
     """The Solution with whose outputs these were compared too."""
+    recurrence: Recurrence | None = None
+    """How rows of the first case compare with those before; None if none recurs."""
 
 
 @dataclass(frozen=True)

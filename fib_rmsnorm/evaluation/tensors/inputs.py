@@ -119,6 +119,8 @@ class Case:
     """The axis along which the kinds are counted."""
     explains: bool = True
     """Whether a wrong output can show which usual mistake a kernel makes."""
+    recurring: int = 0
+    """How many rows of the Workload's own inputs recur here: the last of both."""
 
 
 def make_case(judged: DeviceWorkload, recognition: Recognition | None, case: int, *, few_rows: bool = False) -> Case:
@@ -133,8 +135,29 @@ def make_case(judged: DeviceWorkload, recognition: Recognition | None, case: int
         workload = make_few_rows(definition, recognition, workload)
     if case > recognition.count_hard_cases({**definition.const_axes, **workload.axes}):
         awkward = make_awkward_workload(definition, recognition, workload) or workload
-        name = ", ".join(f"{axis}={size}" for axis, size in awkward.axes.items())
-        return Case(name, "awkward", awkward, generate_inputs(replace(judged, workload=awkward)))
+        return _make_awkward_case(judged, awkward, recognition.row_axis)
     inputs = generate_inputs(replace(judged, workload=workload))
     hard = recognition.make_hard_case(inputs, case - 1, workload.uuid)
     return Case(hard.name, "hard", workload, hard.inputs, hard.row_kinds, hard.row_axis, hard.explains)
+
+
+def _make_awkward_case(judged: DeviceWorkload, awkward: Workload, axis: str | None) -> Case:
+    """Make the case of an awkward size: of the last rows of the Workload's own inputs, after others if it has more.
+
+    So the same row is called in two batches, at two places, and what rows share is the same.
+    """
+    sizes, own_sizes = awkward.axes, judged.workload.axes
+    name = ", ".join(f"{each}={size}" for each, size in sizes.items())
+    if axis is None or {**sizes, axis: 0} != {**own_sizes, axis: 0}:
+        return Case(name, "awkward", awkward, generate_inputs(replace(judged, workload=awkward)))
+    more = max(0, sizes[axis] - own_sizes[axis])
+    recurring = sizes[axis] - more
+    own = generate_inputs(judged)
+    others = generate_inputs(replace(judged, workload=awkward)) if more else own
+    inputs = dict(own)
+    for part, spec in judged.definition.inputs.items():
+        if axis in (shape := spec.shape or []):
+            dim = shape.index(axis)
+            ends = others[part].narrow(dim, 0, more), own[part].narrow(dim, own_sizes[axis] - recurring, recurring)
+            inputs[part] = torch.cat(ends, dim)
+    return Case(name, "awkward", awkward, inputs, recurring=recurring)

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
-from fib_rmsnorm.operators.norms.hard_rows import Kinds
+from fib_rmsnorm.operators.norms.hard_rows import NAN, Kinds, make_nan, of
 from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Wrong
 from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_quantisations, wrong_row_scales
 from fib_rmsnorm.operators.norms.norm_definitions import (
@@ -65,7 +65,7 @@ class _Quantised(RmsNorm):
 
     dtypes: ClassVar[Mapping[str, str]] = {"out": "float8_e4m3fn", "out_scale": "float32"}
     kernel = None
-    extreme_kinds: ClassVar[Kinds] = {}  # limits and maxima of GPUs pass over a NaN, torch's do not
+    extreme_kinds: ClassVar[Kinds] = {}  # limits of GPUs pass over a NaN, torch's do not
     is_strict = True
 
     @property
@@ -155,21 +155,28 @@ class RmsNormFp8PerRow(_Quantised):
     reference = _write_reference_per_row("float8_e4m3fn")
     steps = (*RmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
     needs_whole_rows = True
+    # Every element of a row with a NaN is one, which no scale of it hides; of an infinity, maxima of GPUs make another.
+    extreme_kinds: ClassVar[Kinds] = of("x", {NAN: make_nan})
+
+    @property
+    def smallest_scale(self) -> float:
+        """The scale of a row of zeros."""
+        return 1 / (self.largest * _SMALLEST_SCALE)
 
     def scale_rows(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """The scale of each row, [rows, 1], of all its columns."""
-        limit = 1 / (self.largest * _SMALLEST_SCALE)
-        return (scaled.abs().amax(dim=-1, keepdim=True) / self.largest).clamp(min=limit)
+        return (scaled.abs().amax(dim=-1, keepdim=True) / self.largest).clamp(min=self.smallest_scale)
 
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Divide by the rows' scales, and limit."""
         return (scaled / self.scale_rows(scaled, inputs)).clamp(-self.largest, self.largest)
 
     def more_outputs(self, scaled: torch.Tensor, inputs: Inputs) -> Mapping[str, ExactOutput]:
-        """The rows' scales."""
+        """The rows' scales. That of a row of NaN is one, or the smallest: maxima of GPUs pass over a NaN."""
         scales = self.scale_rows(scaled, inputs).squeeze(1).float()
+        numbers = scales.nan_to_num(nan=self.smallest_scale)
         error = float32_statistic_error(scaled.shape[1])
-        return {"out_scale": ExactOutput(scales, error * scales, common_error=error)}
+        return {"out_scale": ExactOutput(scales, error * numbers, common_error=error, alternative=numbers)}
 
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
         """The scales, or the rows that are divided by them."""

@@ -67,7 +67,9 @@ def conclude(
         return Text(f"{name} FAILED as {definition} on {where}: {why}", style="bold red")
     text = Text.assemble((f"{name} PASSED", "bold green"))  # and only that
     text.append(f" as {definition} ({describe_judged(checks)}); ")
-    return text.append("; ".join(_describe_speed(drafts, rivals)) if drafts else "not timed")
+    text.append("; ".join(_describe_speed(drafts, rivals)) if drafts else "not timed")
+    varying = next((told for check in checks if (told := check.batch_invariance or "yes") != "yes"), None)
+    return text.append(f"; batch-invariant: {varying}" if varying else "")
 
 
 def describe_judged(checks: Sequence[Check]) -> str:

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from fib_rmsnorm.evaluation.judging import output_comparison
 from fib_rmsnorm.evaluation.judging.judge import describe_unwritten
 from fib_rmsnorm.evaluation.judging.judge_messages import Bias
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, measure_bias, measure_ulp, tolerance
+from fib_rmsnorm.evaluation.judging.output_comparison import (
+    OutputPair,
+    compare,
+    count_roundings,
+    measure_bias,
+    measure_ulp,
+    tolerance,
+)
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
 
 INFINITY, NAN = float("inf"), float("nan")
@@ -255,6 +262,45 @@ def test_allows_what_float32_shares(dtype, error, seed):
     for rows in (1, ROWS):
         right, found = round_once(exact[:rows], dtype), round_once(exact[:rows] * (1 + error), dtype)
         assert not measure_bias(OutputPair(found, right), 0.0, COMMON_ERROR).is_wrong
+        assert not count(found, right).is_wrong
+
+
+def count(found, right, bound=None, alike=1.0):
+    pair = OutputPair(found, right, bound)
+    return count_roundings(pair, compare(pair).roundings.different, COMMON_ERROR, alike)
+
+
+@pytest.mark.parametrize("dtype", ROUNDED)
+@pytest.mark.parametrize("rows", [1, ROWS])
+def test_counts_what_is_rounded_once_more(dtype, rows):
+    exact, factor = make_rows()[:rows], make_rows(1)[:1]
+    right, twice = round_once(exact * factor, dtype), round_once(round_once(exact, dtype).double() * factor, dtype)
+    found = count(twice, right)
+    assert found.is_wrong and 0.2 < found.different / right.numel() < 0.4
+
+
+@pytest.mark.parametrize("dtype", ROUNDED)
+@pytest.mark.parametrize("seed", range(20))
+def test_numbers_of_the_same_digits_round_alike(dtype, seed):
+    """Without a weight, an error of the row's statistic may change all elements of some digits of x."""
+    x = round_once(make_rows(seed)[:1], dtype).double()
+    right, found = (round_once(x * 0.7123 * factor, dtype) for factor in (1, 1 + 0.9 * COMMON_ERROR))
+    assert not count(found, right, alike=2 * HIDDEN * torch.finfo(dtype).eps).is_wrong
+
+
+@pytest.mark.parametrize("dtype", ROUNDED)
+def test_what_cancels_may_be_rounded_otherwise(dtype):
+    exact, error = make_rows() * 2.0**-20, make_rows(1) * 2.0**-24
+    right, found = round_once(exact, dtype), round_once(exact + error, dtype)
+    assert count(found, right).is_wrong
+    assert not count(found, right, error.abs()).is_wrong
+    assert count(found, right, error.abs() * 2.0**-10).is_wrong
+
+
+def test_zeros_and_nans_are_not_rounded_otherwise():
+    right = torch.tensor([[0.0, -0.0, float("nan"), float("inf")]] * 99, dtype=torch.float16)
+    found = torch.tensor([[-0.0, 0.0, -float("nan"), float("inf")]] * 99, dtype=torch.float16)
+    assert count(found, right).different == 0
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)

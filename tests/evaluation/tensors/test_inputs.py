@@ -13,7 +13,7 @@ from fib_rmsnorm.evaluation.tensors.case_numbers import FEW_ROWS, count_cases
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, DeviceWorkload, generate_inputs, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_bytes, same_bits
-from fib_rmsnorm.operators import RmsNorm, define_by_name, find_operator, recognise_source
+from fib_rmsnorm.operators import RmsNorm, define_by_name, derive_inputs, find_operator, recognise_source
 from fib_rmsnorm.operators.norms.hard_rows import choose_other_eps
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
@@ -101,14 +101,14 @@ def test_the_other_eps_depends_on_the_workload():
 
 @pytest.mark.parametrize("operator", NORMS)
 def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
-    """Of every norm, if its outputs are not limited anyway, as float8's are; a ReLU may pass over a NaN."""
+    """Of every norm, if its outputs are not limited, as float8's are: there, rows of NaN; a ReLU may pass over one."""
     definition = define_by_name(f"{operator}_d128")
     recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [1])
     numbers = range(count_cases(definition, recognition, workload))
     cases = [make_case(DeviceWorkload(definition, workload, "cpu"), recognition, number) for number in numbers]
     extreme = [recognition.compute_exact(case.inputs)[0].values for case in cases if not case.explains]
     if "fp8" in operator:
-        assert extreme == []
+        assert [each.isnan().all() for each in extreme] == [True] * ("per_row" in operator)
         return
     values = torch.cat([each.float().flatten() for each in extreme])
     assert values.isnan().any() == (operator != "rmsnorm_relu")
@@ -119,12 +119,27 @@ def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
 @pytest.mark.parametrize(
     ("batch", "awkward"), [(1, 3), (2, 3), (4, 3), (32, 31), (128, 31), (512, 509), (4096, 509), (65536, 4099)]
 )
-def test_the_last_case_has_an_awkward_size_and_inputs_of_its_own(batch, awkward):
-    workload = workload_of(batch)
-    case = cases_of(workload)[-1]
+def test_the_last_case_has_an_awkward_size_and_ends_as_the_first_does(batch, awkward):
+    own, *_, case = cases_of(workload_of(batch))
     assert case.name == f"batch={awkward}"
     assert case.workload.axes == {"batch": awkward} and case.inputs["x"].shape == (awkward, 256)
-    assert not torch.equal(case.inputs["x"][0], generate_inputs(DeviceWorkload(DEFINITION, workload, "cpu"))["x"][0])
+    assert case.recurring == min(batch, awkward)
+    assert same_bits(case.inputs["x"][-case.recurring :], own.inputs["x"][-case.recurring :])
+    assert same_bits(case.inputs["weight"], own.inputs["weight"])
+    assert len(case.inputs["x"].unique(dim=0)) == awkward
+    assert not torch.equal(case.inputs["x"][0], own.inputs["x"][0])
+
+
+@pytest.mark.parametrize("operator", [each for each in NORMS if each.endswith("backward")])
+@pytest.mark.parametrize("batch", [1, 32])
+def test_statistics_fit_the_rows_that_recur(operator, batch):
+    definition = find_operator(operator).define(128)
+    recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [batch])
+    last = count_cases(definition, recognition, workload) - 1
+    case = make_case(DeviceWorkload(definition, workload, "cpu"), recognition, last)
+    assert case.recurring == min(batch, case.workload.axes["batch"])
+    made = derive_inputs(definition, case.inputs)
+    assert made and all(torch.allclose(case.inputs[name], value) for name, value in made.items())
 
 
 def safetensors_workload(path: str) -> Workload:

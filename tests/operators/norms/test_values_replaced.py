@@ -7,6 +7,7 @@ import torch
 
 from fib_rmsnorm.operators.operator import find_operator
 from support import mistakes
+from support.kernels import change
 from support.mistakes import load
 
 
@@ -108,6 +109,30 @@ def test_so_is_a_row_whose_scale_leaves_out_a_column(tmp_path, operator, rows):
         assert "out_scale" in mistakes.judge(load(source, kept=leave_out), definition, tmp_path, rows)
 
 
+PER_ROW = ["rmsnorm_fp8_per_row", "fused_add_rmsnorm_fp8_per_row"]
+AMAX = "scaled.abs().amax(dim=-1)"
+
+
+@few_and_many
+@pytest.mark.parametrize("operator", PER_ROW)
+@pytest.mark.parametrize("number", [0.0, 448.0])
+def test_so_is_a_row_of_nan_that_becomes_numbers(tmp_path, operator, number, rows):
+    definition = find_operator(operator).define(256)
+    source = change(definition.reference, AMAX, f"(scaled := scaled.nan_to_num(nan={number})).abs().amax(dim=-1)")
+    assert "out" in mistakes.judge(source, definition, tmp_path, rows)
+
+
+@few_and_many
+@pytest.mark.parametrize("operator", PER_ROW)
+def test_the_scale_of_a_row_of_nan_may_pass_over_it(tmp_path, operator, rows):
+    definition = find_operator(operator).define(256)
+    for maximum in (AMAX, "scaled.nan_to_num(nan=0.0).abs().amax(dim=-1)"):
+        source = change(definition.reference, AMAX, maximum)
+        assert not mistakes.judge(source, definition, tmp_path, rows)
+    source = change(definition.reference, AMAX, "scaled.nan_to_num(nan=448.0).abs().amax(dim=-1)")
+    assert mistakes.judge(source, definition, tmp_path, rows).keys() == {"out_scale"}
+
+
 def leave_out(scaled, column):
     kept = scaled.clone()
     kept[:, column] = 0
@@ -165,3 +190,19 @@ def test_so_is_a_kernel_that_errs_only_at_special_values(tmp_path, operator, con
         return {**inputs, "x": torch.where(condition(inputs), inputs["x"] * -1, inputs["x"])}
 
     assert judge(operator, {}, change, 40, tmp_path)
+
+
+ROUNDED_ON_THE_WAY = [
+    ("rmsnorm", ("(x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)", "weight * (x_fp32 * rstd).to(x.dtype)")),
+    ("rmsnorm_gemma", ("1.0 + weight.to(torch.float32)", "(1.0 + weight).to(torch.float32)")),
+    ("rmsnorm_silu_gate", ("* gated)", "* gated.to(x.dtype).float())")),
+    ("fused_add_rmsnorm", ("(total * rstd", "(total.to(x.dtype).to(torch.float32) * rstd")),
+]
+
+
+@pytest.mark.parametrize("rows", [1, 32])
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+@pytest.mark.parametrize(("operator", "changes"), ROUNDED_ON_THE_WAY)
+def test_so_is_a_kernel_that_rounds_on_the_way(tmp_path, operator, changes, dtype, rows):
+    definition = find_operator(operator).define(4096, dtype)
+    assert "out" in mistakes.judge(change(definition.reference, *changes), definition, tmp_path, rows)
