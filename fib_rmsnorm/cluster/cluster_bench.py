@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.cluster.connection import ClusterOptions, connect
@@ -78,7 +78,7 @@ def open_cluster(options: BenchOptions, cluster: ClusterOptions) -> Iterator[Clu
     with connect(cluster.address):
         from fib_rmsnorm.cluster.device_pool import DevicePool  # imports Ray: not before `connect`
 
-        with closing(DevicePool(options, cluster)) as pool:
-            check_options(options, pool.kind)
-            pool.open()
-            yield ClusterDevices(options, pool)
+        pool = DevicePool(options, cluster)
+        check_options(options, pool.kind)
+        pool.open()
+        yield ClusterDevices(options, pool)

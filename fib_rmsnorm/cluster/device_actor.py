@@ -26,7 +26,6 @@ from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Settings, Solution, Workload
 
-_TOOL = "fib-rmsnorm"
 _SOURCES = (".py", ".cpp", ".cu", ".h", ".inc")
 _MOST_AHEAD_S = 60.0
 """How far a node's clock may be ahead: Traces that are dated in the future are not believed."""
@@ -65,7 +64,7 @@ def tool_version() -> str:
         if path.parts[0] != "_shipped":
             whole.update(f"{path}\n".encode() + (root / path).read_bytes())
     try:
-        number = version(_TOOL)
+        number = version("fib-rmsnorm")
     except PackageNotFoundError:
         number = "not installed"
     return f"{number} ({whole.hexdigest()[:8]})"

@@ -50,7 +50,7 @@ class PooledDevice:
 
 
 class DevicePool:
-    """Has an actor on each device of the cluster that is free when the bench starts."""
+    """Has an actor on each device of the cluster that is free when the bench starts. Ray ends them with the driver."""
 
     def __init__(self, options: BenchOptions, cluster: ClusterOptions) -> None:
         self._options = options
@@ -135,11 +135,6 @@ class DevicePool:
                 for device in there.pop(model):
                     self.give_back(device)
         return there
-
-    def close(self) -> None:
-        """End all actors. One that evaluates is killed, and its processes with it."""
-        for device in self.devices:
-            ray.kill(device.actor)
 
 
 def _living_nodes() -> list[dict[str, Any]]:

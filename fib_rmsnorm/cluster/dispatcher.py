@@ -27,8 +27,6 @@ class _Race:
 
     device: PooledDevice
     group: Group
-    traces: Any
-    """Ray's generator of what the device answers."""
 
 
 class Dispatcher:
@@ -56,7 +54,7 @@ class Dispatcher:
         self._titles = title_by_definition((definition, NamedWorkload.of(each)) for definition, each in planned)
         """The titles of the Workloads, by Definition, then by uuid."""
         self._queues = {model: WorkQueue(plan.groups, devices[model]) for model, plan in plans.items()}
-        self._races: dict[Any, _Race] = {}
+        self._races: dict[Any, _Race] = {}  # by Ray's generator of what the device answers
         self._recorded: set[ResultKey] = set()
 
     def run(self) -> Generator[Event | Told]:
@@ -106,7 +104,7 @@ class Dispatcher:
             group.peer.name if group.peer else None,
             *map(self._put, missing),
         )
-        self._races[traces] = _Race(device, group, traces)
+        self._races[traces] = _Race(device, group)
 
     def _put(self, record: Definition | Solution) -> Any:
         """Store a Definition, or a packed Solution."""
@@ -119,7 +117,7 @@ class Dispatcher:
         """Take the next event of a device that has one, or see that it is done or lost."""
         race = self._races[answer]
         try:
-            event: Event = ray.get(next(race.traces))
+            event: Event = ray.get(next(answer))
         except StopIteration:
             del self._races[answer]
         except RayError as error:
