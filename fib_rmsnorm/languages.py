@@ -8,7 +8,7 @@ from typing import Literal
 
 NEEDS_GPU = "needs an NVIDIA GPU to run"
 Ability = Literal["run", "interpret", "compile", "no"]
-"""What a language can do on a kind of device, from most to least."""
+"""The abilities of a language on a kind of device, from most to least."""
 INTERPRETER = " (interpreter)"
 """How a Trace's hardware ends if an interpreter ran the kernel, so that nobody ranks it among the processor's."""
 
@@ -81,7 +81,7 @@ _NATIVE_TOOLS: tuple[Tool, ...] = ("C++ compiler", "ninja")
 KERNEL_LANGUAGES: dict[str, Language] = {}
 """All languages in which a kernel can be written, by name."""
 LANGUAGES: dict[str, Language] = {}
-"""Those that Solutions name."""
+"""The languages that Solutions name."""
 
 
 def register(*languages: Language) -> None:

@@ -33,8 +33,8 @@ MORE_PHRASES = {
         "begin with the noun: it names the subject"
     ),
 }
-# An attribute's docstring such as "Of a multiprocessor." needs the line above it.
-FRAGMENT = re.compile(r"Of\b")
+# An attribute's docstring such as "Of a multiprocessor." needs the line above it, and "What it costs" a subject.
+FRAGMENT = re.compile(r"(?:Of|What|Who|Whom|Those|That|Which|Where)\b")
 CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
 

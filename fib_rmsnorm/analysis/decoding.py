@@ -36,7 +36,7 @@ class _Workload:
 
     @property
     def name(self) -> str:
-        """What tells it from others: early versions of flashinfer-bench gave no uuid."""
+        """The Workload's key: early versions of flashinfer-bench gave no uuid."""
         return self.uuid or str(self.axes)
 
     @cached_property
@@ -64,7 +64,7 @@ _HINTS = get_type_hints(TraceRecord, include_extras=True)
 _UNKNOWN: dict[str, Any] = {
     each.name: each.default_factory() if each.default_factory is not MISSING else None for each in fields(TraceRecord)
 } | {each.name: each.default for each in fields(TraceRecord) if each.default is not MISSING}
-"""What a record has where its Trace does not tell."""
+"""The defaults of a record whose Trace lacks a field."""
 
 
 def _part(model: type[BaseModel], *, frozen: bool = False, **more: tuple[Any, Any]) -> Any:
@@ -107,7 +107,7 @@ _Trace = _part(
 
 
 class TraceFacts(NamedTuple):
-    """What chooses among Traces; of many Traces few differ."""
+    """The fields by which Traces are chosen; of many Traces few differ."""
 
     definition: str
     workload: str
@@ -130,7 +130,7 @@ class TraceFacts(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Where Traces were read: the file's path, the path that reports name, and the author that it tells."""
+    """The source of Traces: the file's path, the path that reports name, and its author."""
 
     path: str
     file: str
@@ -149,7 +149,7 @@ class DecodedTrace(msgspec.Struct, gc=False):
     """The clock during its trials."""
 
     def flatten(self) -> TraceRecord:
-        """What a report needs of it."""
+        """The fields of a Trace that a report needs."""
         evaluation = self.trace.evaluation
         performance = evaluation.performance
         measured = (performance.ceiling, performance.chain) if performance else (None, None)

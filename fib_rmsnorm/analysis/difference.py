@@ -54,7 +54,7 @@ class Estimate:
 
     @property
     def verdict(self) -> Verdict:
-        """What a new latency over an old one says: a tie where its interval holds 1."""
+        """The verdict on a new latency over an old one: a tie where its interval holds 1."""
         if self.low > 1:
             return "slower"
         return "faster" if self.high < 1 else "tie"
@@ -151,7 +151,7 @@ many degrees of freedom as it was estimated from. How long the gaps between the 
 process to process: eight benches of a reference of eight kernels on an H100 scattered by 0.59 to 0.67 us at medians of
 26 to 295 us, where a single kernel of 1.6 us scattered by 0.01 us."""
 BETWEEN_SESSIONS = Assumed(0.003, 18e-6, 0.0, 0.0, 40, 3)
-"""What a session adds on a GPU. Equal kernels benched on H200s started anew differed (root mean square) by 1.23% at 19
+"""The spread between sessions on a GPU. Equal kernels benched on H200s started anew differed (RMS) by 1.23% at 19
 medians of 1.6 to 2.2 us, 1.22% at 10 of 2.8 to 7.8 us and 0.26% at 18 of 15 to 300 us in one pair of sessions; in
 another, against means of three benches, by 1.45% at 8, 0.39% at 2 and 0.58% at 6. Without what runs add that is 0.8%,
 0.5% and 0.2% a session. Rounded up: two pairs of sessions are few, and in the second all 8 moved the same way."""
@@ -195,7 +195,7 @@ class Drift:
 
 
 def session_deviation(run: RunLatency) -> float:
-    """What another session adds to the standard deviation of a run's logarithm."""
+    """The standard deviation that another session adds to a run's logarithm."""
     return _between_sessions(run).deviation(run)
 
 
@@ -204,7 +204,7 @@ def _between_sessions(run: RunLatency) -> Assumed:
 
 
 def between_runs(run: RunLatency) -> Assumed:
-    """What runs of its kind of device add."""
+    """The spread between runs on its kind of device."""
     return CPU_BETWEEN_RUNS if run.timer == "cpu_clock" else BETWEEN_RUNS
 
 

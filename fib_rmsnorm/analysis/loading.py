@@ -32,7 +32,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class TraceChoice:
-    """Which Traces a command is about: names or globs, and batch sizes; none choose all."""
+    """The Traces that a command is about: names or globs, and batch sizes; empty ones choose all."""
 
     definitions: Collection[str] = ()
     solutions: Collection[str] = ()
@@ -55,7 +55,7 @@ class TraceSet:
     faults: list[str] = field(default_factory=list)
     """A line for each file that could not be read whole."""
     solutions: dict[str, Solution] = field(default_factory=dict)
-    """Those that were measured, as their sources are today, once `read_solutions` was called."""
+    """The measured Solutions, as their sources are today, once `read_solutions` was called."""
     digests: dict[str, str] = field(default_factory=dict)
     """Theirs."""
     superseded: int = 0
@@ -167,7 +167,7 @@ class TraceSet:
             raise InputError(f"no Trace is left; measure again: {bench_command(counts)}")
 
     def leave_out_false(self, told: list[str]) -> TraceSet:
-        """Those to believe; lines tell the others. Raises InputError if none is left."""
+        """The records to believe; lines name the others. Raises InputError if none is left."""
         false = find_false(self.records)
         told += [f"{path}:{line}: a Trace {origin.value} (left out)" for (path, line), origin in false.items()]
         kept = [trace for trace in self.traces if (trace.origin.path, trace.line) not in false]
@@ -232,7 +232,7 @@ def _traces(number: int) -> str:
 
 
 def find_false(records: Iterable[TraceRecord]) -> dict[tuple[str, int], TraceOrigin]:
-    """Those of the records not to believe, by path and line, read again from their files.
+    """The Traces of records not to believe, by path and line, read again from their files.
 
     They were changed since this machine recorded them, are dated in the future, or have no date.
     """

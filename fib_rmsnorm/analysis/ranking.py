@@ -1,4 +1,4 @@
-"""Who is the fastest: a winner for each Workload under the same conditions, and a leaderboard over them.
+"""Find the fastest: a winner for each Workload under the same conditions, and a leaderboard over them.
 
 A tie is between those whose intervals do not tell them from the fastest. A summary shows many Definitions at a glance:
 on each Workload, the fastest Solution beside the fastest peer, which is a Solution by the author `baseline`.
@@ -49,7 +49,7 @@ class Contest:
 
     @property
     def ties(self) -> list[Result]:
-        """Those that may be as fast as the winner."""
+        """The Solutions that may be as fast as the winner."""
         return [place.result for place in self.places[1:] if place.is_tied]
 
     @property

@@ -66,7 +66,7 @@ class WorkloadResults:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Which Workload it is, for JSON: its uuid, its axes and its scalars."""
+        """The Workload for JSON: its uuid, its axes and its scalars."""
         record = self.results[0].record
         return {"workload": self.workload, "axes": record.axes, "scalars": record.scalars}
 
@@ -215,7 +215,7 @@ class Peak:
 
 
 def peak_of(record: TraceRecord) -> Peak | None:
-    """What the Trace recorded of its device, else the datasheet."""
+    """The device's figure by the Trace, else by the datasheet."""
     if record.peak_bandwidth_gb_per_s:
         return Peak(record.peak_bandwidth_gb_per_s, "memory clock times bus width, as the device reports them")
     model = find_gpu_model(record.hardware)

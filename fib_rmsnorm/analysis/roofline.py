@@ -1,4 +1,4 @@
-"""What the analysis of a section finds: what bounds each Workload (launch, memory or arithmetic), and its scaling.
+"""Analyse a section: what bounds each Workload (launch, memory or arithmetic), and its scaling.
 
 Latency grows with the work as t = floor + bytes / bandwidth, fitted over the Workloads of a Solution.
 """
@@ -108,7 +108,7 @@ class Fit:
 
     @property
     def crossover_bytes(self) -> float:
-        """Where moving the bytes takes as long as the floor: below it the floor rules, above it the bandwidth."""
+        """The size whose bytes take as long to move as the floor: below it the floor rules, above it the bandwidth."""
         return self.floor_ms.value * self.bandwidth_gb_per_s.value * 1e6
 
 
@@ -164,7 +164,7 @@ class SectionFindings:
 
     results: SectionResults
     ranking: Ranking
-    """Who wins where."""
+    """The winner on each Workload."""
     cost: Cost | None
     """The cost of the largest Workload."""
     device: GpuModel | None

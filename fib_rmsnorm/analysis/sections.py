@@ -1,4 +1,4 @@
-"""Which numbers can be compared: those of one Definition, device, timer, clock, cache and settings, as a section."""
+"""Sections of numbers that can be compared: of one Definition, device, timer, clock, cache and settings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SectionConditions:
 
 @dataclass(frozen=True)
 class Section:
-    """What was measured under the same conditions; of each Solution on each Workload the newest Trace."""
+    """The results under the same conditions; of each Solution on each Workload the newest Trace."""
 
     definition: str
     conditions: SectionConditions
@@ -87,7 +87,7 @@ DEFINITION = "definition"
 """The version of it: a changed one asks for another computation."""
 CLOCK = "clock"
 ASPECTS = ("device", "timer", CLOCK, "cache", DEFINITION)
-"""What must agree, unless it is allowed to differ."""
+"""The conditions that must agree, unless they are allowed to differ."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class RunConditions:
     """The conditions of runs that must agree, by aspect, in words."""
 
     read: dict[str, Callable[[TraceRecord], str | None]]
-    """What is None is not known, and agrees with everything."""
+    """A condition that is None is unknown, and agrees with everything."""
 
     @staticmethod
     def of(runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> RunConditions:
@@ -115,7 +115,7 @@ class RunConditions:
         return tuple(read(run) for read in self.read.values())
 
     def equal_to(self, run: TraceRecord, others: Iterable[TraceRecord]) -> list[TraceRecord]:
-        """Those of `others` that were measured under the conditions of `run`."""
+        """The results of `others` that were measured under the conditions of `run`."""
         return [other for other in others if not self.find_differing(run, other)]
 
     def find_differing(self, old: TraceRecord, new: TraceRecord) -> dict[str, tuple[str, str]]:
@@ -201,7 +201,7 @@ def _tell(settings: Any, name: str) -> str:
 
 
 def _evaluated(trace: DecodedTrace) -> tuple[str, ...]:
-    """What was evaluated: of the same under the same conditions, the newest counts."""
+    """The key of an evaluation: of equal ones under the same conditions, the newest counts."""
     return (trace.facts.workload, trace.facts.solution, trace.facts.solution_sha256 or "")
 
 

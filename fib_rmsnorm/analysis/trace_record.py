@@ -1,4 +1,4 @@
-"""What a Trace says, flat: one record a Trace, ready for a table or a DataFrame.
+"""A Trace as one flat record, ready for a table or a DataFrame.
 
 A field has the schema's name, by which the decoder finds it in the parts of a Trace. None means that the Trace does not
 say: flashinfer-bench writes fewer fields than this tool.
@@ -43,7 +43,7 @@ class TraceRecord:
     judged_by: str | None
     """The operator that judged the outputs; `reference` if the Definition's reference alone did."""
     path: str
-    """Where it was read."""
+    """The file in which it was read."""
     file: str
     """The path from the registry's root, or outside of one the file's name: a report names no folder of a machine."""
     line: int

@@ -1,4 +1,4 @@
-"""Which files of Traces are asked for, and the Traces in them."""
+"""Find the files of Traces that are asked for, and read the Traces in them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _decode_file(path: Path, root: Path | None, faults: list[str]) -> Iterator[D
 
 
 def _find_origin(path: Path) -> Origin:
-    """Where the Traces of a file are from.
+    """The origin of a file's Traces.
 
     `traces/<author>/<op_type>/<definition>.jsonl` names the author of its Solutions, unless they are of several.
     """

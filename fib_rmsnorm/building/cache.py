@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES_AFTER_FAILURE = 1 << 30
 _LEAST_ROOM_BYTES = 16 << 20
-"""What compilers may leave temporarily, and a build permanently."""
+"""The room for what compilers leave temporarily, and a build permanently."""
 _VARIABLES = {
     "XDG_CACHE_HOME": "cache",
     "CCACHE_DIR": "ccache",

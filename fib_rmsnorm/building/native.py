@@ -41,7 +41,7 @@ def compiler_flags(solution: Solution) -> list[str] | None:
 
 
 def host_key(solution: Solution) -> str:
-    """What `native` in a Solution's flags stands for, by which its build is cached; empty if no flag depends on it.
+    """The processor that `native` in a Solution's flags means, for its build's key; empty if no flag depends on it.
 
     Machines may share a cache, and a build for another processor could end in SIGILL.
     """
@@ -209,7 +209,7 @@ def find_ninja() -> str | None:
 
 @memoize
 def toolchain_paths() -> tuple[Path, ...]:
-    """What a process that builds Solutions reads: the CUDA toolkit's folder, and where each tool is installed.
+    """The folders that a process which builds Solutions reads: the CUDA toolkit's, and those of each tool.
 
     It is the program alone where that is among the user's files.
     """

@@ -58,7 +58,7 @@ def command(
 def _adapt(
     registry: Registry, kernels: list[KernelFolder], names: tuple[str, ...], *, is_choice: bool
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """What was written for each Definition, and why nothing was for others."""
+    """The files that were written for each Definition, and why none were for others."""
     from fib_rmsnorm.cli.program import importing
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation import ROLES

@@ -152,4 +152,4 @@ def report(
 
 _WORDS = (f"{word}: {meaning}" for word, meaning in LEGEND.items())
 EPILOGS = {"report": "\n\n".join(["Words and columns:", *_WORDS])}
-"""What the help of commands ends with."""
+"""The last paragraph of commands' help."""

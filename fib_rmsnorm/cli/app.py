@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 
 class CommandPlace(NamedTuple):
-    """Where a command is, and what one gets from it."""
+    """The module of a command, and its one-line help."""
 
     module: str
     function: str

@@ -116,7 +116,7 @@ def _write(registry: Registry, definition: Definition) -> tuple[Path, bool]:
 
 
 def _next_command(registry: Registry, definition: Definition, root: Path | None) -> str:
-    """What the Definition lacks: Workloads, then kernels; with both it can be benched."""
+    """The command that gives the Definition what it lacks: Workloads, then kernels; with both it can be benched."""
     from fib_rmsnorm.registry.selection import creating_command
     from fib_rmsnorm.registry.sources.packing import read_current
 

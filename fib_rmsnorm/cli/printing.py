@@ -1,4 +1,4 @@
-"""What commands print and write: lines and notes, JSON, and a report in the format that is asked for."""
+"""Print and write the output of commands: lines, notes, JSON, and a report in the requested format."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def _finding_line(finding: Finding) -> Text:
 
 
 def _verdict_line(validation: Validation) -> Text:
-    """What was checked, and whether it is sound."""
+    """The checked files, and whether they are sound."""
     from rich.text import Text
 
     levels = Counter(sorted(finding.level for finding in validation.findings))

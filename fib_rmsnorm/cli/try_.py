@@ -41,7 +41,7 @@ _TIMEOUT_S = 60.0
 
 
 class Sanitizer(str, Enum):
-    """What NVIDIA's compute-sanitizer looks for."""
+    """The tools of NVIDIA's compute-sanitizer."""
 
     MEMCHECK = "memcheck"
     INITCHECK = "initcheck"
@@ -137,7 +137,7 @@ def try_(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the options of `try` ask for."""
+    """The options of `try`."""
 
     kernel: Path
     definition: str | None
@@ -200,7 +200,7 @@ def _try(asked: _Asked) -> int:
 
 
 def _plan(asked: _Asked, fork_server: ForkServer) -> tuple[TryPlan, RunConfig]:
-    """What is judged: of the calls that may be meant, the right one. Raises KernelError for what cannot be called."""
+    """Plan the try: of the calls that may be meant, the right one. Raises KernelError if none can be called."""
     with importing():
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.sources.definition_choice import choose_definition

@@ -31,7 +31,7 @@ class TryPrinter:
         self._is_verbose = is_verbose
         self._width = max(len(solution.name) for solution in (trial.draft, *trial.rivals))
         self._titles = title_workloads(map(NamedWorkload.of, trial.workloads))
-        """What tells the Workloads from each other, by uuid."""
+        """The titles of the Workloads, by uuid."""
         self._checks: dict[str, Check] = {}
         """The verdicts on the draft by the uuid of the Workload."""
         self._drafts: list[Trace] = []
@@ -99,7 +99,7 @@ class TryPrinter:
         stdout().print(Folded(conclude(self._titles, checks, drafts, rivals), 4))
 
     def _make_version(self, drafts: list[Trace], rivals: list[Trace]) -> Version:
-        """What is known of the draft, as a session would tell it."""
+        """The results of the draft so far, as a session has them."""
         trial = self._trial
         version = Version(
             number=1,

@@ -29,7 +29,7 @@ _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """Which cluster, and which of its devices."""
+    """The cluster, and the chosen devices of it."""
 
     address: str
     """`HOST:PORT`, `auto`, or `local` for a Ray that is started for this bench."""

@@ -43,7 +43,7 @@ class NodeFacts:
     tool: str
     """The version of this tool, with a digest of its sources."""
     gaps: tuple[str, ...]
-    """What the sandbox cannot keep a Solution from there."""
+    """The things that the sandbox cannot keep a Solution from there."""
     clock: float
     """Seconds since 1970."""
 
@@ -104,7 +104,7 @@ class DeviceActor:
         return describe_node(self._device)
 
     def find_readiness(self, solutions: Sequence[Solution]) -> list[Capability]:
-        """What each of the Solutions can do on the device."""
+        """The ability of each Solution on the device."""
         return [readiness(solution, self._device) for solution in solutions]
 
     def evaluate(

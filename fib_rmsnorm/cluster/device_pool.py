@@ -146,7 +146,7 @@ def _matches(part: str, model: str) -> bool:
 
 
 def find_readiness(devices: Sequence[PooledDevice], solutions: Sequence[Solution]) -> dict[str, Capability]:
-    """What each Solution can do on all of the devices, by its name: the least, with the node that limits it."""
+    """The ability of each Solution on all of the devices, by its name: the least, with the node that limits it."""
     found: dict[str, Capability] = {}
     # One call takes all, without sources: there may be hundreds.
     bare = ray.put([solution.model_copy(update={"sources": []}) for solution in solutions])
@@ -166,7 +166,7 @@ def has_not_started(error: RayError) -> bool:
 
 
 def describe_error(error: RayError) -> str:
-    """What went wrong, in a line: an error of Ray's may have hundreds, of which the last tells why no actor started."""
+    """The cause of an error of Ray's: of its hundreds of lines, the last tells why no actor started."""
     if isinstance(error, RayTaskError):
         return f"{type(error.cause).__name__}: {error.cause}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]

@@ -23,7 +23,7 @@ _POLL_S = 1.0
 
 @dataclass(frozen=True)
 class _Race:
-    """What a device evaluates: a Workload, and those of its Solutions that have no Trace."""
+    """A device's work: a Workload, and those of its Solutions that have no Trace."""
 
     device: PooledDevice
     group: Group

@@ -1,4 +1,4 @@
-"""Which kernel serves a call in this process, and why; its build; and the C++ that calls kernels.
+"""Choose the kernel that serves a call in this process; build it; and the C++ that calls kernels.
 
 By the table of winners, it is the first that can be built here. Each is built once for a device, at its first use.
 `build_all` builds those of a table before a model needs them: a first use takes seconds, of CUDA a minute. The C++ is
@@ -50,7 +50,7 @@ class BuiltKernel:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says first, or its name."""
+    """The first line of an error's message, or its name."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
@@ -143,7 +143,7 @@ def _try_build_native_calls() -> ModuleType | str:
 
 
 class NormCall(NamedTuple):
-    """What decides which kernel serves."""
+    """The conditions that decide which kernel serves."""
 
     operator: str | None
     shape: Shape
@@ -154,7 +154,7 @@ class NormCall(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelChoice:
-    """What serves a call; printed, it says why."""
+    """The kernel that serves a call; printed, it says why."""
 
     call: NormCall
     kernel: BuiltKernel | None
@@ -166,7 +166,7 @@ class KernelChoice:
 
     @property
     def trace(self) -> Candidate | None:
-        """What the Trace says of the kernel on that shape; None if it was not measured."""
+        """The kernel's latency on that shape, by its Trace; None if it was not measured."""
         candidates = self.near.candidates if self.near and self.kernel else ()
         return next((each for each in candidates if self.kernel and each.solution == self.kernel.solution), None)
 
@@ -259,7 +259,7 @@ def model_of(device: torch.device) -> str:
 
 
 DEPLOYMENT = Deployment()
-"""What serves this process."""
+"""The kernels that serve this process."""
 
 
 class BuildOutcome(NamedTuple):

@@ -55,7 +55,7 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class MeasuredShape(msgspec.Struct, frozen=True):
-    """What was measured on a shape, the Solution that serves it first."""
+    """The measurements on a shape, the Solution that serves it first."""
 
     shape: Shape
     candidates: Annotated[tuple[Candidate, ...], msgspec.Meta(min_length=1)]
@@ -65,7 +65,7 @@ class OperatorWinners(msgspec.Struct, frozen=True):
     """The Solutions of an operator."""
 
     unmeasured: dict[str, tuple[str, ...]]
-    """Those that serve `cpu` or `cuda` where nothing was measured, in the order in which to try them."""
+    """The Solutions that serve `cpu` or `cuda` where nothing was measured, in the order in which to try them."""
     measured: dict[str, tuple[MeasuredShape, ...]]
     """By the name of a device."""
 
@@ -118,7 +118,7 @@ class DeployedRegistry:
     def __init__(self, root: Path) -> None:
         self._layout = Layout(root)
         self.table = read_table(self._layout.winners)
-        """Which Solution serves what."""
+        """The table of which Solution serves which shape."""
 
     def solution(self, name: str) -> Solution:
         """The Solution of this name, which the table names."""

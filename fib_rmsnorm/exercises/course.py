@@ -52,14 +52,14 @@ class Exercise:
     sheet: str
     """The file of the answers, which no other exercise has."""
     definitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Those of its registry, shipped or as `define` names them, each with the batch sizes of its Workloads."""
+    """The Definitions of its registry, shipped or as `define` names them, with the batch sizes of their Workloads."""
     solutions: tuple[str, ...] = ()
     """The source folders of the Solutions to compare with, in the registry's solutions/."""
     kernels: tuple[KernelTask, ...] = ()
     evaluation_points: int = 0
     """The points of each kernel as a Solution, and as many for its Traces."""
     batch_sizes: Mapping[DeviceKind, tuple[int, ...]] = field(default_factory=dict)
-    """Those of the Traces."""
+    """The batch sizes of the Traces."""
     against: str = ""
     """The Solution with whose outputs the bench has to compare."""
 

@@ -39,7 +39,7 @@ class Task:
     points: int
     earned: int
     remarks: tuple[str, ...] = ()
-    """What is missing or wrong, and what to do; or what a grade of all points rests on."""
+    """The fault and its remedy; or the evidence for a grade of all points."""
 
 
 def grade(exercise: Exercise, folder: Path) -> list[Task]:
@@ -166,7 +166,7 @@ def _find_own(solutions: Sequence[Solution], folder: Path, kernel: KernelTask) -
 
 
 def _compared(records: Sequence[TraceRecord], against: str) -> list[TraceRecord]:
-    """Those whose outputs were compared with a Solution's; all if none is asked for."""
+    """The Traces whose outputs were compared with a Solution's; all if no comparison is asked for."""
     if not against:
         return list(records)
     try:
@@ -188,7 +188,7 @@ def _read_answers(file: Path) -> dict[str, str]:
 
 
 def find_fault(answer: str | None, right: str) -> str:
-    """What is wrong with an answer, in a line; empty if it is the right word, or within 10% of the right number."""
+    """The fault of an answer, in a line; empty if it is the right word, or within 10% of the right number."""
     if answer is None:
         return "this line is missing"
     if answer in ("", "?"):

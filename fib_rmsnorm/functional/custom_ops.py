@@ -23,7 +23,7 @@ TWICE = (
     "torch.nn.functional.rms_norm or layer_norm"
 )
 _BIAS, _RESIDUAL, _IS_GRADIENT = 1, 2, 4
-"""What C++ calls Extra."""
+"""Flags of the type that C++ calls Extra."""
 _native: ModuleType | None = None
 
 

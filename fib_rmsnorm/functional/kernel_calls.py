@@ -1,4 +1,4 @@
-"""Which kernel of the registry serves a call."""
+"""Choose the kernel of the registry that serves a call."""
 
 from __future__ import annotations
 

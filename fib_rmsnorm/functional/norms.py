@@ -97,7 +97,7 @@ def why(
     residual: Tensor | None = None,
     convention: str = "torch",
 ) -> KernelChoice:
-    """Which kernel `rms_norm` takes for these tensors, by which Trace, and why no other; "layernorm" for `layer_norm`.
+    """The kernel that `rms_norm` takes for these tensors, by which Trace, and why; "layernorm" for `layer_norm`.
 
     Print it, or read its `kernel`, `trace` and `passed_over`. A kernel that is not built yet is built.
     """

@@ -147,7 +147,7 @@ _TIMEOUT_S = 60
 
 
 class _UnknownError(Exception):
-    """What the host code launches cannot be recorded here; the message says why."""
+    """The launches of the host code cannot be recorded here; the message says why."""
 
 
 def record_launches(

@@ -1,4 +1,4 @@
-"""What follows from the facts of compiled code: each finding with its number, and what to do about it."""
+"""Conclusions from the facts of compiled code: each finding with its number and its remedy."""
 
 from __future__ import annotations
 

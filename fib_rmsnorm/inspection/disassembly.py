@@ -26,9 +26,9 @@ class _Instruction:
     kind: str | None
     """None for an instruction that does nothing: padding, and the end."""
     access: tuple[Direction, int] | None = None
-    """What it does to global memory, and the bytes of a thread."""
+    """Its access to global memory, and the bytes of a thread."""
     target: int | None = None
-    """Where it branches to."""
+    """The target of its branch."""
 
 
 # By the first part of the opcode, in the order in which they are told.
@@ -96,7 +96,7 @@ def read_kernels(binary: Path | bytes, arch: str) -> list[Kernel]:
 
 
 def _dump(what: str, path: Path) -> str:
-    """What cuobjdump prints of a binary; nothing where there is none, or it is too old for it."""
+    """The output of cuobjdump for a binary; empty if cuobjdump is missing or too old for it."""
     cuobjdump = find_cuobjdump()
     if cuobjdump is None:
         return ""

@@ -1,4 +1,4 @@
-"""What a Solution's compiled code says about its speed: `explain`, with or without a GPU."""
+"""Explain a Solution's speed by its compiled code, with or without a GPU."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def inspect_solution(
 
 
 _SECTOR_BYTES = 32
-"""What a GPU's memory system moves at a time."""
+"""The unit of transfer of a GPU's memory system."""
 
 
 def explain(

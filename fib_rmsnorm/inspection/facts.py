@@ -34,7 +34,7 @@ class Access(_Fact):
 
 
 class Loop(_Fact):
-    """What one pass of a loop without loops in it executes, as compiled; branches are counted as not taken."""
+    """The instructions of one pass of a loop without inner loops, as compiled; branches are counted as not taken."""
 
     instructions: int
     loads: int
@@ -53,7 +53,7 @@ class Code(_Fact):
     accesses: tuple[Access, ...]
     loops: int
     inner_loops: tuple[Loop, ...]
-    """Those without loops in them, in the order of the code."""
+    """The loops without inner loops, in the order of the code."""
 
 
 class Kernel(_Fact):
@@ -88,7 +88,7 @@ class Compile(Request, do="compile", doing="compiling"):
     definition: CheckedDefinition
     solution: Solution
     workloads: list[Workload]
-    """Those at which launches are wanted. Kernels in Python are compiled for them."""
+    """The Workloads whose launches are wanted. Kernels in Python are compiled for them."""
     arch: str
     cache: Path
 
@@ -127,7 +127,7 @@ class ExplainedLaunch(Launch):
 
 
 class Work(_Fact):
-    """What a Definition asks for on a Workload, whoever computes it."""
+    """The work that a Definition asks for on a Workload, whatever computes it."""
 
     axes: dict[str, int]
     flops: int | None
@@ -135,18 +135,18 @@ class Work(_Fact):
     flops_per_byte: float | None
     least_sectors_per_row: float | None
     input_sectors_per_row: float | None
-    """What a kernel loads that reads every input once for each row, those that all rows share included."""
+    """The sectors that a kernel loads if it reads every input once for each row, shared inputs included."""
 
 
 class Conclusion(_Fact):
-    """What follows from the facts."""
+    """A conclusion from the facts."""
 
     about: str
     """The kernel, function or launch."""
     finding: str
-    """What was found, with its number."""
+    """The finding, with its number."""
     advice: str
-    """What to do."""
+    """The remedy."""
 
 
 class Explanation(_Fact):

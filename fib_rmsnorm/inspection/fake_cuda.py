@@ -33,9 +33,9 @@ class AotSession(ABC):
     def __init__(self, arch: str) -> None:
         self.arch = arch
         self.kernels: list[Kernel] = []
-        """What has been compiled so far."""
+        """The kernels that have been compiled so far."""
         self.launches: list[Launch] = []
-        """Those of the current call."""
+        """The launches of the current call."""
         self.notes: list[str] = []
         """Remarks on the launches."""
 

@@ -22,7 +22,7 @@ _BUS_BITS = 4096
 
 
 class TritonSession(AotSession):
-    """What Triton asks of a GPU driver, answered for an architecture; kernels are read, launches only noted.
+    """A stand-in for Triton's GPU driver, for one architecture: it reads kernels, and only notes launches.
 
     Every configuration that an autotuner tries is compiled. Triton must not be interpreting (TRITON_INTERPRET). An
     autotuner that has run before does not run again.

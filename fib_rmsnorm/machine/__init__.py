@@ -1,1 +1,1 @@
-"""What this machine is: devices, GPU models, clocks, tools, libraries, and what each language can do here."""
+"""This machine's devices, GPU models, clocks, tools and libraries, and what each language can do here."""

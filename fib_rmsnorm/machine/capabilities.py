@@ -1,4 +1,4 @@
-"""What a language or a Solution can do on a device of this machine, what to install, and what `env` reports."""
+"""The abilities of languages and Solutions on this machine's devices, and the packages that are missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_PACKAGES = ("cublas", "cudnn", "cutlass", "cuda")
 
 @dataclass(frozen=True)
 class Capability:
-    """What a language can do on a device, and the reason why it cannot do more."""
+    """The ability of a language on a device, and the reason why it is not higher."""
 
     ability: Ability
     note: str = ""
@@ -37,7 +37,7 @@ class Capability:
 
 
 def capability(language: str, device: Device) -> Capability:
-    """What Solutions in `language` can do on `device` with the installed tools."""
+    """The ability of Solutions in `language` on `device` with the installed tools."""
     known = LANGUAGES[language]
     ability, note = known.on[device.kind]
     missing = _find_missing(known, known.needs.get(device.kind, ()))
@@ -45,7 +45,7 @@ def capability(language: str, device: Device) -> Capability:
 
 
 def missing_to_compile(language: str) -> str | None:
-    """What compiling Solutions in `language` without a GPU lacks here, and how to install it; None if nothing."""
+    """The tool without which `language` cannot be compiled here, and how to install it; None if none is missing."""
     return _find_missing(LANGUAGES[language], LANGUAGES[language].needs_to_compile)
 
 
@@ -71,7 +71,7 @@ def reason_to_skip(solution: Solution, device: Device) -> str | None:
 
 
 def readiness(solution: Solution, device: Device) -> Capability:
-    """What a Solution can do on a device: the ability of its language, if the Solution targets the device."""
+    """The ability of a Solution on a device: that of its language, if the Solution targets the device."""
     found = capability(solution.spec.language.value, device)
     if found.ability == "compile":
         build = f"fib-rmsnorm solve --solutions {solution.name} --build --arch {DEFAULT_ARCH}"

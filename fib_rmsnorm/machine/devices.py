@@ -43,7 +43,7 @@ class Device:
 
 @dataclass(frozen=True)
 class GpuProperties:
-    """What the driver says of a GPU, as torch does."""
+    """The driver's properties of a GPU, as torch reports them."""
 
     name: str
     memory_bytes: int

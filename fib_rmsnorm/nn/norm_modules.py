@@ -108,7 +108,7 @@ class LeftNorm:
 
 @dataclass(frozen=True)
 class Replacement:
-    """What `replace` did. Printed, it has a line for each group of layers that differ in their number alone."""
+    """The result of `replace`. Printed, it has a line for each group of layers that differ in their number alone."""
 
     replaced: tuple[ReplacedNorm, ...]
     left: tuple[LeftNorm, ...]
@@ -129,7 +129,7 @@ def _list_groups(title: str, named: list[str]) -> list[str]:
 
 
 class _DropIn:
-    """What a replacement adds to our modules: the module whose place it took, for calls that round otherwise."""
+    """A replacement's own attribute: the module whose place it took, for calls that round otherwise."""
 
     original: tuple[nn.Module]
     """In a tuple, so that it is not a submodule: its parameters are the replacement's own."""

@@ -1,4 +1,4 @@
-"""Which norm a module computes, by what its forward makes of probe inputs. Names do not matter.
+"""Recognise the norm that a module computes by its outputs on probe inputs. Names do not matter.
 
 Each convention is its formula in float64, with what right float32 code may make of it.
 """
@@ -37,7 +37,7 @@ class NormFormula:
     """None is torch's default for the dtype of x."""
 
     def cast(self, x: torch.Tensor, *, autocast: bool) -> torch.Tensor:
-        """What x is to our norm: float32 where CUDA's autocast makes torch's own norms compute and return that."""
+        """Convert x for our norm: to float32 where CUDA's autocast makes torch's own norms compute and return that."""
         return x.float() if autocast and returns_float32(self.convention, x) else x
 
     def compute(
@@ -72,7 +72,7 @@ class NormFormula:
 
 
 RoundingCase = tuple[torch.dtype, torch.dtype, bool]
-"""What decides how a norm rounds, beside its formula: the dtypes of x and the weight, and whether autocast is on."""
+"""The conditions that decide how a norm rounds: the dtypes of x and the weight, and whether autocast is on."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class _Probe:
         return True
 
     def _forward(self, x: torch.Tensor, affine: dict[str, torch.Tensor], *, training: bool, autocast: bool) -> Any:
-        """What the forward returns; None if it fails."""
+        """The output of the forward; None if it fails."""
         probed = copy.copy(self._module)
         probed.__dict__["_parameters"] = {**dict.fromkeys(self._module._parameters), **affine}
         probed.__dict__["training"] = training

@@ -34,7 +34,7 @@ def fill_in(family: str, language: str, **values: Any) -> str | None:
 
 @cache
 def find_words(language: str) -> Any:
-    """What `templates/words_{language}.jinja` defines: how a language writes an element; None without that file."""
+    """The macros of `templates/words_{language}.jinja`: how a language writes an element; None without that file."""
     template = _find_template("words_cpp" if language == "cuda" else f"words_{language}")
     return template and template.module
 

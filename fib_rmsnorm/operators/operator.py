@@ -37,7 +37,7 @@ class Mistake:
     compute: Callable[[], torch.Tensor]
     """Computes the output's elements, [rows, columns]."""
     slack: float = 0.0
-    """What the elements of rows may be off by, as a share of them, because a compiler chooses the order of a sum."""
+    """The relative error that elements of rows may have because a compiler chooses the order of a sum."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Operator(ABC):
     name: ClassVar[str]
     """The start of the names of its own Definitions."""
     formula: ClassVar[str]
-    """What it computes, in a line."""
+    """The formula that it computes, in a line."""
     options: ClassVar[tuple[Option, ...]]
     """The options of `define`, by which `define` of this class makes a Definition."""
     arguments: ClassVar[tuple[str, ...]]

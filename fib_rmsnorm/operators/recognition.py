@@ -1,4 +1,4 @@
-"""Which operator a Definition computes, or may compute by its shapes and dtypes, and what that operator knows of it.
+"""Recognise the operator that a Definition computes, or may compute by its shapes and dtypes.
 
 The names of a Definition, its tensors and its axes do not matter.
 """

@@ -48,7 +48,7 @@ _COUNTERS = {
 }
 """ncu's metrics by the counter that they are, the first that this GPU has."""
 _OF_NO_SECTION = ("dram_bytes", "load", "store")
-"""What the names of counters begin with that none of these sections has."""
+"""Prefixes of the counters' names that none of these sections has."""
 SECTIONS = ("SpeedOfLight", "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats", "SchedulerStats", "WarpStateStats")
 _NO_NCU = (
     "ncu (NVIDIA Nsight Compute) is missing: install it from NVIDIA's package repository"

@@ -35,7 +35,7 @@ _ENVIRONMENT = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 
 @dataclass
 class SanitizerFinding:
-    """What the tool reports about one place of a kernel."""
+    """The tool's report on one place of a kernel."""
 
     what: str
     """The first line: `Invalid __global__ read of size 2 bytes`."""
@@ -50,7 +50,7 @@ class SanitizerLog:
     """The text of one run."""
 
     errors: int | None
-    """What the tool counted at the end, more than it printed maybe; None if it did not come to its end."""
+    """The tool's count at the end, which may be more than it printed; None if it did not finish."""
     findings: list[SanitizerFinding]
     failures: list[str]
     """Why the tool could not watch the process."""

@@ -53,9 +53,9 @@ class WatchedCall:
     """The files of a process that is watched, and its variables."""
 
     folder: Path
-    """What the process only reads, or not even that: its request, and the tool's log."""
+    """The folder that the process may at most read: its request, and the tool's log."""
     own: Path
-    """What it writes: temporary files, the tool's among them."""
+    """The folder that it writes to: temporary files, the tool's among them."""
     variables: Mapping[str, str]
 
     @property

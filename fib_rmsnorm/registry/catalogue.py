@@ -114,7 +114,7 @@ def _find_on_workload(catalogue: Catalogue, owner: str, workload: str) -> Trace:
 
 
 def _names(records: Iterable[Trace]) -> list[str]:
-    """What tells the Workloads of the records from each other, as one word each."""
+    """One word for each Workload of the records, which tells it from the others."""
     titles = title_workloads(NamedWorkload.of(record.workload) for record in records)
     return [title.replace(" ", "") for title in titles.values()]
 

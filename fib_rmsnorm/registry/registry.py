@@ -63,7 +63,7 @@ class Registry:
             return _read_by_name(find_files(self.layout.definitions, "*.json"), Definition, self.root)
 
     def find_definitions(self, names: Collection[str]) -> dict[str, Definition]:
-        """Those of these names that are here; one that cannot be read counts as missing: `validate` reports it."""
+        """The Definitions of these names. One that cannot be read counts as missing: `validate` reports it."""
         found: dict[str, Definition] = {}
         for path in find_files(self.layout.definitions, "*.json"):
             if path.stem in names and path.stem not in found:

@@ -1,4 +1,4 @@
-"""Who measured: a code over each Trace, by a key that this user has on this machine alone.
+"""Seals show who measured: a code over each Trace, by a key that this user has on this machine alone.
 
 An altered Trace no longer fits its code, and nobody who cannot read the key can write one that does; a Solution cannot.
 The key lies outside of every registry. Traces of other machines have another key's seal, or none: nobody can check them
@@ -26,7 +26,7 @@ _FORWARD = timedelta(minutes=10)
 
 
 class TraceOrigin(Enum):
-    """What a Trace's seal says of where it comes from."""
+    """The origin of a Trace by its seal."""
 
     OWN = "recorded by this user on this machine"
     ELSEWHERE = "sealed on another machine"
@@ -81,7 +81,7 @@ class Sealer:
         return trace.model_copy(update={"evaluation": trace.evaluation.model_copy(update={"seal": seal})})
 
     def find_origin(self, trace: Trace) -> TraceOrigin:
-        """Where a Trace comes from."""
+        """The origin of a Trace."""
         evaluation = trace.evaluation
         if evaluation is None:
             return TraceOrigin.UNSEALED
@@ -122,7 +122,7 @@ def _code(key: bytes, trace: Trace) -> str:
 
 
 def find_false_date(timestamp: str) -> TraceOrigin | None:
-    """What is wrong with the date of a Trace; None if nothing.
+    """The fault of a Trace's date; None if there is none.
 
     The newest Trace of a Solution counts, and timestamps are compared as texts. One in another form, such as
     `20260101T000000Z` or `9999-99-99`, would be newer than any measurement to come.

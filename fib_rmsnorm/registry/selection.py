@@ -40,7 +40,7 @@ def choose(what: str, items: Iterable[Item], name_of: Callable[[Item], str], pat
 
 
 def name_others(wrong: str, names: Collection[str]) -> str:
-    """What an error says instead of a wrong name: all names where they are few, else those like it, or the first."""
+    """Suggestions for a wrong name: all names if there are few, else those like it, or the first."""
     if len(names) <= _MOST_NAMED:
         return f"available: {', '.join(names) or 'none'}"
     if close := get_close_matches(wrong, names, n=3):
@@ -102,7 +102,7 @@ def _likely(definitions: Collection[str], main: str | None) -> str | None:
 
 
 def operator_of(definition: str) -> str:
-    """What stands before the constants in the name of a Definition: `rmsnorm` in `rmsnorm_d4096`."""
+    """The part of a Definition's name before the constants: `rmsnorm` in `rmsnorm_d4096`."""
     constants = re.search(r"_[a-z]\d", definition)
     return definition[: constants.start()] if constants else definition
 

@@ -16,7 +16,7 @@ from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, Scalar
 
 DEFAULT_BATCH_SIZES = (1, 8, 32, 128, 512)
 LARGE_BATCH_SIZES = (4096, 16384, 65536)
-"""What a GPU's memory bounds; a CPU takes seconds for a call."""
+"""Sizes that a GPU's memory bounds; a CPU takes seconds for a call."""
 MOST_ROWS = 2**31 - 1
 """The most blocks of a CUDA grid: kernels may use one block per row."""
 

@@ -1,4 +1,4 @@
-"""What a Workload is called: by its axes; with its scalars, then its uuid, where another one has the same axes."""
+"""Name Workloads by their axes; add the scalars, then the uuid, where another one has the same axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN_OF_UUID = 8
 
 
 class NamedWorkload(NamedTuple):
-    """What a Workload is called by."""
+    """The parts of a Workload's name."""
 
     uuid: str
     axes: Mapping[str, int]
@@ -20,7 +20,7 @@ class NamedWorkload(NamedTuple):
 
     @staticmethod
     def of(workload: Workload) -> NamedWorkload:
-        """That of a record."""
+        """The name of a Workload, by its record."""
         scalars = {name: given.value for name, given in workload.inputs.items() if given.type == "scalar"}
         return NamedWorkload(workload.uuid, workload.axes, scalars)
 

@@ -22,7 +22,7 @@ class Point:
     low: float | None = None
     high: float | None = None
     note: str = ""
-    """What it is, in words: `batch=8`."""
+    """Its title: `batch=8`."""
     noisy: bool = False
     """Drawn hollow."""
 

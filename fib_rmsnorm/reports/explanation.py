@@ -1,4 +1,4 @@
-"""What a Solution's compiled code says, and what ncu counts of its kernels, in words."""
+"""Explain a Solution's compiled code, and ncu's counts of its kernels, in words."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _work_table(work: Sequence[Work]) -> Grid:
 
 
 def _launches_table(launches: Sequence[ExplainedLaunch], *, by_row: bool) -> Grid:
-    """What is launched at each batch, how full the multiprocessors are, and `by_row` the transactions of a row."""
+    """The launches at each batch, how full the multiprocessors are, and `by_row` the transactions of a row."""
     return Grid(
         (*_LAUNCH_COLUMNS, *(TRAFFIC_COLUMNS if by_row else ())),
         (
@@ -169,7 +169,7 @@ def traffic_cells(traffic: Traffic | None) -> tuple[str, str, str]:
 
 
 def _explain_traffic(launches: Sequence[ExplainedLaunch]) -> Iterator[str]:
-    """What the columns of transactions mean, and why some are unknown."""
+    """The meaning of the columns of transactions, and why some are unknown."""
     yield ""
     if any(launch.traffic for launch in launches):
         shared = "What rows share counts for each, though a cache serves most."
@@ -191,7 +191,7 @@ _REASONS = {
     "branch_resolving": "where a branch goes",
     "no_instruction": "its next instructions",
 }
-"""What a warp of a norm waits for, by ncu's name of the reason."""
+"""The reasons why a warp of a norm waits, by ncu's names."""
 
 
 def describe_profile(kernels: Sequence[KernelCounters]) -> Iterator[RenderableType]:

@@ -1,4 +1,4 @@
-"""What a loop that writes kernels acts on: the one JSON of `try`, of its options and of the server."""
+"""The JSON for a loop that writes kernels: the same of `try`, of its options and of the server."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def make_feedback(
     is_whole: bool = False,
     records: Iterable[Trace | Check] = (),
 ) -> Feedback:
-    """What a loop is told of a version. `is_whole` adds the whole log, however long."""
+    """The feedback on a version. `is_whole` adds the whole log, however long."""
     failure = next(iter(version.failures), None)
     found = Feedback(
         id=request,

@@ -1,4 +1,4 @@
-"""What the words and columns of results mean."""
+"""The meaning of the words and columns of results."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def ranking_records(rankings: Sequence[Ranking]) -> list[dict[str, Any]]:
 
 
 def contest_record(contest: Contest) -> dict[str, Any]:
-    """Who won, with whom it tied, and who was left out."""
+    """The winner, the Solutions that tied with it, and those that were left out."""
     winner = contest.winner
     return {
         "winner": winner.record.solution if winner else None,

@@ -39,7 +39,7 @@ class Column:
 
 
 def result_columns(section: SectionResults) -> list[Column]:
-    """What the table and the page tell of a result; those that have nothing to tell of any are left out."""
+    """The columns of the table and the page; columns that are empty for every result are left out."""
     columns = [
         _text("solution", lambda result: result.label),
         _text("language", lambda result: title_of(result.record.language)),
@@ -134,7 +134,7 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
 
 
 def summarize_ranking(ranking: Ranking) -> str:
-    """Which Solution is the fastest, how far from the copy, and how many times as fast as the reference and torch."""
+    """The fastest Solution, its distance from the copy, and how many times as fast as the reference and torch it is."""
     total = len(ranking.contests)
     winners = [(contest.winner, contest.workload.title) for contest in ranking.contests if contest.winner]
     if not winners:

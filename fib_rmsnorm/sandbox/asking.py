@@ -61,7 +61,7 @@ class DeviceMemory:
     handle: Annotated[str, Field(pattern=rf"\A[0-9a-f]{{{2 * HANDLE_BYTES}}}\z")]
     """CUDA's handle of the allocation, in hexadecimal digits."""
     offset: Annotated[int, Field(ge=0, le=_MOST_BYTES)]
-    """Where the part begins in the allocation, in bytes."""
+    """The offset of the part in the allocation, in bytes."""
     nbytes: Annotated[int, Field(ge=0, le=_MOST_BYTES)]
 
 

@@ -78,7 +78,7 @@ class Clocks(BaseModel):
 
 
 class Chain(BaseModel):
-    """What a call costs in a CUDA graph, between a producer that has just written its input and a consumer.
+    """The cost of a call in a CUDA graph, between a producer that has just written its input and a consumer.
 
     The graph has `links` of these three kernels; the cost is the difference to the same graph without the calls.
     `dependent_*` is the same with producers and consumers that are launched by programmatic dependent launch.
@@ -193,7 +193,7 @@ class Performance(upstream.Performance, use_attribute_docstrings=False):
     """Latency of the copy divided by this latency, in percent: at 100 the kernel is as fast as the copy."""
 
     chain: Chain | None = None
-    """What a call costs in a CUDA graph between other kernels, if requested."""
+    """The cost of a call in a CUDA graph between other kernels, if requested."""
 
     host_overhead_us: float | None = None
     """Minimum host time to issue a call without waiting for it, without a timer attached. Measured before and after

@@ -145,7 +145,7 @@ class Trace(upstream.Trace, use_attribute_docstrings=False):
 
     @property
     def performance(self) -> Performance | None:
-        """What was timed, if anything was."""
+        """The timings, if anything was timed."""
         return self.evaluation.performance if self.evaluation else None
 
     @property

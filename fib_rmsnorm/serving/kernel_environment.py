@@ -43,7 +43,7 @@ class Attempt(BaseModel):
 
 
 class KernelObservation(Observation):
-    """What a kernel must compute, where it runs, and what came of the attempts so far."""
+    """The Definition that a kernel must compute, its device, and the results of the attempts so far."""
 
     definition: str
     reference: str

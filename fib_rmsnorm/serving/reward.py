@@ -25,7 +25,7 @@ It is small, so that nobody gains by a kernel that cannot be timed."""
 _BLOCK = re.compile(r"^[ \t]*```[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 
 Completion = str | Sequence[Mapping[str, str]]
-"""What a model wrote: a text, or the messages of a conversation, of which the last one counts."""
+"""The text of a model, or the messages of a conversation, of which the last one counts."""
 
 
 @dataclass(frozen=True)

@@ -92,9 +92,9 @@ class Version(BaseModel):
     refused: str = ""
     """Why its files cannot be read as a kernel."""
     hint: str = ""
-    """What to do about that."""
+    """The remedy."""
     note: str = ""
-    """What is left out, and why."""
+    """The part that is left out, and why."""
     done: bool = False
     """Whether nothing will be added to it."""
     abandoned: bool = False

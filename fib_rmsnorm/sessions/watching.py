@@ -36,7 +36,7 @@ _BURST_MS = 400
 _LOOK_MS = 500
 """How often it is looked whether the folders are still the same: one that was replaced sends no events."""
 _HALF_WRITTEN_S = 0.2
-"""What cannot be read may be half of a file; the other half comes within this time."""
+"""The wait for the other half of a file that cannot be read."""
 
 
 class WatchedFiles(AbstractContextManager["WatchedFiles"]):
@@ -256,7 +256,7 @@ class Watch:
                 self._session.abandon()
 
     def _read(self) -> tuple[str, Mapping[KernelCall, Solution] | None]:
-        """What tells the kernel's content from any other, and the kernel; None if it cannot be read."""
+        """A digest of the kernel's content, and the kernel; None if it cannot be read."""
         try:
             drafts = self._session.read(self._kernel)
         except InputError as error:

@@ -185,7 +185,7 @@ def _table_of(evaluation: Evaluation) -> str:
 
 
 def _name_table(hardware: str, multiprocessors: int | None) -> str:
-    """What devices that share a table have in common: GPUs the number of multiprocessors, as a kernel sees no other."""
+    """The property that devices which share a table have in common: for GPUs, the number of multiprocessors."""
     return f"{multiprocessors} multiprocessors" if multiprocessors else hardware
 
 

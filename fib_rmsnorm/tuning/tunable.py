@@ -1,4 +1,4 @@
-"""What a Solution lets tune: its parameters, the table that it reads, each combination as a Solution of its own."""
+"""The tunable parameters of a Solution, the table that it reads, and each combination as a Solution of its own."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Tunable:
 
     @property
     def shape(self) -> dict[str, int]:
-        """What the table knows the Definition by: its constants, and the bytes per element of its first tensor."""
+        """The table's key of the Definition: its constants, and the bytes per element of its first tensor."""
         first = next(spec for spec in self.definition.inputs.values() if spec.shape is not None)
         bits = int("".join(c for c in first.dtype.value.partition("_")[0] if c.isdigit()))
         return {**self.definition.const_axes, "itemsize": bits // 8}

@@ -72,7 +72,7 @@ class Comparisons:
     """The number of old timings that NEW lacks, or has only under other conditions."""
     notes: tuple[str, ...]
     max_slowdown: float | None
-    """What a gate lets pass: 0.05 is 5%. None without a gate."""
+    """The slowdown that a gate lets pass: 0.05 is 5%. None without a gate."""
 
     @cached_property
     def _titles(self) -> dict[str, dict[str, str]]:
@@ -89,7 +89,7 @@ class Comparisons:
 
     @cached_property
     def regressions(self) -> list[SolutionComparison]:
-        """Those that now fail, and those that are certainly slower, by more than the gate lets pass."""
+        """The Solutions that now fail, and those that are certainly slower, by more than the gate lets pass."""
         limit = self.max_slowdown or 0.0
         return [
             each
@@ -196,7 +196,7 @@ def share_confidence(comparisons: int) -> float:
 
 
 def latencies(runs: Iterable[TraceRecord]) -> list[RunLatency]:
-    """Those of the runs that passed and were timed."""
+    """The results of the runs that passed and were timed."""
     return [latency for run in runs if run.passed and (latency := RunLatency.of(run))]
 
 

@@ -46,7 +46,7 @@ class OutputDifference:
 def find_output_differences(
     records: Sequence[TraceRecord], glob: str, roots: Iterable[Path] = ()
 ) -> list[OutputDifference]:
-    """What Traces recorded against peers whose names match a glob; of equal evaluations, the newest.
+    """The comparisons with peers whose names match a glob; of equal evaluations, the newest.
 
     `roots` are the registries that may have their Definitions. Raises InputError if there is none.
     """

@@ -120,7 +120,7 @@ _ATTEMPTS = 2
 
 @dataclass(frozen=True)
 class Subject:
-    """What outputs are judged by: the exact answer of a recognised operator, or else the Definition's reference."""
+    """The standard by which outputs are judged: the exact answer of a recognised operator, else the reference."""
 
     definition: Definition
     workload: Workload

@@ -33,7 +33,7 @@ class ExpectedOutput:
 
     exact: ExactOutput
     non_finite_rows: torch.Tensor | None = None
-    """Which rows belong to inputs that are not finite; None if none does."""
+    """A mask of the rows whose inputs are not finite; None if there are none."""
     reference: torch.Tensor | None = None
     """The output of the Definition's reference, if the exact one is another."""
     has_random_inputs: bool = False

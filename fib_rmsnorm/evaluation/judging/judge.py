@@ -35,7 +35,7 @@ from fib_rmsnorm.schema import Peer, Workload
 
 
 class ReceivedOutputs:
-    """Those that were copied from a GPU's memory, until they are compared; others are read from files."""
+    """The outputs that were copied from a GPU's memory, until they are compared; others are read from files."""
 
     def __init__(self, files: Sequence[int]) -> None:
         """`files` are the descriptors of the files that came with the current request."""

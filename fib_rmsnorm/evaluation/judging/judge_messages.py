@@ -112,7 +112,7 @@ class JudgedCall(Request):
     device: str
     dataset: Path | None
     expected_file: int | None = None
-    """Which of the files that come with the request holds the outputs of the Definition's reference: they are the
+    """The index of the request's file that holds the outputs of the Definition's reference: they are the
     expected ones without a recognised operator. None if they were taken from a GPU's memory, or are not needed."""
 
 
@@ -125,7 +125,7 @@ class Compare(JudgedCall, do="compare", doing="comparing"):
 
     settings: Settings
     outputs_file: int | None = None
-    """Which of the files that come with the request holds the outputs; None if they were taken from a GPU's memory."""
+    """The index of the request's file that holds the outputs; None if they were taken from a GPU's memory."""
     suspects: dict[str, list[PossibleMistake]] | None = None
     """For each output that was wrong: the mistakes that would give it in all cases since. None if all were right."""
     worker: int | None = None

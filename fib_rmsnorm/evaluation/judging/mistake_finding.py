@@ -21,7 +21,7 @@ _GLANCED_COLUMNS = 128
 # Distances are in units of the tolerance, so that one of a wrong element is above 1.
 _LARGEST = 16.0
 _CANCELLATION = 4 * 2.0**-23
-"""What a difference of float32 numbers of the row's size may be off by, such as x less the mean."""
+"""The error that a difference of float32 numbers of the row's size may have, such as x less the mean."""
 _NEAR, _MAX_SHARE_FAR = 3.0, 0.001
 """Elements of a formula with a rounding inside can differ from the emulation's where that is near a tie."""
 _STEP_8_BIT = 8.0

@@ -57,7 +57,7 @@ class OutputPair:
         self.expected = expected
         self.bound = bound
         self._few: dict[int, Differing] = {}
-        """Where a block begins, the elements that differ in it, if they are few."""
+        """The elements that differ in a block, by the block's start, if they are few."""
 
     def list_differing(self) -> Iterator[Differing]:
         """The elements that differ, block by block, each of whole rows along the last dimension.

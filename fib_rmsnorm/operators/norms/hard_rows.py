@@ -243,5 +243,5 @@ def make_non_finite_kinds(part: str, put_infinity: Maker = make_infinity) -> Kin
 
 
 NON_FINITE_ROWS: Mapping[str, Maker] = {NAN: make_nan, INFINITY: _make_infinities}
-"""Those of an operator without a weight."""
+"""The hard rows of an operator without a weight."""
 EXTREME_ROWS: Mapping[str, Maker] = {**NON_FINITE_ROWS, LIMITS: make_limits}

@@ -81,7 +81,7 @@ _BODY = """\
     dx = (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]
     dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
 """
-"""What references of RMSNorm's gradients compute."""
+"""The formula in references of RMSNorm's gradients."""
 
 
 def _choose(*without: str) -> dict[str, NormTensor]:
@@ -97,7 +97,7 @@ class RmsNormBackward(NormOperator):
         "computed in float32 and cast once at the end."
     )
     norm: ClassVar[str] = "RMSNorm"
-    """What its gradients are of, in the first line of a kernel to start from."""
+    """The name of the function whose gradients they are, for the first line of a kernel to start from."""
     options = (HIDDEN, DTYPE)
     kind = "Gradients of a norm"
     stage = "training"

@@ -1,4 +1,4 @@
-"""What norms over rows are made of: options of `define`, tensors, matches of others, references, and kernels."""
+"""The parts of norms over rows: options of `define`, tensors, matches of other names, references, and kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DTYPES = {"float16": "", "bfloat16": "_bf16", "float32": "_fp32"}
 """Supported dtypes of activations, and what each adds to the Definition's name."""
 
 SHORT_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
-"""What they are called for short."""
+"""Short names of dtypes."""
 
 MOST_HIDDEN = 1 << 20
 """The limit of the hidden size, far above any model's: a mistyped size could need gigabytes per row."""
@@ -106,7 +106,7 @@ class NormKernel:
     formula: str
     """Both for the first line: `{title} in Triton: {formula}, in float32, rounded once.`"""
     does: str
-    """What `run` does, in a sentence."""
+    """A sentence on what `run` does."""
     expression: str
     """An element of `out` in Python, by the parts in float32, `rstd`, and `round`, `relu` and `silu`. A language that
     lacks one of these gets no kernel."""

@@ -76,7 +76,7 @@ class GradientRows:
 
     @cached_property
     def added(self) -> torch.Tensor:
-        """What is added to the norm's dx in the chosen columns: the gradient of the new residual, or zeros."""
+        """The addend of the norm's dx in the chosen columns: the gradient of the new residual, or zeros."""
         return self.of("dnew_residual")[:, self.columns] if self.has_residual else self.rstd.new_zeros(())
 
     @cached_property

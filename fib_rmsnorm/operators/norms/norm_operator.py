@@ -1,4 +1,4 @@
-"""What operators over rows share, whatever they compute: sizes, Definitions, hard rows, kernels, cost."""
+"""The common base of operators over rows: sizes, Definitions, hard rows, kernels, cost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NormOperator(Operator):
 
     options: ClassVar[tuple[Option, ...]] = (HIDDEN, DTYPE, WEIGHT)
     kind: ClassVar[str] = "Root mean square normalization over the hidden axis"
-    """What descriptions of its Definitions begin with."""
+    """The beginning of its Definitions' descriptions."""
     stage: ClassVar[str] = "inference"
     tensors: ClassVar[Mapping[str, NormTensor]]
     """The inputs of its own Definitions, then the outputs."""
@@ -54,7 +54,7 @@ class NormOperator(Operator):
     dtypes: ClassVar[Mapping[str, str]] = {}
     """The dtypes of parts that have their own, whatever x has."""
     called: ClassVar[Mapping[str, str]] = {}
-    """What a tensor may be called, of those that others of their shape may be taken for: regular expressions."""
+    """Regular expressions for the names of tensors that others of their shape may be taken for."""
     scalars: ClassVar[Mapping[str, Scalar]] = {"eps": Scalar(1e-6, least=0)}
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 8, "hidden": 256}
     kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.HARD_ROWS)
@@ -66,7 +66,7 @@ class NormOperator(Operator):
     special_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.SPECIAL_ROWS)
     """The kinds of rows of special values."""
     kernel: ClassVar[NormKernel | None] = None
-    """What a kernel to start from says and does for this operator; None if there is none."""
+    """The text and formula of this operator's kernel to start from; None if there is none."""
     is_centered: ClassVar[bool] = False
     """Whether it subtracts the mean of each row."""
     steps: ClassVar[tuple[str, ...]]

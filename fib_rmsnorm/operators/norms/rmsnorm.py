@@ -29,7 +29,7 @@ from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
 
 SCALES = "Normalize the rows of x, (batch, hidden), and scale them by weight, (hidden,)."
-"""What kernels of RMSNorm do."""
+"""A sentence on what kernels of RMSNorm do."""
 
 
 class RmsNorm(NormOperator):
@@ -127,7 +127,7 @@ class RmsNorm(NormOperator):
         return usual_mistakes(rows, self.convention, Wording(operators=self.conventions if has_conventions else {}))
 
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
-        """What makes an output of scaled rows, and the usual mistakes in it, for x of this dtype."""
+        """The last step of an output of scaled rows, and the usual mistakes in it, for x of this dtype."""
         return self.finish, self.list_wrong_epilogues(dtype)
 
 

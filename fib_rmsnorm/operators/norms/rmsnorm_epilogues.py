@@ -101,7 +101,7 @@ class RmsNormBias(RmsNorm):
         return scaled + bias
 
     def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
-        """What float32 may be off by in either term, of which nothing may be left in the sum."""
+        """The error that float32 may have in either term, although nothing may be left of it in the sum."""
         bias: torch.Tensor = inputs["bias"]
         return float32_statistic_error(scaled.shape[1]) * scaled.abs() + FLOAT32_EPS * bias.abs()
 
@@ -191,7 +191,7 @@ class RmsNormSiluGate(RmsNorm):
         return scaled * gate * gate.sigmoid()
 
     def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
-        """What float32's exp may be off by.
+        """The error that float32's exp may have.
 
         Fast ones multiply by log2(e) first, so that their relative error grows with the gate. Above 88.7 they overflow,
         and silu is 0 instead of 2.6e-37 or less.

@@ -61,7 +61,7 @@ def _write_reference_per_row(form: str) -> str:
 
 
 class _Quantised(RmsNorm):
-    """What both have: `out` is of a format of 8 bits."""
+    """The common base of both: `out` has a format of 8 bits."""
 
     dtypes: ClassVar[Mapping[str, str]] = {"out": "float8_e4m3fn", "out_scale": "float32"}
     kernel = None

@@ -117,7 +117,7 @@ def _make_files(
 
 
 def _name(kernel: KernelFolder, definition: Definition) -> str:
-    """What the adapted Solution is called."""
+    """The name of the adapted Solution."""
     return kernel.manifest.name + served_suffix(kernel.folder.parent.name, definition.name)
 
 
@@ -165,13 +165,13 @@ class _BoundCall:
     """A call of a kernel, written in the names of another Definition than its own."""
 
     parameters: dict[str, str]
-    """What the caller passes, by the Definition's names in order, and its type in C++."""
+    """The arguments of the caller, by the Definition's names in order, with their types in C++."""
     arguments: tuple[str, ...]
-    """What the kernel gets, in its order."""
+    """The arguments of the kernel, in its order."""
     scratch: dict[str, str]
     """Outputs of the kernel that the Definition does not have, and the tensor that each is like."""
     returned: tuple[int, ...] | None
-    """Which of the values that it returns the Definition wants; None if it writes to its last arguments."""
+    """The indices of the returned values that the Definition wants; None if it writes to its last arguments."""
     all_returned: int
 
 

@@ -1,4 +1,4 @@
-"""What in a Python file may be the kernel, and in which forms it may be meant to be called."""
+"""Find what may be the kernel in a Python file, and the forms in which its author may mean it to be called."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _made_by(module: PythonModule, name: str) -> Parameters | None:
 
 
 def _choose_outputs(function: ast.FunctionDef | None, definition: Definition) -> str:
-    """What chooses the outputs of a function that returns more than the Definition has."""
+    """The expression that chooses the outputs of a function that returns more than the Definition has."""
     count = len(definition.outputs)
     returned = [each.value for each in _nodes(function, ast.Return)]
     more = any(isinstance(each, ast.Tuple) and len(each.elts) > count for each in returned)

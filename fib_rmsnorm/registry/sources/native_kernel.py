@@ -25,7 +25,7 @@ _EXPORT = (
     " (a __global__ function cannot be the entry point)"
 )
 _CALLED = "called"
-"""What a call is exported as."""
+"""The name that a call is exported by."""
 _DTYPES = {"float": "float32", "double": "float64", "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16"}
 
 
@@ -52,7 +52,7 @@ class NativeKernel:
         self._functions = {function.name: function for function in _find_functions(code)}
         self.names = [*self._functions]
         self.entries = _find_exports(code, self._functions)
-        """What it exports, and the function, if the file defines it."""
+        """Its exported name, and the function, if the file defines it."""
         only = next(iter(self.entries)) if len(self.entries) == 1 and "run" not in self.entries else "run"
         self.entry = entry or only
         self.binding = None
@@ -61,7 +61,7 @@ class NativeKernel:
 
     @property
     def parameters(self) -> Parameters | None:
-        """Those of the entry point; None if the file exports none. Raises InputError if it does not define it."""
+        """The entry point's parameters; None if the file exports none. Raises InputError if it does not define it."""
         if self.entry not in self.entries:
             return None
         function = self.entries[self.entry]
@@ -143,7 +143,7 @@ def _find_functions(code: str) -> list[NativeFunction]:
 
 
 def _find_exports(code: str, functions: dict[str, NativeFunction]) -> dict[str, NativeFunction | None]:
-    """What code without comments exports through tvm-ffi or pybind11, by its name in Python."""
+    """The exports through tvm-ffi or pybind11 of code without comments, by their names in Python."""
     found = {}
     for name, function, parameters in _PYBIND11.findall(code):
         found[name] = (

@@ -32,7 +32,7 @@ class FaultySources:
     home: str
     """The Definition of their folder."""
     name: str
-    """That of their Solution for it, which other Definitions add to."""
+    """The name of their Solution for it, to which other Definitions add a suffix."""
     error: InputError
 
     def may_make(self, glob: str) -> bool:
@@ -89,7 +89,7 @@ class CurrentSolutions:
 
     by_name: dict[str, Solution]
     unpacked: list[Solution]
-    """Those whose JSON is missing, or holds earlier sources."""
+    """The Solutions whose JSON is missing, or holds earlier sources."""
     faulty: list[FaultySources]
     """Sources that cannot be packed. What was packed from them earlier is not among the Solutions."""
 
@@ -185,7 +185,7 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
 
 
 def served_suffix(home: str, definition: str) -> str:
-    """What a Definition that is not the home of the sources adds to their Solution's name.
+    """The suffix that a Definition which is not the home of the sources adds to their Solution's name.
 
     `_d8192_bf16` for `rmsnorm_d8192_bf16`, if the sources are at home in `rmsnorm_d4096`: the operator stands in the
     Solution's name already.

@@ -1,4 +1,4 @@
-"""What a Definition has for each parameter of a function: the calls that its author may have meant."""
+"""Match a Definition's values to the parameters of a function: the calls that its author may have meant."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """What its type and name allow; `any` if they do not tell."""
+        """The kind of value that its type and name allow; `any` if they do not tell."""
         if "shape" in self.name.lower():
             return "shape"
         return next((kind for kind, pattern in _KINDS.items() if re.search(pattern, self.type)), "any")
@@ -96,7 +96,7 @@ def call_in_order(definition: Definition, *, is_destination: bool) -> str:
 
 
 def _options(parameter: Parameter, definition: Definition) -> Sequence[tuple[int, str | None]]:
-    """What a parameter may get, each with how unlikely it is."""
+    """The values that a parameter may get, each with how unlikely it is."""
     kind, name, specs = parameter.kind, parameter.name, {**definition.inputs, **definition.outputs}
     if name in specs:
         return [(0, name)]

@@ -18,7 +18,7 @@ from fib_rmsnorm.schema import Definition, SourceFile
 from fib_rmsnorm.syntax_trees import parse_expression
 
 _IMPORTS = {"torch": "import torch", "functional_call": "from torch.func import functional_call"}
-"""What a call may use that its file does not define."""
+"""The names that a call may use beside those that its file defines."""
 _MOST_FILES, _MOST_CHARACTERS = 100, 2_000_000
 
 
@@ -52,7 +52,7 @@ class PythonKernel:
 
     @property
     def parameters(self) -> Parameters | None:
-        """Those of the entry point; None where the source does not show them."""
+        """The parameters of the entry point; None where the source does not show them."""
         return self.module.parameters_of(self.entry)
 
     def find_calls(self, definition: Definition) -> list[KernelCall]:
@@ -121,7 +121,7 @@ class PythonKernel:
 
 
 def _find_imported(name: str, module: PythonModule, entry: str) -> Iterator[str]:
-    """Where the modules may lie that a file of a Solution imports, as paths in the Solution."""
+    """The possible paths, in the Solution, of the modules that a file of it imports."""
     for node in ast.walk(module.tree):
         folders, names = [PurePath(), PurePath(entry).parent], []
         if isinstance(node, ast.Import):

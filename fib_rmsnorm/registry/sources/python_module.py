@@ -21,7 +21,7 @@ class PythonModule:
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     values: dict[str, ast.expr | None] = field(default_factory=dict)
-    """What is assigned; None for what is imported."""
+    """The assigned value; None for an import."""
 
     @cached_property
     def imports(self) -> list[str]:

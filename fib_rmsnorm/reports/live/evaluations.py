@@ -161,7 +161,7 @@ def fastest_line(traces: Sequence[Trace]) -> str:
 
 
 def results_footnotes(traces: Sequence[Trace]) -> list[str]:
-    """What the table's `*` stands for, where to read what failed, what was judged weakly, and the machine's load."""
+    """Notes on the table: the meaning of `*`, where to read what failed, what was judged weakly, the machine's load."""
     noisy = [trace for trace in traces if marks(trace)]
     failed = [trace for trace in traces if trace.status != "PASSED"]
     titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)

@@ -21,7 +21,7 @@ _FIGURE_COLUMNS = (">threads/block", *TRAFFIC_COLUMNS, ">occupancy", ">registers
 
 
 class SweepResults:
-    """What has been tried of one Definition, the newest result for each batch and combination."""
+    """The results of one Definition so far, the newest for each batch and combination."""
 
     def __init__(self) -> None:
         self._traces: dict[tuple[Parameters, int], Trace] = {}
@@ -94,7 +94,7 @@ def trial_line(trace: Trace) -> Text:
 
 
 def _figure_cells(found: Explanation | None) -> Sequence[str]:
-    """What the compiler made of a combination; nothing where that is not known."""
+    """Facts of a combination's compiled code; empty where they are unknown."""
     if found is None:
         return [""] * len(_FIGURE_COLUMNS)
     (launch,) = found.launches

@@ -30,7 +30,7 @@ _MOST_LINES = 5
 
 
 def describe_failures(checks: Sequence[Check], titles: Mapping[str, str]) -> str:
-    """What the logs of failed evaluations say after their first lines, of each first line once.
+    """The logs of failed evaluations after their first lines, once for each first line.
 
     The first of these first lines is left to the verdict. `titles` are those of the Workloads, by uuid.
     """
@@ -101,7 +101,7 @@ def _describe_speed(drafts: Sequence[Trace], rivals: Sequence[Trace]) -> Iterato
 
 
 def describe_prints(checks: Iterable[Check], titles: Mapping[str, str]) -> str:
-    """What the kernel printed on the first Workload on which it passed and printed; empty if there is none.
+    """The kernel's output on the first Workload on which it passed and printed; empty if there is none.
 
     A call is repeated many times, so lines that repeat are told once, with their number. `titles` are those of the
     Workloads, by uuid.
@@ -143,7 +143,7 @@ def version_line(version: Version) -> Text:
 
 
 def version_details(version: Version) -> list[Text]:
-    """What one line has no room for."""
+    """The details for which one line has no room."""
     lines = []
     for verdict in version.failures[:1]:
         lines += [Text(marked(line)) for line in verdict.log.strip().splitlines()[1:_LOG_LINES]]

@@ -1,1 +1,1 @@
-"""What a registry holds, as lists and one record in full."""
+"""The contents of a registry, as lists and one record in full."""

@@ -1,4 +1,4 @@
-"""What a registry holds as rows, one thing a row, and as tables of them; and what this machine has."""
+"""The contents of a registry as rows and tables; and this machine's devices and tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fib_rmsnorm.schema import ScalarInput, Trace
 
 _SHORT_UUID = 8
 Row = dict[str, Any]
-"""What `list --json` prints of a record."""
+"""A record as `list --json` prints it."""
 
 
 def definition_rows(catalogue: Catalogue) -> list[Row]:
@@ -173,7 +173,7 @@ def table_of(kind: str, rows: Sequence[Row]) -> Grid:
 
 
 def with_earlier(told: str, earlier: int) -> str:
-    """What is told of the Traces of today's contents, and how many there are of earlier ones, if any."""
+    """A summary of the Traces of today's contents, and the number of earlier ones, if any."""
     if not earlier:
         return told
     return f"{told} (and {earlier} of earlier contents)" if told else f"{earlier} of earlier contents"
@@ -187,7 +187,7 @@ def here_line(rows: Iterable[Row]) -> str:
 
 
 def here_text(here: Readiness) -> str:
-    """What can be done with a Solution on this machine: `run on cuda`, `no: triton is missing; ...`."""
+    """The ability of a Solution on this machine: `run on cuda`, `no: triton is missing; ...`."""
     return ": ".join(filter(None, (_here_word(here), here.note)))
 
 

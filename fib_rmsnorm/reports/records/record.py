@@ -90,7 +90,7 @@ def _judge_text(definition: Definition) -> str:
 
 
 def describe_solution(solution: Solution, catalogue: Catalogue, here: Readiness) -> Iterator[RenderableType]:
-    """What it is made for, how it is called, its Traces and its sources."""
+    """Its purpose, its call, its Traces and its sources."""
     spec = solution.spec
     yield f"Solution: {solution.name}"
     if solution.description:

@@ -30,7 +30,7 @@ def _three_digits(value: float) -> str:
 
 
 def format_either_side(estimate: Estimate | None) -> str:
-    """What a cell says beside its number: `±9%`; nothing up to 2%; `or less` where only an upper bound is known."""
+    """The text beside a cell's number: `±9%`; empty up to 2%; `or less` where only an upper bound is known."""
     if estimate is None or estimate.half_width <= _SMALL:
         return ""
     if not estimate.is_bounded:

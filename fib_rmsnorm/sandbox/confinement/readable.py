@@ -126,7 +126,7 @@ def _packages(entry: Path) -> Iterator[Path]:
 
 
 def _installed(entry: Path) -> set[str]:
-    """What `pip install --target` has put into a folder, by its records: packages without `__init__.py`, libraries."""
+    """Files that `pip install --target` has put into a folder, by its records: modules and libraries."""
     found: set[str] = set()
     for record in entry.glob("*.dist-info/RECORD"):
         with contextlib.suppress(OSError):

@@ -55,7 +55,7 @@ _LEAST_PRIORITY = 19
 
 
 def rules(*, connects: bool, sends_files: bool = False) -> Mapping[str, Rule]:
-    """What the calling process may not do. It may do to itself what OpenMP, torch and compilers do to themselves.
+    """The system calls that the process may not make. It may do to itself what OpenMP, torch and compilers do.
 
     `connects` says whether it may connect to sockets of this machine that lie in a folder, `sends_files` whether it may
     send open files. Those that nobody has received yet count for all of a user's processes: with some thousands on

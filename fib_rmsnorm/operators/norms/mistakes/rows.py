@@ -119,11 +119,11 @@ Rounding = Callable[["torch.Tensor"], "torch.Tensor"]
 
 @dataclass(frozen=True)
 class Wording:
-    """What sentences on mistakes call the formula."""
+    """The formula's name in sentences on mistakes."""
 
     what: str = "RMSNorm"
     symbol: str = "x"
-    """What is normalized."""
+    """The tensor that is normalized."""
     operators: Mapping[str, str] = field(default_factory=dict)
     """The operator of each convention of the weight, where there is one."""
 
@@ -137,7 +137,7 @@ class Wrong:
     """A wrong statistic or application."""
 
     what: str
-    """What is wrong, to be put after "RMSNorm"."""
+    """The mistake, in words that follow "RMSNorm"."""
     fix: str
     function: Callable[..., torch.Tensor]
     slack: float = 0.0
