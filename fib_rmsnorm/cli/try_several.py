@@ -50,9 +50,16 @@ def try_several(
 
 
 def _name(kernels: Sequence[KernelFile]) -> list[str]:
-    """Their names, with their folders where several have the same."""
-    names = Counter(kernel.file.name for kernel in kernels)
-    return [kernel.file.name if names[kernel.file.name] == 1 else str(kernel.file) for kernel in kernels]
+    """Their names, each with as many of its folders as tell it from the others."""
+    paths = [kernel.file.absolute().parts for kernel in kernels]
+    names = [""] * len(paths)
+    for depth in range(1, max(map(len, paths)) + 1):
+        shared = Counter(names)
+        names = [
+            "/".join(path[-depth:]) if shared[name] > 1 or depth == 1 else name
+            for path, name in zip(paths, names, strict=True)
+        ]
+    return names
 
 
 def _follow(jobs: dict[Job, str], changed: SimpleQueue[Job], bar: ProgressBar) -> None:
