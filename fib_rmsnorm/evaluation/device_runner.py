@@ -70,7 +70,9 @@ class DeviceRunner:
             self._ceiling_client.build()
 
     def start_spare(self, definition: Definition, workload: Workload, language: str) -> None:
-        """Start a worker for the next draft, which is probably in this language: see `WorkerPool.start_spare`."""
+        """Start a worker for the next draft, which is probably in this language, if the device is a GPU."""
+        if self.device.kind == "cpu":  # it would take the cores from what is timed
+            return
         recognition = self._judge_client.recogniser.recognise(definition, workload)
         wanted = GetReady(
             device=self.device.name,

@@ -82,10 +82,11 @@ class SpareWorker:
         return None
 
     def end(self) -> None:
-        """End it."""
+        """End it, and start no other."""
         with self._taken() as started:
             if started is not None and not started.process.cancel():
                 started.process.result().kill()
+        self._pool.shutdown()
 
     @contextmanager
     def _taken(self) -> Iterator[StartedAhead | None]:

@@ -135,6 +135,7 @@ class WorkerPool:
         self._folders: dict[str, Path] = {}
         """The folders of the drafts that a spare worker builds, by their digests."""
         self._ending = ThreadPoolExecutor(1)
+        """Waits for the end of processes, one after the other."""
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -191,14 +192,9 @@ class WorkerPool:
         built = {key for key, worker in list(self._workers.items()) if worker.process.alive} | self._unbuildable.keys()
         return sum(digest(solution) not in built for solution in solutions)
 
-    def end_finished(self, definitions: Collection[str]) -> list[Process]:
-        """Kill the workers of all Definitions but these. Returns their processes, for whose end nobody has waited."""
-        finished = [key for key, worker in list(self._workers.items()) if worker.definition.name not in definitions]
-        # Another thread may have ended one.
-        ended = [worker.process for key in finished if (worker := self._workers.pop(key, None)) is not None]
-        for process in ended:
-            process.signal_kill()
-        return ended
+    def end_finished(self, definitions: Collection[str]) -> None:
+        """End the workers of all Definitions but these."""
+        self._end([key for key, worker in list(self._workers.items()) if worker.definition.name not in definitions])
 
     def end_others(self, kept: Iterable[Solution]) -> None:
         """End the workers of all Solutions but these, and forget which of the others did not build.
@@ -207,16 +203,24 @@ class WorkerPool:
         another.
         """
         keys = set(map(digest, kept)) - self._unwanted
-        for key in self._workers.keys() - keys:
-            process = self._workers.pop(key).process
-            process.signal_kill()
-            self._ending.submit(process.kill)  # one that holds a GPU takes 0.1 s to die
+        self._end(self._workers.keys() - keys)
         self._unbuildable = {key: why for key, why in self._unbuildable.items() if key in keys}
         self._unwanted.clear()
 
+    def _end(self, keys: Iterable[str]) -> None:
+        """Kill workers, and wait for none: one that holds a GPU takes 0.1 s to die."""
+        for key in keys:
+            if (worker := self._workers.pop(key, None)) is not None:  # another thread may have ended it
+                worker.process.signal_kill()
+                self._ending.submit(worker.process.kill)
+
+    def _await_ended(self) -> None:
+        """Wait until the killed workers are gone, with what they held of a GPU's memory."""
+        self._ending.submit(bool).result()
+
     def start_spare(self, wanted: GetReady) -> None:
-        """Start a worker for the next draft in the background, if the device is a GPU and there is none yet."""
-        if self._config.drafts is not None and self._device.kind != "cpu":
+        """Start a worker for the next draft in the background, if there is none yet and drafts have a folder."""
+        if self._config.drafts is not None:
             self._spare.start(wanted, self._config.drafts)
 
     def keep_folders(self, solutions: Iterable[Solution]) -> set[Path]:
@@ -274,8 +278,8 @@ class WorkerPool:
             if ahead:
                 raise
             # The workers of other Definitions hold memory of the device, which evaluates one at a time.
-            for finished in self.end_finished({definition.name}):
-                finished.kill()
+            self.end_finished({definition.name})
+            self._await_ended()
             return self._build(request, self._spawn(request), ahead=False)
 
     def _folder(self, solution: Solution) -> Path:

@@ -51,9 +51,8 @@ class Workers:
     def answering(self, _: object) -> Any:
         return threading.Lock()
 
-    def end_finished(self, definitions: Sequence[str]) -> list[Any]:
+    def end_finished(self, definitions: Sequence[str]) -> None:
         self.asked.append(f"end all but {sorted(definitions)}")
-        return []
 
 
 def make_groups(tmp_path, counts: Sequence[int], rows: int = 2) -> list[Group]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -85,8 +86,10 @@ def test_a_worker_that_was_killed_is_replaced_though_its_end_is_not_known_yet(tm
     pool.end(solution)
     assert killed.process.alive  # as far as is known
     pool.end_others([solution])
-    assert not killed.process.alive
-    assert pool.find(definition, solution).process.alive
+    found = pool.find(definition, solution)
+    assert found.process.alive and found.process is not killed.process
+    pool.close()
+    assert not killed.process.alive and not found.process.alive
 
 
 class CheatsWhenBuilt:
@@ -116,12 +119,24 @@ def test_a_cheat_that_is_found_while_it_is_built_stays_one(tmp_path):
     assert [failure.is_cheat for failure in failures] == [True, True]
 
 
-def test_workers_of_other_definitions_make_room_on_a_full_gpu(tmp_path):
+class WhenAwaited:
+    """An executor that does what it was given only once somebody waits for the last of it."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Callable[[], object]] = []
+
+    def submit(self, job):
+        self.jobs.append(job)
+        return SimpleNamespace(result=lambda: [each() for each in self.jobs])
+
+
+def test_workers_of_other_definitions_make_room_on_a_full_gpu(tmp_path, monkeypatch):
     registries = [make_registry(tmp_path / str(hidden), hidden=hidden) for hidden in (128, 256)]
     gpu = ShortOfMemory()
     pool = WorkerPool(gpu, Device("cuda:0", "a small GPU", 1 << 30), RunConfig(QUICK, 10))
     first, second = (next(iter(registry.definitions().values())) for registry in registries)
     solution = add_kernel(registries[0], "first_v1")
+    monkeypatch.setattr(pool, "_ending", WhenAwaited())
     kept = pool.find(first, solution)
     with pytest.raises(DeviceUnusableError, match="out of memory"):
         pool.find(first, add_kernel(registries[0], "beside_it_v1"))
@@ -138,9 +153,10 @@ def test_the_workers_of_finished_definitions_end_and_no_others(tmp_path):
         (definition,) = registry.definitions().values()
         workers.append(pool.find(definition, add_kernel(registry, "right_v1")))
     finished, kept = workers
-    for process in pool.end_finished({kept.definition.name}):
-        process.kill()
-    assert (finished.process.alive, kept.process.alive, len(pool)) == (False, True, 1)
+    pool.end_finished({kept.definition.name})
+    assert (kept.process.alive, len(pool)) == (True, 1)
+    pool.close()
+    assert not finished.process.alive
 
 
 def solution_in(language, name):

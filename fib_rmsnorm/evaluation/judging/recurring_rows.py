@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import torch
@@ -12,13 +13,15 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import as_bytes
 from fib_rmsnorm.schema import Recurrence
 
 _MOST_ROWS = 512
+_MOST_BYTES = 256 << 20
+"""A kernel that fails before its rows recur leaves them: beyond this, those that were kept the longest go."""
 
 
 class RecurringRows:
     """The last rows of the outputs of the first case, by the worker that made them, until they recur."""
 
     def __init__(self) -> None:
-        self._kept: dict[int | None, list[torch.Tensor]] = {}
+        self._kept: OrderedDict[int | None, list[torch.Tensor]] = OrderedDict()
 
     def compare(self, request: Compare, case: Case, outputs: Sequence[torch.Tensor]) -> Recurrence | None:
         """How many rows of a call's outputs differ from those of the first case, whose last rows are its last.
@@ -29,7 +32,7 @@ class RecurringRows:
         named = zip((spec.shape or () for spec in request.definition.outputs.values()), outputs, strict=True)
         by_row = [output.movedim(shape.index(axis), 0) for shape, output in named if axis in shape]
         if request.case == 0:
-            self._kept[request.worker] = [each[-_MOST_ROWS:].clone() for each in by_row]
+            self._keep(request.worker, [each[-_MOST_ROWS:].clone() for each in by_row])
         if not case.recurring or not (kept := self._kept.pop(request.worker, [])):
             return None
         count = min(case.recurring, len(kept[0]))
@@ -43,6 +46,13 @@ class RecurringRows:
         from_end = count - different[0]
         here, before = len(by_row[0]) - from_end, request.workload.axes[axis] - from_end
         return Recurrence(rows=count, different=len(different), row=here, before=before)
+
+    def _keep(self, worker: int | None, rows: list[torch.Tensor]) -> None:
+        self._kept[worker] = rows
+        self._kept.move_to_end(worker)
+        kept_bytes = sum(each.nbytes for kept in self._kept.values() for each in kept)
+        while kept_bytes > _MOST_BYTES and len(self._kept) > 1:
+            kept_bytes -= sum(each.nbytes for each in self._kept.popitem(last=False)[1])
 
 
 def _bytes_by_row(rows: torch.Tensor) -> torch.Tensor:
