@@ -96,7 +96,8 @@ class KernelReward:
                 try:
                     return self._service.submit(client, asked, timed=self._timed, batch_sizes=self._batch_sizes)
                 except QueueFullError:  # noqa: PERF203 - and once more when there is room
-                    next(job for job in jobs if not job.finished.is_set()).finished.wait()
+                    for job in [each for each in jobs if not each.finished.is_set()][:1]:
+                        job.finished.wait()
 
 
 def extract_source(completion: Completion) -> str:

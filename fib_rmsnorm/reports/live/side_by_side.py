@@ -62,7 +62,7 @@ def _row(kernel: Feedback, fastest: Feedback, *, names_definition: bool) -> Sequ
 
 
 def _describe_tie(kernel: Feedback, fastest: Feedback) -> str:
-    """Whether it may be as fast as the first one: neither interval is above the other."""
+    """A tie with the first kernel: neither interval is above the other. Empty if there is none."""
     if kernel is fastest or not kernel.interval or not fastest.interval or kernel.interval[1] < fastest.interval[0]:
         return ""
     return f"a tie with {fastest.kernel}"
