@@ -68,6 +68,18 @@ def test_every_winner_is_ours_and_its_trace_says_what_the_table_says():
         assert 1e3 * trace["evaluation"]["performance"]["latency_ms"] == pytest.approx(candidate.latency_us, abs=1e-3)
 
 
+def test_a_kernel_that_is_hardly_slower_comes_first_if_its_call_costs_the_host_far_less():
+    trace = REPOSITORY / "traces/published/norm/fused_add_rmsnorm_backward_d4096.jsonl"
+    found = [json.loads(line) for line in trace.read_text().splitlines()]
+    large = [each for each in found if each["workload"]["axes"] == {"batch": 4096}]
+    times = {each["solution"]: each["evaluation"]["performance"] for each in large if each["solution"]}
+    by_cuda, by_triton = (times[f"fused_add_rmsnorm_backward_{name}_v1"] for name in ("cuda_vec16", "triton_row"))
+    assert by_triton["latency_ms"] < by_cuda["latency_ms"] < 1.02 * by_triton["latency_ms"]
+    assert by_cuda["host_overhead_us"] + 10 < by_triton["host_overhead_us"]
+    first, *_ = read_table(REPOSITORY / "winners.json").find("fused_add_rmsnorm_backward", "cuda", GPU, shape(4096))
+    assert first.candidates[0].solution == "fused_add_rmsnorm_backward_cuda_vec16_v1"
+
+
 def test_a_shape_that_was_not_measured_takes_the_nearest_one():
     table = read_table(REPOSITORY / "winners.json")
     measured = table.find("rmsnorm", "cuda", GPU, shape(512))
