@@ -54,7 +54,11 @@ def command(
         ),
     ] = None,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Measure two Solutions now, in interleaved trials.")
+        bool,
+        typer.Option(
+            "--measure",
+            help="Measure two Solutions now, in interleaved trials; of two Definitions, one after the other.",
+        ),
     ] = False,
     rounds: Annotated[
         int,
@@ -151,19 +155,18 @@ def _measure_in_turn(
 
         registry = Registry.find_or_shipped(root)
         match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], calls, definition)
-        width = max(len(match.old.name), len(match.new.name))
-        titles = title_workloads(map(NamedWorkload.of, match.workloads))
+        rivals = match.old, match.new
+        width = max(len(rival.solution.name) for rival in rivals)
+        titles = [title_workloads(map(NamedWorkload.of, rival.workloads)) for rival in rivals]
         sides: tuple[list[TraceRecord], list[TraceRecord]] = ([], [])
-        bar.expect(2 * rounds * len(match.workloads))
+        bar.expect(2 * rounds * len(match.old.workloads))
         with closing(run_head_to_head(match, RunConfig(Settings(), _LIMIT_S, registry.root), rounds)) as traces:
             for number, trace in enumerate(traces, start=1):
-                bar.print(stderr(), folded_result(trace, width, title=titles[trace.workload.uuid]))
+                side = trace.solution == match.new.solution.name
+                bar.print(stderr(), folded_result(trace, width, title=titles[side][trace.workload.uuid]))
                 bar.advance("evaluating")
-                record = record_of(trace, number)
-                if record is not None:
-                    # compare() pairs records by the Solution's name, so both sides get one name.
-                    record.solution = f"{match.old.name} -> {match.new.name}"
-                    sides[trace.solution == match.new.name].append(record)
+                if record := record_of(trace, number):
+                    sides[side].append(record)
     note("")  # separates the measurements from the verdict
     return sides
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,14 +24,30 @@ DEFAULT_BATCH_SIZES = (8, 512, 4096)
 
 
 @dataclass(frozen=True)
-class HeadToHead:
-    """Two Solutions, and the Workloads and the device on which they are measured."""
+class Contestant:
+    """A Solution, its Definition, and the Workloads on which it is measured."""
 
+    solution: Solution
     definition: Definition
-    old: Solution
-    new: Solution
     workloads: tuple[Workload, ...]
+
+
+@dataclass(frozen=True)
+class HeadToHead:
+    """Two rivals with Workloads of the same sizes, and the device on which they are measured."""
+
+    old: Contestant
+    new: Contestant
     device: Device
+
+    def groups(self) -> list[Group]:
+        """The Solutions by Workload: together if they serve one Definition, else one after the other."""
+        old, new = self.old, self.new
+        if old.definition.name == new.definition.name:
+            return [Group(old.definition, each, (old.solution, new.solution)) for each in old.workloads]
+        pairs = zip(old.workloads, new.workloads, strict=True)
+        sides = (pair for before, after in pairs for pair in ((old, before), (new, after)))
+        return [Group(side.definition, workload, (side.solution,)) for side, workload in sides]
 
 
 def plan_head_to_head(
@@ -46,69 +62,73 @@ def plan_head_to_head(
     """Find the two Solutions, each of which is registered or a kernel's file or folder, and their Workloads.
 
     `calls` says what to call in files and folders. Files serve `definition`, else the one that they name,
-    else that of a registered Solution beside them, else the main one.
-    Raises InputError if a Solution is unknown or cannot run natively on the device, if the two serve different
-    Definitions, or if the device lacks memory for a requested batch size.
+    else that of a registered Solution beside them, else the main one. Of two Definitions, the Workloads are those of
+    sizes that both have. Raises InputError if a Solution is unknown or cannot run natively on the device, if no size is
+    common, or if the device lacks memory for a requested batch size.
     """
     current = read_current(registry)
     known = current.by_name
-    require_packed(current.faulty, (old, new), known)
-    for name in (old, new):
+    names = old, new
+    require_packed(current.faulty, names, known)
+    for name in names:
         if name not in known and not Path(name).exists():
             raise InputError(
                 f"{name!r} is neither a Solution of {registry.root} nor a file; see: fib-rmsnorm list solutions"
             )
-    wanted = _choose_definition(registry, known, (old, new), definition)
-    registered = [(name, call) for name, call in zip((old, new), calls, strict=True) if name in known]
+    registered = [(name, call) for name, call in zip(names, calls, strict=True) if name in known]
     if len(registered) == 2 or calls[0] != calls[1]:  # one function for both sides is for those that are files
         for name, call in registered:
             refuse_call(name, call)
+    served = {known[name].definition for name, _ in registered}
+
+    def find_definition(name: str) -> Definition:
+        if name in known:
+            return registry.definition(known[name].definition)
+        if definition is None and len(served) == 1 and not named_definitions(registry, Path(name)):
+            return registry.definition(*served)
+        return choose_definition(registry, Path(name), definition)
+
     first, second = (
-        known[name] if name in known else draft_solution(registry, Path(name), wanted, call)
-        for name, call in zip((old, new), calls, strict=True)
+        (known[name] if name in known else draft_solution(registry, Path(name), wanted, call), wanted)
+        for name, call, wanted in zip(names, calls, map(find_definition, names), strict=True)
     )
-    for rival in (first, second):
+    for rival, _ in (first, second):
         if reason := reason_to_skip(rival, device):
             raise InputError(f"{rival.name}: {reason}")
         if is_interpreted(rival, device):
             raise InputError(f"{rival.name}: {device.hardware} would interpret the kernel, which is never timed")
-    if first.name == second.name:
-        second = second.model_copy(update={"name": f"{second.name}.new"})
-    workloads = choose_fitting(registry, wanted, batch_sizes, DEFAULT_BATCH_SIZES, device)
-    return HeadToHead(wanted, first, second, tuple(workloads), device)
-
-
-def _choose_definition(
-    registry: Registry,
-    known: Mapping[str, Solution],
-    rivals: tuple[str, str],
-    asked: str | None,
-) -> Definition:
-    given = {known[name].definition for name in rivals if name in known}
-    if asked is not None:
-        given.add(registry.definition(asked).name)
-    served = set(given)
-    for file in (Path(name) for name in rivals if name not in known and asked is None):
-        named = named_definitions(registry, file)
-        if not given or (named and not given.intersection(named)):
-            served.add(choose_definition(registry, file).name)
-    if len(served) > 1:
-        raise InputError(f"{' and '.join(rivals)} serve different Definitions: {', '.join(sorted(served))}")
-    return registry.definition(served.pop())
+    if first[0].name == second[0].name:
+        second = second[0].model_copy(update={"name": f"{second[0].name}.new"}), second[1]
+    by_size = [
+        {
+            tuple(each.axes.values()): each
+            for each in choose_fitting(registry, wanted, batch_sizes, DEFAULT_BATCH_SIZES, device)
+        }
+        for _, wanted in (first, second)
+    ]
+    sizes = [size for size in by_size[0] if size in by_size[1]]
+    if not sizes:
+        raise InputError(
+            f"{first[1].name} and {second[1].name} have no Workloads of the same sizes: give --batch-sizes"
+        )
+    one, other = (
+        Contestant(*side, tuple(found[size] for size in sizes))
+        for side, found in zip((first, second), by_size, strict=True)
+    )
+    return HeadToHead(one, other, device)
 
 
 def run_head_to_head(match: HeadToHead, config: RunConfig, rounds: int) -> Generator[Trace]:
     """Time the two Solutions in `rounds` rounds. Nothing is recorded.
 
     Each round has new processes, because latencies differ between processes. A round in which a Solution fails is the
-    last: more rounds would not make it right. Raises InputError if a Workload cannot be evaluated because the
+    last: more rounds would not make it right. Raises InputError if a Workload cannot be evaluated because a
     Definition's reference fails.
     """
     for _ in range(rounds):
         all_passed = True
-        plan = Plan([Group(match.definition, workload, (match.old, match.new)) for workload in match.workloads])
         with ForkServer(ROLES) as fork_server:
-            for event in Scheduler(fork_server, [match.device], config).run(plan):
+            for event in Scheduler(fork_server, [match.device], config).run(Plan(match.groups())):
                 if isinstance(event, Evaluated):
                     all_passed = all_passed and Check.of(event.trace).passed
                     yield event.trace

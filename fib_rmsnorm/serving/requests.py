@@ -130,8 +130,7 @@ class Requests:
                 if job.cancelled:
                     return None
                 if record := record_of(trace, number):
-                    record.solution = f"{match.old.name} -> {match.new.name}"  # both sides get one name
-                    found[trace.solution == match.new.name].append(record)
+                    found[trace.solution == match.new.solution.name].append(record)
             return TimedComparison(comparison=comparisons_record(compare(*found, (), in_turn=True)))
 
         return self.service.call(client, work, on_change, is_alone=True)

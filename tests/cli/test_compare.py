@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from fib_rmsnorm.operators import find_operator
 from support.full_registry import DEFINITION, PYTHON
 from support.paths import PUBLISHED, REPOSITORY
-from support.registries import RIGHT, WRONG
+from support.registries import WRONG
 from support.trace_json import trace
 
 EARLIER = REPOSITORY / "docs" / "data" / "h200-earlier.jsonl"
@@ -151,13 +152,32 @@ def test_a_wrong_kernel_is_measured_once(fib, full_registry, tmp_path):
     assert f"Regression: now failing: {PYTHON} -> wrong.py@batch=8 (INCORRECT_NUMERICAL)" in outcome.lines
 
 
+@pytest.mark.process
+def test_solutions_of_two_definitions_are_measured_at_sizes_that_both_have(fib, full_registry, tmp_path):
+    """RMSNorm beside LayerNorm: each is judged by its own Definition."""
+    full_registry.write_definition(find_operator("layernorm").define(hidden=128, dtype="float16"))
+    layer = tmp_path / "layer.py"
+    layer.write_text(
+        "# definition: layernorm_d128\nimport torch\n\n\ndef run(x, weight, eps):\n"
+        "    return torch.nn.functional.layer_norm(x.float(), x.shape[-1:], weight.float(), None, eps).to(x.dtype)\n"
+    )
+    command = ("compare", "--measure", PYTHON, layer, "--root", full_registry.root, "--device", "cpu", "--rounds", "1")
+    outcome = fib(*command, "--batch-sizes", "1,8", "--json")
+    assert outcome.code in (0, 1), outcome.err  # by which one is faster
+    assert outcome.err.count("PASSED") == 4
+    told = json.loads(outcome.out)
+    assert told["notes"] == [
+        f"{DEFINITION} -> layernorm_d128: two Definitions, by each of which its Solution was judged"
+    ]
+    found = [(each["definition"], each["solution"], each["axes"]) for each in told["comparisons"]]
+    both = (f"{DEFINITION} -> layernorm_d128", f"{PYTHON} -> layer.py")
+    assert found == [(*both, {"batch": size}) for size in (1, 8)]
+
+
 def test_two_files_serve_the_definition_that_they_name(fib, tmp_path):
-    layer, mixed = tmp_path / "layernorm_bias_a.py", tmp_path / "b.py"
+    layer = tmp_path / "layernorm_bias_a.py"
     layer.write_text("# definition: layernorm_bias_d4096\ndef run(x, weight, bias, eps):\n    return missing\n")
-    mixed.write_text(RIGHT)
     options = ("--root", REPOSITORY, "--device", "cpu", "--batch-sizes", "1")
-    outcome = fib("compare", "--measure", layer, mixed, *options)
-    assert "serve different Definitions: layernorm_bias_d4096, rmsnorm_d4096" in outcome.refusal
     outcome = fib("compare", "--measure", layer, layer, *options, "--definition", "rmsnorm_d4096")
     assert outcome.code == 1 and "do not fit rmsnorm_d4096" in outcome.err
     assert "\n--definition layernorm_bias_d4096\n" in outcome.err

@@ -128,10 +128,12 @@ def compare(
 ) -> Comparisons:
     """Compare every Solution and Workload that both sides have under the same conditions.
 
-    With `in_turn`, the two sides were measured in turn, and the first run of one is compared with the first of the
-    other. Raises InputError if nothing can be compared: nothing in common, or only under conditions that differ in more
-    than `allow` lists.
+    With `in_turn`, the two sides are two Solutions that were measured in turn, perhaps of two Definitions: the first
+    run of one is compared with the first of the other. Raises InputError if nothing can be compared: nothing in common,
+    or only under conditions that differ in more than `allow` lists.
     """
+    old, new = [*old], [*new]
+    notes = [*_name_alike(old, new)] if in_turn else []
     old_runs, new_runs = _by_key(old), _by_key(new)
     shared = [key for key in old_runs if key in new_runs]
     if not shared:
@@ -155,9 +157,25 @@ def compare(
         drift,
         confidence,
         len(old_runs.keys() - new_runs.keys()) + lost,
-        tuple(_notes(old_runs, new_runs, refused)),
+        (*notes, *_notes(old_runs, new_runs, refused)),
         max_slowdown,
     )
+
+
+def _name_alike(old: _Runs, new: _Runs) -> Iterable[str]:
+    """Give two Solutions one name, Definition and Workload of a size, by which they are paired; say what they were."""
+    names = {"solution": "", "definition": ""}
+    for field in names:
+        before, after = (list(dict.fromkeys(getattr(run, field) for run in side)) for side in (old, new))
+        names[field] = " -> ".join(dict.fromkeys([*before, *after]))
+    sizes = {tuple(run.axes.values()): run.workload for run in old}
+    is_of_two = " -> " in names["definition"]
+    for run in (*old, *new):
+        run.solution, run.definition = names["solution"], names["definition"]
+        run.workload = sizes.get(tuple(run.axes.values()), run.workload)
+        run.definition_sha256 = None if is_of_two else run.definition_sha256
+    if is_of_two:
+        yield f"{names['definition']}: two Definitions, by each of which its Solution was judged"
 
 
 def estimate_drift(groups: Iterable[Sequence[RunLatency]]) -> Drift:
