@@ -64,6 +64,8 @@ class Parts:
     tensors: dict[str, str]
     """The name of the input or output that plays each part; a part that is a constant is missing."""
     axes: dict[str, str]
+    row_axes: tuple[str, ...] = ()
+    """The first axes of tensors of rows, if they are several: an element of all of them together is a row."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ The names of a Definition, its tensors and its axes do not matter.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm import syntax_trees
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.operator import (
     Cost,
@@ -51,6 +53,10 @@ class Recognition:
     """The values of the parts that the reference's source holds instead of inputs, such as an eps."""
     is_own: bool
     """Whether the Definition's reference is the operator's own, which nobody has to probe."""
+    row_axes: tuple[str, ...] = ()
+    """The axes that count the rows together, if they are several: of [batch, sequence, hidden] the first two."""
+    by_rows: tuple[str, ...] = ()
+    """The inputs and outputs that begin with these axes, and which the operator gets with one axis of rows."""
 
     @property
     def _operator(self) -> Operator:
@@ -58,12 +64,13 @@ class Recognition:
 
     def count_hard_cases(self, sizes: Mapping[str, int]) -> int:
         """The number of hard cases for a Workload whose axes, constant ones too, have these sizes."""
-        return self._operator.count_hard_cases(self._sizes_by_part(sizes), self.constants)
+        return self._operator.count_hard_cases(self._count_rows(sizes), self.constants)
 
     def make_hard_case(self, inputs: dict[str, Any], index: int, seed: str) -> HardCase:
         """Make hard case `index` from the Workload's generated inputs, without changing them; `seed` is its uuid."""
         made = self._operator.make_hard_case(self._inputs_by_part(inputs), self.constants, index, seed)
         changed = {self.tensors[part]: value for part, value in made.inputs.items() if part in self.tensors}
+        changed |= {name: changed[name].view(inputs[name].shape) for name in self.by_rows if name in changed}
         return replace(made, inputs={**inputs, **changed}, row_axis=self.axes[made.row_axis])
 
     def choose_awkward_axes(self, axes: Mapping[str, int]) -> dict[str, int]:
@@ -73,10 +80,13 @@ class Recognition:
 
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:
         """Count the operations of a Workload whose axes, constant ones too, have these sizes."""
-        return self._operator.count_cost(self._sizes_by_part(sizes))
+        return self._operator.count_cost(self._count_rows(sizes))
 
     def compute_exact(self, inputs: Inputs) -> list[ExactOutput]:
-        """Compute the outputs in float64 and round them once to their dtypes; in the Definition's order."""
+        """Compute the outputs in float64 and round them once to their dtypes; in the Definition's order.
+
+        Those of rows have one axis for them.
+        """
         exact = self._operator.compute_exact(self._inputs_by_part(inputs), self._dtypes_by_part())
         return [exact[part] for part in self._dtypes_by_part()]
 
@@ -86,20 +96,35 @@ class Recognition:
         Its inputs and outputs are called as their parts, and it has an input for each constant. Raises InputError that
         says why there is none.
         """
+        if self.row_axes:
+            raise InputError(f"the kernels take rows of one axis, not of {' and '.join(self.row_axes)}")
         specs = {**definition.inputs, **definition.outputs}
         dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
         return self._operator.define_like(self._sizes_by_part(definition.const_axes), dtypes)
 
     def write_kernel(self, definition: Definition, language: str) -> str | None:
-        """Write a plain kernel for the Definition to start from; None if none takes its dtypes."""
+        """Write a plain kernel for the Definition to start from; None if none takes its dtypes, or its axes."""
+        if self.row_axes:
+            return None
         specs = {**definition.inputs, **definition.outputs}
         dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
         return self._operator.write_kernel(dtypes, language)
 
     @property
     def row_axis(self) -> str | None:
-        """The axis along which the rows of outputs are counted; None if the operator has none."""
+        """The variable axis along which the rows of outputs are counted; None if the operator has none.
+
+        Where several count them, the first variable one.
+        """
         return self.axes.get("rows")
+
+    def fold_shape(self, name: str, shape: Sequence[str]) -> tuple[str, ...]:
+        """The axes that a tensor of these has after `fold`, of which `row_axis` counts the rows."""
+        return (self.axes["rows"], *shape[len(self.row_axes) :]) if name in self.by_rows else tuple(shape)
+
+    def fold(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor with one axis of rows instead of several; others stay as they are."""
+        return tensor.flatten(0, len(self.row_axes) - 1) if name in self.by_rows else tensor
 
     def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The operator's usual mistakes, for the elements of an output in these rows and columns."""
@@ -110,7 +135,7 @@ class Recognition:
         """The sizes of variable axes and the values of scalar inputs with which the reference is probed."""
         operator = self._operator
         sizes = {name: operator.probe_sizes[part] for part, name in self.axes.items()}
-        axes = {name: sizes.get(name, 1) for name in definition.var_axes}
+        axes = {name: sizes.get(name, 2 if name in self.row_axes else 1) for name in definition.var_axes}
         return axes, {self.tensors[part]: s.value for part, s in operator.scalars.items() if part in self.tensors}
 
     def _dtypes_by_part(self) -> dict[str, torch.dtype]:
@@ -121,8 +146,25 @@ class Recognition:
     def _sizes_by_part(self, sizes: Mapping[str, int]) -> dict[str, int]:
         return {part: sizes[name] for part, name in self.axes.items() if name in sizes}
 
+    def _count_rows(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The sizes by part, of all axes."""
+        rows = {"rows": math.prod(sizes[axis] for axis in self.row_axes)} if self.row_axes else {}
+        return self._sizes_by_part(sizes) | rows
+
     def _inputs_by_part(self, inputs: Inputs) -> dict[str, Any]:
-        return {**self.constants, **{part: inputs[name] for part, name in self.tensors.items() if name in inputs}}
+        found = {part: self.fold(name, inputs[name]) for part, name in self.tensors.items() if name in inputs}
+        return {**self.constants, **found}
+
+    def derive(self, inputs: Inputs) -> dict[str, torch.Tensor]:
+        """The inputs that are made from the others, by name."""
+        made = {
+            self.tensors[part]: each
+            for part, each in self._operator.derive_inputs(self._inputs_by_part(inputs)).items()
+        }
+        ahead = next((inputs[name].shape[: len(self.row_axes)] for name in self.by_rows if name in inputs), ())
+        return {
+            name: each.view(*ahead, *each.shape[1:]) if name in self.by_rows else each for name, each in made.items()
+        }
 
 
 def recognise_source(definition: Definition) -> Recognition | None:
@@ -173,7 +215,9 @@ def _recognise(
     operator: Operator, definition: Definition, parts: Parts, constants: dict[str, float], *, is_own: bool
 ) -> Recognition:
     outputs = {name: spec.dtype.value for name, spec in definition.outputs.items()}
-    return Recognition(operator.name, parts.tensors, parts.axes, outputs, constants, is_own=is_own)
+    several, specs = parts.row_axes, {**definition.inputs, **definition.outputs}
+    by_rows = (name for name, spec in specs.items() if several and (*(spec.shape or ())[: len(several)],) == several)
+    return Recognition(operator.name, parts.tensors, parts.axes, outputs, constants, is_own, several, tuple(by_rows))
 
 
 def default_scalars(definition: Definition) -> dict[str, Scalar]:
@@ -207,8 +251,7 @@ def derive_inputs(definition: Definition, inputs: Inputs) -> dict[str, torch.Ten
     if (found := _find_deriving(definition)) is None:
         return {}
     operator, parts = found
-    by_part = {part: inputs[name] for part, name in parts.tensors.items() if name in inputs}
-    return {parts.tensors[part]: value for part, value in operator.derive_inputs(by_part).items()}
+    return _recognise(operator, definition, parts, {}, is_own=False).derive(inputs)
 
 
 def _list_fitting(definition: Definition, operators: Iterable[Operator]) -> Iterator[tuple[Operator, Parts]]:

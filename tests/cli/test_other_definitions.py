@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import Definition
 from support.command_line import QUICK_OPTIONS
@@ -67,3 +71,76 @@ def test_batch_sizes_are_those_of_the_definitions_row_axis(fib, registry):
     path.write_text(lines(found))
     assert fib("report", path, "--batch-sizes", "8").code == 0
     assert "no Trace has batch size 64 (available: 8)" in fib("report", path, "--batch-sizes", "64").refusal
+
+
+OF_HEADS = """\
+# definition: of_heads
+def run(q, weight, eps):
+    x = q.float()
+    return (x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight.float()).to(q.dtype)
+"""
+GRADIENTS = """\
+# definition: gradients
+def run(dy, x, weight, rstd):
+    n, w = x.float() * rstd[..., None], dy.float() * weight.float()
+    dx = (w - n * (w * n).mean(-1, keepdim=True)) * rstd[..., None]
+    return dx.to(x.dtype), (dy.float() * n).sum((0, 1)).to(weight.dtype)
+"""
+ROWS_OF_SEVERAL_AXES = {
+    "of_heads": (
+        {"tokens": None, "heads": 3, "head_dim": 128},
+        {"q": ["tokens", "heads", "head_dim"], "weight": ["head_dim"], "eps": None},
+        {"out": ["tokens", "heads", "head_dim"]},
+        OF_HEADS,
+    ),
+    "gradients": (
+        {"batch": None, "sequence": None, "hidden": 128},
+        {
+            **{name: ["batch", "sequence", "hidden"] for name in ("dy", "x")},
+            **{"weight": ["hidden"], "rstd": ["batch", "sequence"]},
+        },
+        {"dx": ["batch", "sequence", "hidden"], "dweight": ["hidden"]},
+        GRADIENTS,
+    ),
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "mistake"),
+    [
+        ("of_heads", "mean(-1, keepdim=True) + eps", "mean(-1, keepdim=True) + 0 * eps", "RMSNorm without eps"),
+        ("of_heads", "mean(-1, keepdim=True)", "mean((-2, -1), keepdim=True)", ""),
+        ("gradients", "(w * n).mean(-1, keepdim=True)", "(w * n).mean((1, 2), keepdim=True)", ""),
+    ],
+)
+def test_rows_of_several_axes_are_judged_by_their_operator(fib, registry, monkeypatch, name, right, wrong, mistake):
+    """A norm of each head, and of [batch, sequence, hidden]: by hard inputs, and at another size."""
+    axes, inputs, outputs, source = ROWS_OF_SEVERAL_AXES[name]
+
+    def specify(tensors):
+        return {
+            part: {"shape": shape, "dtype": "float32" if part in ("eps", "rstd") else "float16"}
+            for part, shape in tensors.items()
+        }
+
+    record = {
+        "name": name,
+        "op_type": "norm",
+        "axes": {axis: {"type": "const", "value": size} if size else {"type": "var"} for axis, size in axes.items()},
+        "inputs": specify(inputs),
+        "outputs": specify(outputs),
+        "reference": source,
+    }
+    registry.write_definition(Definition.model_validate(record))
+    monkeypatch.chdir(registry.root)
+    sizes = [f"--axes={axis}=5" for axis, size in axes.items() if size is None]
+    assert fib("workload", "--definition", name, *sizes).code == 0
+    Path("kernel.py").write_text(source)
+    assert right in source
+    Path("wrong.py").write_text(source.replace(right, wrong))
+    outcome = fib("try", "kernel.py", "--check", "--device", "cpu")
+    assert outcome.code == 0, outcome.out
+    assert "hard inputs and odd sizes included" in outcome.out
+    outcome = fib("try", "wrong.py", "--check", "--device", "cpu")
+    assert outcome.code == 1 and "hard rows" in outcome.out and mistake in outcome.out

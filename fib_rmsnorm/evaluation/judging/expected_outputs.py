@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.judging.output_comparison import (
     measure_ulp,
 )
 from fib_rmsnorm.evaluation.tensors.inputs import Case, is_random
-from fib_rmsnorm.operators import ExactOutput
+from fib_rmsnorm.operators import ExactOutput, Recognition
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
 from fib_rmsnorm.schema import Definition, Settings, UlpStatistics
 
@@ -98,10 +98,12 @@ def make_expected(request: JudgedCall, case: Case, reference: list[torch.Tensor]
         return ExpectedOutputs(case, [ExpectedOutput(ExactOutput(each, _bound_sums(each))) for each in reference])
     tensors = [name for name, value in case.inputs.items() if isinstance(value, torch.Tensor)]
     has_random_inputs = case.kind != "hard" and all(is_random(request.workload, name) for name in tensors)
+    if reference is not None:
+        reference = [recognition.fold(*each) for each in zip(request.definition.outputs, reference, strict=True)]
     references: Sequence[torch.Tensor | None] = reference or [None] * len(request.definition.outputs)
     found = zip(
         recognition.compute_exact(case.inputs),
-        _find_non_finite_rows(request.definition, case),
+        _find_non_finite_rows(request.definition, recognition, case),
         references,
         strict=True,
     )
@@ -140,7 +142,7 @@ def _bound_sums(output: torch.Tensor) -> torch.Tensor | None:
     return (largest * (_UNITS_OF_A_ROW * torch.finfo(wide).eps)).expand(output.shape).contiguous()
 
 
-def _find_non_finite_rows(definition: Definition, case: Case) -> list[torch.Tensor | None]:
+def _find_non_finite_rows(definition: Definition, recognition: Recognition, case: Case) -> list[torch.Tensor | None]:
     """For each output, which of its rows belong to inputs that are not finite, in a shape that broadcasts over it.
 
     None if none does. Only in a case that is made of them: nobody looks through the inputs of others.
@@ -148,16 +150,19 @@ def _find_non_finite_rows(definition: Definition, case: Case) -> list[torch.Tens
     axis = case.row_axis
     if case.explains or axis is None:
         return [None] * len(definition.outputs)
+    inputs, outputs = (
+        {name: recognition.fold_shape(name, spec.shape or ()) for name, spec in specs.items()}
+        for specs in (definition.inputs, definition.outputs)
+    )
     found = [
-        ~case.inputs[name].movedim(spec.shape.index(axis), 0).flatten(1).isfinite().all(dim=1)
-        for name, spec in definition.inputs.items()
-        if spec.shape and axis in spec.shape and len(spec.shape) > 1 and case.inputs[name].is_floating_point()
+        ~recognition.fold(name, case.inputs[name]).movedim(shape.index(axis), 0).flatten(1).isfinite().all(dim=1)
+        for name, shape in inputs.items()
+        if axis in shape and len(shape) > 1 and case.inputs[name].is_floating_point()
     ]
     rows = torch.stack(found).any(dim=0)
-    shapes = [spec.shape or () for spec in definition.outputs.values()]
     return [
         rows.view([-1 if each == axis else 1 for each in shape]) if axis in shape and rows.any() else None
-        for shape in shapes
+        for shape in outputs.values()
     ]
 
 

@@ -137,10 +137,15 @@ class Judge:
         key = request.case, request.few_rows
         kept = None if request.keep_as else self._peer_outputs.get(key)
         peers: Sequence[torch.Tensor | None] = kept or [None] * len(actuals)
+        recurrence = self._recurring.compare(request, expected.case, actuals)
+        recognition = request.recognition
+        shapes = {name: tuple(spec.shape or ()) for name, spec in request.definition.outputs.items()}
+        if recognition:
+            actuals = [recognition.fold(*each) for each in zip(shapes, actuals, strict=True)]
+            shapes = {name: recognition.fold_shape(name, shape) for name, shape in shapes.items()}
         if request.keep_as:
             self._peer, self._peer_outputs[key] = request.keep_as, actuals
-        shapes = [spec.shape or () for spec in request.definition.outputs.values()]
-        compared = zip(expected.outputs, shapes, actuals, peers, strict=True)
+        compared = zip(expected.outputs, shapes.values(), actuals, peers, strict=True)
         outputs = [_judge_output(request, expected.case, *each) for each in compared]
         hint = None
         if request.suspects is None and any(output.comparison.mismatched for output in outputs):
@@ -151,7 +156,6 @@ class Judge:
         if case.explains:
             mistakes = explain_outputs(request, expected, actuals, [output.comparison for output in outputs])
         peer = self._peer if kept else None
-        recurrence = self._recurring.compare(request, case, actuals)
         return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer, recurrence)
 
     def _expect(self, request: JudgedCall) -> Iterator[ExpectedOutputs]:

@@ -55,8 +55,10 @@ def explain_outputs(
         if before is None and not comparison.mismatched:
             continue
         found[name] = before or []
-        axes, row_axis = spec.shape or [], recognition.row_axis if recognition else None
-        if recognition is None or before == [] or not actual.numel() or row_axis in axes[1:]:
+        if recognition is None or before == [] or not actual.numel():
+            continue
+        axes, row_axis = recognition.fold_shape(name, spec.shape or ()), recognition.row_axis
+        if row_axis in axes[1:]:
             continue
         right, bound = right_output.nearest(actual), right_output.exact.bound
         rows = right.shape[0] if row_axis in axes else 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.schema import Definition, SafetensorsInput, Workload
 
@@ -32,10 +34,12 @@ def make_awkward_workload(definition: Definition, recognition: Recognition, work
 
 def make_few_rows(definition: Definition, recognition: Recognition, workload: Workload) -> Workload:
     """A Workload of at most FEW_ROWS rows; the same one if it has no more, or if a file determines the size."""
-    rows = workload.axes.get(recognition.row_axis or "", 0)
-    if rows <= FEW_ROWS:
+    axis, sizes = recognition.row_axis or "", {**definition.const_axes, **workload.axes}
+    of_others = prod(sizes[each] for each in recognition.row_axes if each != axis)
+    few = max(1, FEW_ROWS // max(1, of_others))
+    if workload.axes.get(axis, 0) <= few:
         return workload
-    return _resize(definition, workload, {**workload.axes, str(recognition.row_axis): FEW_ROWS}) or workload
+    return _resize(definition, workload, {**workload.axes, axis: few}) or workload
 
 
 def _resize(definition: Definition, workload: Workload, axes: dict[str, int]) -> Workload | None:

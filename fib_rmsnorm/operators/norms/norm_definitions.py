@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations, product
 from typing import TYPE_CHECKING
@@ -137,24 +137,34 @@ class NormKernel:
 def list_matches(definition: Definition, inputs: Mapping[str, Shape], outputs: Mapping[str, Shape]) -> list[Parts]:
     """All ways in which the tensors can play the parts, those of one shape in the Definition's order first.
 
-    The first input of two axes has the rows and the hidden size. The input `eps` may be missing.
+    The last axis of the first input of two or more is the hidden size, and those before are the rows. The input `eps`
+    may be missing.
     """
-    first = next((spec.shape for spec in definition.inputs.values() if len(spec.shape or ()) == len(PER_ELEMENT)), None)
-    if first is None or first[0] == first[1]:
+    shapes = (spec.shape or [] for spec in definition.inputs.values())
+    *before, hidden = next((shape for shape in shapes if len(shape) > 1), [""])
+    variable = [axis for axis in before if axis in definition.var_axes]
+    if hidden in before or len({*before}) < max(1, len(before)) or (len(before) > 1 and not variable):
         return []
     if len(definition.inputs) == len(inputs) - 1:
         inputs = {part: shape for part, shape in inputs.items() if part != "eps"}
     axes = {name: NUMBER_OR_ONE[0] for name, size in definition.const_axes.items() if size == 1}
-    axes |= dict(zip(first, PER_ELEMENT, strict=True))
-    taken = _list_assignments(inputs, _list_shapes(definition.inputs, axes))
-    given = _list_assignments(outputs, _list_shapes(definition.outputs, axes))
-    by_part = dict(zip(PER_ELEMENT, first, strict=True))
-    return [Parts({**into, **out}, by_part) for into, out in product(taken, given)]
+    axes[hidden] = "hidden"
+    taken = _list_assignments(inputs, _list_shapes(definition.inputs, before, axes))
+    given = _list_assignments(outputs, _list_shapes(definition.outputs, before, axes))
+    by_part = {"rows": [*variable, *before][0], "hidden": hidden}
+    several = tuple(before) if len(before) > 1 else ()
+    return [Parts({**into, **out}, by_part, several) for into, out in product(taken, given)]
 
 
-def _list_shapes(specs: Mapping[str, TensorSpec], axes: Mapping[str, str]) -> dict[str, Shape]:
+def _list_shapes(specs: Mapping[str, TensorSpec], row_axes: Sequence[str], axes: Mapping[str, str]) -> dict[str, Shape]:
     """The shape of each tensor; an axis that plays no part is called by its own name in quotes."""
-    return {name: tuple(axes.get(axis, repr(axis)) for axis in spec.shape or ()) for name, spec in specs.items()}
+
+    def name_parts(shape: Sequence[str]) -> Shape:
+        is_of_rows = [*shape[: len(row_axes)]] == [*row_axes]
+        others = shape[len(row_axes) :] if is_of_rows else shape
+        return (*(["rows"] if is_of_rows else []), *(axes.get(axis, repr(axis)) for axis in others))
+
+    return {name: name_parts(spec.shape or ()) for name, spec in specs.items()}
 
 
 def _list_assignments(parts: Mapping[str, Shape], tensors: Mapping[str, Shape]) -> Iterator[dict[str, str]]:
