@@ -144,6 +144,9 @@ def _describe_failure(error: BaseException) -> Message:
             "is_cheat": error.is_cheat,
         }
     message = describe_exception(error)
-    if not is_of_solution(error):
+    if not is_of_solution(error) and type(error).__name__ == "OutOfMemoryError":
+        # Torch's, whose other sentences are about its allocator.
+        message = f"{'. '.join(str(error).split('. ')[:2])}: choose smaller batch sizes"
+    elif not is_of_solution(error):
         message += "\n" + "".join(traceback.format_exception(error))  # our own bug
     return {"ok": False, "status": "RUNTIME_ERROR", "message": message, "fatal": True}

@@ -6,7 +6,26 @@ import socket
 import threading
 from types import SimpleNamespace
 
+import torch
+
 from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
+
+
+def test_a_device_without_memory_is_one_line():
+    said = "CUDA out of memory. Tried to allocate 4.58 GiB. GPU 0 has a total capacity of 79.18 GiB. Of the allocated"
+
+    def compute(_):
+        raise torch.OutOfMemoryError(said)
+
+    mine, its = socket.socketpair()
+    process = threading.Thread(target=serve, args=(Channel(its.detach()), {"compute": compute}))
+    process.start()
+    other = Channel(mine.detach())
+    other.send({"do": "compute"})
+    told = other.receive()["message"]
+    other.close()
+    process.join()
+    assert told == "CUDA out of memory. Tried to allocate 4.58 GiB: choose smaller batch sizes"
 
 
 def test_each_answer_follows_a_check_which_may_be_the_answer():

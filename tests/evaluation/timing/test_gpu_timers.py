@@ -6,6 +6,7 @@ import ctypes
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -19,7 +20,7 @@ from fib_rmsnorm.evaluation.timing import choose_timer, cupti_fault
 from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.timer import MeasurementError, Timer
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Timer
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
@@ -53,8 +54,12 @@ def waits_for_the_device() -> None:
 
 
 def spans_ms(timer: Timer, call, *, queued: bool) -> list[float]:
-    samples = timer.measure(lambda _: call, 10, cold=True, budget_s=10, queued=queued)
-    return sorted(sample.span_ms for sample in samples)
+    """The spans of ten calls; a busy host may be late for a call, which is measured again as in trials."""
+    for _ in range(MAX_ATTEMPTS):
+        with suppress(LateReleaseError):
+            samples = timer.measure(lambda _: call, 10, cold=True, budget_s=10, queued=queued)
+            return sorted(sample.span_ms for sample in samples)
+    raise LateReleaseError("in every attempt")
 
 
 def test_a_pause_of_the_host_is_in_the_span_only_on_an_idle_gpu(timer):
@@ -65,7 +70,7 @@ def test_a_pause_of_the_host_is_in_the_span_only_on_an_idle_gpu(timer):
 
 def test_a_call_that_waits_for_the_device_is_found(timer):
     with pytest.raises(LateReleaseError) as raised:
-        spans_ms(timer, waits_for_the_device, queued=True)
+        timer.measure(lambda _: waits_for_the_device, 10, cold=True, budget_s=10, queued=True)
     assert raised.value.calls == 1
     assert spans_ms(timer, waits_for_the_device, queued=False)
 
