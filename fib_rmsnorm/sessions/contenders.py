@@ -22,7 +22,7 @@ class Contender:
     """A version or the baseline, and the Workloads on which it may be timed."""
 
     solution: Solution
-    number: int = 0
+    number: int = 1
     """The number of a version."""
     content: str = ""
     """A digest of a version's files, whatever the right call is."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fib_rmsnorm.errors import FibRmsnormError
-from fib_rmsnorm.evaluation.try_kernel import TryPlan
+from fib_rmsnorm.sessions.try_plan import TryPlan
 from fib_rmsnorm.sessions.version import Version
 
 
@@ -25,7 +25,7 @@ class Job:
     version: Version | None = None
     """The kernel's results so far; `done` once nothing will be added. None for other work."""
     plan: TryPlan | None = None
-    """None for files that cannot be read as a kernel: there is nothing to do."""
+    """None for files that cannot be read as a kernel, and for other work."""
     timed: bool = False
     work: Callable[[Job], object] | None = None
     is_alone: bool = False
@@ -43,9 +43,9 @@ class Job:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """The number of finished steps, and of all: judging, and timing on each Workload."""
-        steps = 1 + (len(self.plan.workloads) if self.plan and self.timed else 0)
-        done = bool(self.version.verdicts) + len(self.version.timings) if self.version else 0
+        """The number of finished steps, and of all: to judge it on each Workload, and to time it there."""
+        steps = len(self.plan.workloads) * (2 if self.timed else 1) if self.plan else 1
+        done = len(self.version.checks) + len(self.version.own_traces) if self.version else 0
         return (steps if self.state == "done" else done), steps
 
     def wait(self, timeout_s: float | None = None) -> Version:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from datetime import datetime, timezone
 from pathlib import Path
 
 from watchfiles import watch
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.plan import choose_fitting
-from fib_rmsnorm.evaluation.try_kernel import DEFAULT_BATCH_SIZES, choose_rivals, plan_try
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.callees import KernelCall
@@ -29,6 +27,7 @@ from fib_rmsnorm.schema import Definition, Settings, Solution, digest
 from fib_rmsnorm.sessions.contenders import Contender
 from fib_rmsnorm.sessions.evaluator import Evaluator
 from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.try_plan import DEFAULT_BATCH_SIZES, choose_rivals, plan_try
 from fib_rmsnorm.sessions.version import Version
 
 _STEP_MS = 30  # of silence after which a burst of changes is over
@@ -140,7 +139,7 @@ class Session(AbstractContextManager["Session"]):
     def follow(
         self, kernel: KernelFile, *, timed: bool = True, drafts: Mapping[KernelCall, Solution] | None = None
     ) -> Generator[Version]:
-        """Judge a kernel and time it. Yields its Version with the verdict, and again after each timing.
+        """Judge a kernel and time it. Yields its Version as `Evaluator.evaluate` does.
 
         `drafts` are what was read of it, if it was. Files that cannot be read as a kernel give a Version too. `abandon`
         ends it from this call on, also before the first Version is asked for. Raises FibRmsnormError if the reference
@@ -152,33 +151,17 @@ class Session(AbstractContextManager["Session"]):
     def _follow(
         self, kernel: KernelFile, *, timed: bool, drafts: Mapping[KernelCall, Solution] | None
     ) -> Generator[Version]:
-        new = Version(
-            number=self._count + 1,
-            kernel=kernel.file.name,
-            definition=self.definition.name,
-            hardware=self.device.hardware,
-            started_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        )
         try:
             drafts = drafts or self.read(kernel)
-            plan = plan_try(
-                self._registry,
-                self.definition,
-                drafts,
-                self._batch_sizes,
-                self.device,
-                is_timed=False,
-                file=kernel.file,
-            )
+            plan = plan_try(self._registry, self.definition, drafts, self._batch_sizes, self.device, file=kernel.file)
         except InputError as error:
             self._count += 1
-            found = {"refused": str(error), "hint": error.paste, "done": True}
-            yield new.model_copy(update=found)
+            new = Version(self._count, kernel.file.name, self.definition.name, self.device.hardware)
+            yield new.with_fault(error)
             return
         current = self._take_up(plan.draft)
-        new = new.model_copy(update={"number": current.number, "kernel": plan.draft.name})
         rivals, before = self._rivals or [], self._before
-        for version in self._evaluator.evaluate(current, plan, new, timed=timed, rivals=rivals, before=before):
+        for version in self._evaluator.evaluate(current, plan, timed=timed, rivals=rivals, before=before):
             current.version = version
             yield version
 

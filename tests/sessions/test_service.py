@@ -12,7 +12,7 @@ import pytest
 
 from fib_rmsnorm import FibRmsnormError, InputError, Registry
 from fib_rmsnorm.sessions import service as service_module
-from fib_rmsnorm.sessions.evaluator import DeviceTurns
+from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.job import Job, QueueFullError
 from fib_rmsnorm.sessions.kernel_file import KernelFile, text_as_file
 from fib_rmsnorm.sessions.service import Service
@@ -77,8 +77,8 @@ def test_eight_clients_get_each_their_own_verdicts(serve):
         assert bool(version.timings) == (client == 0 and status == "PASSED")
         assert service.find(job.id) is job
     assert len({job.id for job in found.values()}) == len(found)
-    timing = found[0, "PASSED"].version.timings[0]
-    assert [rival.solution for rival in timing.rivals] == ["rmsnorm_python_plain_v1"]
+    version = found[0, "PASSED"].version
+    assert [each.solution for each in version.find_rivals(version.workloads[0].uuid)] == ["rmsnorm_python_plain_v1"]
 
 
 def test_equal_kernels_of_two_clients_have_each_their_own_worker(serve):

@@ -80,10 +80,9 @@ def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kern
     assert (first.status, wrong.status, second.status) == ("PASSED", "INCORRECT_NUMERICAL", "PASSED")
     assert "the output equals RMSNorm without eps" in wrong.failures[0].log
     assert not wrong.timings
-    timing = second.timings[0]
-    assert timing.before.solution == f"kernel.py#{first.number}"
-    (baseline,) = timing.rivals
-    assert timing.before.latency_ms > 0 and baseline.latency_ms > 0
+    before, baseline = second.find_rivals(second.workloads[0].uuid)
+    assert before.solution == second.before == f"kernel.py#{first.number}"
+    assert before.performance.latency_ms > 0 and baseline.performance.latency_ms > 0
     assert baseline.solution == "rmsnorm_python_plain_v1"
 
 
@@ -93,7 +92,7 @@ def test_the_right_call_of_each_version_is_found(session, kernel):
     assert (first.status, first.note, again.number) == ("PASSED", "Called as run(weight, x, eps)", first.number)
     second = measure(session, save(kernel, unnamed + "# faster\n"))
     assert (second.number, second.note) == (first.number + 1, first.note)
-    assert second.timings[0].before.solution == f"kernel.py#{first.number}"
+    assert second.before == f"kernel.py#{first.number}"
 
 
 def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder):
@@ -117,7 +116,7 @@ def test_what_cannot_be_read_is_refused_and_does_not_replace_the_version_before(
     assert refused.status == "COMPILE_ERROR" and refused.refused.endswith("kernel.py:1: '(' was never closed")
     assert check(session, kernel.parent / "gone.py").refused.startswith("no such file")
     after = measure(session, save(kernel, RIGHT + "# after\n"))
-    assert after.timings[0].before.solution == f"kernel.py#{right.number}"
+    assert after.before == f"kernel.py#{right.number}"
 
 
 def test_a_version_keeps_its_number_while_others_are_refused(session, kernel):
@@ -142,7 +141,7 @@ def test_what_is_abandoned_after_its_evaluation_is_right_again(session, kernel):
 
 def test_what_is_abandoned_while_it_is_timed_is_right_again(session, kernel):
     versions = session.follow(KernelFile(file=save(kernel, RIGHT + "# abandoned while timed\n")))
-    judged = next(versions)
+    judged = next(version for version in versions if version.passed)
     session.abandon()
     assert [version.abandoned for version in versions] == [True]
     again = measure(session, kernel)
@@ -153,12 +152,12 @@ def test_what_is_abandoned_while_it_is_timed_is_right_again(session, kernel):
 def test_what_is_abandoned_before_its_first_version_is_asked_for_is_not_evaluated(session, kernel):
     versions = session.follow(KernelFile(file=save(kernel, HANGS)))
     session.abandon()
-    assert [version.status for version in versions] == ["ABANDONED"]
+    assert {version.status for version in versions} == {"ABANDONED"}
 
 
 def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel, monkeypatch):
-    versions = Watch(session, registry, KernelFile(file=save(kernel, RIGHT + "import helper\n"))).versions(timed=False)
-
+    watch = Watch(session, registry, KernelFile(file=save(kernel, RIGHT + "import helper\n")))
+    versions = (version for version in watch.versions(timed=False) if version.done)
     helper = kernel.with_name("helper.py")
     assert next(versions).status == "COMPILE_ERROR"  # no such module
     helper.write_text("x = 1\n")
@@ -226,4 +225,4 @@ def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(tmp_path, 
         Session(registry, definition, forks, device="cpu", settings=QUICK, timeout_s=60) as session,
     ):
         found = check(session, save(kernel, "def run(x, factor):\n    return x * 2\n"))
-    assert [verdict.title for verdict in found.failures] == ["batch=2, factor=3"]
+    assert [found.titles[check.workload.uuid] for check in found.failures] == ["batch=2, factor=3"]
