@@ -110,41 +110,26 @@ def try_(
         with importing():
             from fib_rmsnorm.cli.try_one import try_one
             from fib_rmsnorm.cli.try_several import try_several
+            from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.sessions.kernel_file import KernelFile
             from fib_rmsnorm.sessions.service import Service
 
-            if watch:
-                from fib_rmsnorm.cli.try_watch import try_watch
         registry, is_timed = Registry.find_or_shipped(root), not check
         first, *others = (
             KernelFile(file=kernel, definition=definition, call=call, flags=tuple(flags.split())) for kernel in kernels
         )
+        serve = partial(Service, registry, settings=settings, timeout_s=timeout, fork_server=fork_server)
         if watch:
+            from fib_rmsnorm.cli.try_watch import try_watch
+
             bar.stop()
-            try_watch(
-                registry,
-                first,
-                fork_server,
-                batch_sizes=sizes,
-                device=device,
-                settings=settings,
-                timeout_s=timeout,
-                is_timed=is_timed,
-                as_json=json,
-            )
-        serve = partial(
-            Service,
-            registry,
-            device=device,
-            settings=settings,
-            timeout_s=timeout,
-            fork_server=fork_server,
-        )
+            with serve(device=choose_devices(device)[0].name) as service:
+                try_watch(service, registry, first, sizes, is_timed=is_timed, as_json=json)
         if others:
-            with serve(most_queued=len(kernels)) as service:
+            with serve(device=device, most_queued=len(kernels)) as service:
                 return try_several(service, [first, *others], bar, sizes, is_timed=is_timed, as_json=json)
-        with serve(for_one_kernel=True) as service:
+        with serve(device=device, for_one_kernel=True) as service:
             return try_one(service, first, bar, sizes, is_timed=is_timed, as_json=json, is_verbose=verbose)
 
 

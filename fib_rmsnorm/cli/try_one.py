@@ -16,7 +16,7 @@ from fib_rmsnorm.reports.results import describe_noisy
 from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import Solution, Trace, list_cases
-from fib_rmsnorm.sessions.job import Job
+from fib_rmsnorm.sessions.job import Job, follow
 from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
@@ -40,11 +40,8 @@ def try_one(
     changed: SimpleQueue[Job] = SimpleQueue()
     job = service.submit("try", kernel, timed=is_timed, batch_sizes=batch_sizes, on_change=changed.put)
     progress = _Progress(job, bar)
-    while not job.finished.is_set():
-        changed.get()
-        progress.show()
-    version = job.wait()
-    progress.show()
+    for version in follow(job, changed):
+        progress.show(version)
     bar.stop()
     if version.skipped:
         raise InputError(f"{version.kernel} was not judged: {version.skipped}")
@@ -67,10 +64,10 @@ class _Progress:
         """The Workloads whose verdicts are printed, by uuid; None before the right call is known."""
         self._done = 0
 
-    def show(self) -> None:
+    def show(self, version: Version) -> None:
         """Print and count what is new."""
-        version, (done, steps) = self._job.version, self._job.progress
-        if version is None or version.solution is None:
+        done, steps = self._job.progress
+        if version.solution is None:
             return
         if self._told is None:
             self._told = set()

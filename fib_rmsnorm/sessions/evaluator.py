@@ -191,7 +191,6 @@ class Evaluator:
             warming.result()
         yield replace(
             version,
-            abandoned=len(version.checks) < len(plan.workloads) and self._abandoned.is_set(),
             build_s=next((admitted.worker.build_s for admitted in current.admitted.values()), None),
             verdict_s=round(time.monotonic() - started, 3),
             done=not (timed and version.passed),
@@ -242,7 +241,7 @@ class Evaluator:
                 if not self._abandoned.is_set():
                     traces = self._time_in_turn(plan.definition, workload, current, others)
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
-                yield replace(version, abandoned=True, done=True)
+                yield replace(version, done=True)
                 return
             in_order = [traces[each.solution.name] for each in (current, *others) if each.solution.name in traces]
             version = version.with_verdict(self._find_timed_verdict(current, version, workload, traces), in_order)

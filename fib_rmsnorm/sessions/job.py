@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 
 from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.sessions.contenders import History
 from fib_rmsnorm.sessions.try_plan import TryPlan
 from fib_rmsnorm.sessions.version import Version
 
@@ -27,6 +29,8 @@ class Job:
     plan: TryPlan | None = None
     """None for files that cannot be read as a kernel, and for other work."""
     timed: bool = False
+    history: History | None = None
+    """The versions of the same kernel before it."""
     work: Callable[[Job], object] | None = None
     is_alone: bool = False
     """Whether nothing may be judged or timed during other work."""
@@ -55,3 +59,17 @@ class Job:
         if self.error or self.version is None:
             raise FibRmsnormError(self.error or "this request is not about a kernel")
         return self.version
+
+
+def follow(job: Job, changed: SimpleQueue[Job]) -> Iterator[Version]:
+    """The results of a job as they come, at last those that are done; `changed` has the job after every change.
+
+    Raises FibRmsnormError if there is no verdict.
+    """
+    last = None
+    while not job.finished.is_set():
+        version = changed.get().version
+        if version is not None and version is not last and not version.done:
+            last = version
+            yield version
+    yield job.wait()

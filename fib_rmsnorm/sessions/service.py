@@ -23,7 +23,7 @@ from fib_rmsnorm.registry.sources.draft import draft_calls
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import StoppedError
 from fib_rmsnorm.schema import Settings, Solution
-from fib_rmsnorm.sessions.contenders import Contender
+from fib_rmsnorm.sessions.contenders import Contender, History
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.evaluator import Evaluator
 from fib_rmsnorm.sessions.job import Job, QueueFullError
@@ -117,8 +117,11 @@ class Service(AbstractContextManager["Service"]):
         timed: bool = True,
         batch_sizes: Sequence[int] = (),
         on_change: Callable[[Job], None] = lambda _: None,
+        history: History | None = None,
     ) -> Job:
         """Put a kernel into the queue. Its files are read now, and may change afterwards.
+
+        A version of a `history` is timed in turn with the last correct one, too. The next is put when it is done.
 
         `on_change` is called in another thread at every new result. Files that cannot be read as a kernel give a
         job that is done. Raises QueueFullError, UnsuitedError if no device can run it, and InputError for a wrong
@@ -126,7 +129,7 @@ class Service(AbstractContextManager["Service"]):
         """
         kernel, hardware = KernelFile.of(source), self.devices[0].hardware
         version = Version(1, kernel.file.name, kernel.definition or "", hardware)
-        job = Job(uuid.uuid4().hex[:12], client, on_change, version, timed=timed)
+        job = Job(uuid.uuid4().hex[:12], client, on_change, version, timed=timed, history=history)
         try:
             definition = choose_definition(self._registry, kernel.file, kernel.definition)
             version = replace(version, definition=definition.name)
@@ -136,6 +139,9 @@ class Service(AbstractContextManager["Service"]):
             )
         except KernelError as error:
             message = str(error).replace(f"{kernel.file.parent}/", "")
+            if history:
+                history.count += 1
+                version = replace(version, number=history.count)
             job.version = version.with_fault(KernelError(message, error.paste))
             with self._changed:
                 self._jobs[job.id] = job
@@ -238,15 +244,22 @@ class Service(AbstractContextManager["Service"]):
     def _evaluate(self, job: Job, evaluator: Evaluator) -> None:
         plan, device = job.plan, evaluator.device
         assert plan is not None
-        current = Contender(plan.draft)
+        history = job.history
+        current, before = history.take_up(plan.draft) if history else (Contender(plan.draft), None)
         is_timed = job.timed and not plan.is_interpreted
         rivals = list(map(Contender, self._find_rivals(plan, device) if is_timed else ()))
+
+        def end_others() -> None:
+            workers, builds = (history.workers, history.builds) if history else ([], [])
+            evaluator.keep_only([*workers, *(rival.solution for rival in rivals)], builds)
+
+        end_others()
         try:
-            for version in evaluator.evaluate(current, plan, timed=job.timed, rivals=rivals):
-                job.version = version
+            for version in evaluator.evaluate(current, plan, timed=job.timed, rivals=rivals, before=before):
+                job.version = current.version = version
                 job.on_change(job)
         finally:
-            evaluator.keep_only([rival.solution for rival in rivals], ())
+            end_others()
 
     def _find_rivals(self, plan: TryPlan, device: Device) -> Sequence[Solution]:
         """The rivals of a kernel, which are kept: to look for them takes as long as to read the registry."""

@@ -46,8 +46,6 @@ class Version:
     """How it is called, unless with its Definition's inputs in order; the part that is left out, and why."""
     done: bool = False
     """Whether nothing will be added to it."""
-    abandoned: bool = False
-    """Whether another version replaced it before it was judged and timed."""
     build_s: float | None = None
     verdict_s: float | None = None
     """Seconds from the start to the verdict, the build included; None before."""

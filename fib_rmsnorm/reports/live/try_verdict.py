@@ -122,7 +122,7 @@ def version_line(version: Version) -> Text:
     """One version in one line: correct or not, by which Definition, and how fast beside its rivals."""
     line = Text(f"#{version.number}  {version.kernel}  ")
     line.append(version.status, style="green" if version.passed else "bold red")
-    line.append(f" as {version.definition}")
+    line.append(f" as {version.definition}" if version.definition else "")
     if reason := _reason(version):
         return line.append(f"  {reason}")
     if version.passed:
