@@ -23,6 +23,10 @@ class KernelError(InputError):
     """A kernel cannot be read, or does not compile: its author's fault, not the caller's. The CLI exits with 1."""
 
 
+class UnsuitedError(InputError):
+    """This device cannot run a kernel, which is neither right nor wrong then."""
+
+
 @contextmanager
 def blaming_kernel() -> Iterator[None]:
     """Raise KernelError for what is wrong with a kernel's files."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from queue import SimpleQueue
 
 from fib_rmsnorm.cli.printing import Format, write_report
-from fib_rmsnorm.cli.program import KERNEL_FAILED
+from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
+from fib_rmsnorm.errors import InputError, UnsuitedError
 from fib_rmsnorm.reports.feedback import make_feedback
 from fib_rmsnorm.reports.live.side_by_side import describe_side_by_side, rank_kernels
 from fib_rmsnorm.reports.text.console import echo, stderr
@@ -22,31 +24,42 @@ def try_several(
     service: Service,
     kernels: Sequence[KernelFile],
     bar: ProgressBar,
-    *,
     batch_sizes: Sequence[int],
+    *,
     is_timed: bool,
     as_json: bool,
 ) -> int:
     """Have kernels judged and timed, print the verdicts as they come and then the ranking; return the exit code.
 
-    Raises FibRmsnormError for a wrong argument, or if one gets no verdict for which it is not at fault.
+    A kernel that the device cannot run is listed with the reason. Raises FibRmsnormError for a wrong argument, or if
+    one gets no verdict for which it is not at fault.
     """
+    for kernel in kernels:
+        if not kernel.file.exists():  # before the others are judged
+            raise InputError(f"no such file: {kernel.file}")
     changed: SimpleQueue[Job] = SimpleQueue()
-    jobs = {
-        service.submit("try", kernel, timed=is_timed, batch_sizes=batch_sizes, on_change=changed.put): name
-        for kernel, name in zip(kernels, _name(kernels), strict=True)
-    }
+    jobs: dict[Job, str] = {}
+    versions: list[Version] = []
+    for kernel, name in zip(kernels, _name(kernels), strict=True):
+        try:
+            job = service.submit("try", kernel, timed=is_timed, batch_sizes=batch_sizes, on_change=changed.put)
+            jobs[job] = name
+        except UnsuitedError as error:  # noqa: PERF203 - of one kernel
+            new = Version(1, kernel.file.name, "", service.devices[0].hardware)
+            versions.append(replace(new.with_fault(error), kernel=name))
     bar.expect(len(jobs))
     bar.tell("judging")
     _follow(jobs, changed, bar)
     bar.stop()
-    versions = [job.wait().model_copy(update={"kernel": name}) for job, name in jobs.items()]
+    versions += [replace(job.wait(), kernel=name) for job, name in jobs.items()]
     found = rank_kernels([make_feedback(version) for version in versions], is_timed=is_timed)
     if as_json:
         echo(found.to_json())
     else:
         write_report(describe_side_by_side, found.model_dump, found, chosen=Format.TABLE)
-    return 0 if all(version.passed for version in versions) else KERNEL_FAILED
+    if any(not version.passed and not version.skipped for version in versions):
+        return KERNEL_FAILED
+    return BAD_INPUT if any(version.skipped for version in versions) else 0
 
 
 def _name(kernels: Sequence[KernelFile]) -> list[str]:
@@ -69,7 +82,7 @@ def _follow(jobs: dict[Job, str], changed: SimpleQueue[Job], bar: ProgressBar) -
     while running:
         job = changed.get()
         version = job.version
-        if job not in told and version is not None and (version.verdicts or version.refused):
+        if job not in told and version is not None and (version.verdict_s is not None or version.refused):
             told.add(job)
             bar.print(stderr(), f"{jobs[job]}: {_describe_verdict(version)}")
         if job in running and job.finished.is_set():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from types import MappingProxyType
 
 from fib_rmsnorm.building.native import compiler_flags
 from fib_rmsnorm.evaluation.building_ahead import BuildsAhead
@@ -91,15 +90,10 @@ class DeviceRunner:
         """The Trace of a Solution that is wrong."""
         return self._make_trace(definition, workload, solution, why, str(why), why.correctness)
 
-    def evaluate(
-        self, group: Group, known: Mapping[str, Admitted] = MappingProxyType({})
-    ) -> Iterator[Admitted | Trace]:
+    def evaluate(self, group: Group) -> Iterator[Admitted | Trace]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
 
         The first verdicts do not wait for Solutions that take long to build: a failure, or that one is right.
-
-        `known`, by name, are those that `check` has found to be right on this Workload: they are not judged again
-        before they are timed.
 
         Raises ReferenceFailedError if the Definition's reference fails.
         """
@@ -108,35 +102,33 @@ class DeviceRunner:
         for start in range(0, len(group.solutions), size):
             some = replace(group, solutions=group.solutions[start : start + size])
             admitted: dict[str, Admitted] = {}
-            for solution, verdict in self._find_verdicts(some, known):
+            for solution, verdict in self._find_verdicts(some):
                 if not isinstance(verdict, Admitted):
                     yield self.failed(definition, workload, solution, verdict)
                 elif verdict.worker.is_interpreted:
-                    yield self._end_untimed(workload, verdict)
+                    yield self.call_untimed(workload, verdict)
                 else:
                     admitted[solution.name] = verdict
-                    if solution.name not in known:
-                        yield verdict
+                    yield verdict
             if admitted:
                 in_order = [admitted[each.name] for each in some.solutions if each.name in admitted]
                 yield from self.time(definition, workload, in_order)
 
-    def _find_verdicts(
-        self, group: Group, known: Mapping[str, Admitted]
-    ) -> Iterator[tuple[Solution, Admitted | EvaluationFailedError]]:
-        """The known verdicts, then the others as they come, while what timing needs is built."""
-        yield from ((solution, known[solution.name]) for solution in group.solutions if solution.name in known)
-        unknown = replace(group, solutions=tuple(each for each in group.solutions if each.name not in known))
+    def _find_verdicts(self, group: Group) -> Iterator[tuple[Solution, Admitted | EvaluationFailedError]]:
+        """The verdicts as they come, while what timing needs is built."""
         needed: list[Callable[[], object]] = [partial(self._judge_client.expect, group.definition, group.workload)]
         if all(is_interpreted(solution, self.device) for solution in group.solutions):
-            yield from self.gate.admit(unknown, needed)
+            yield from self.gate.admit(group, needed)
             return
         needed.append(partial(self._find_reference, group.definition))
         # The copy is needed for timing, and takes as long to build as a solution.
-        yield from self.gate.admit(unknown, needed, self._ceiling_client.build)
+        yield from self.gate.admit(group, needed, self._ceiling_client.build)
 
-    def _end_untimed(self, workload: Workload, admitted: Admitted) -> Trace:
-        """The Trace of a Solution that is right and interpreted, whose time would say nothing."""
+    def call_untimed(self, workload: Workload, admitted: Admitted) -> Trace:
+        """The Trace of a Solution that is right and interpreted, whose time would say nothing.
+
+        Its repeated calls are judged as among the timed calls of others.
+        """
         worker, solution, definition = admitted.worker, admitted.solution, admitted.worker.definition
         performance = Performance(interpreted=True)
         try:

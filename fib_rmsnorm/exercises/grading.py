@@ -20,7 +20,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.shipped import shipped_registry
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import read_text
-from fib_rmsnorm.schema import Check, Solution, SupportedLanguages, digest
+from fib_rmsnorm.schema import Solution, SupportedLanguages, digest
 
 if TYPE_CHECKING:
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -92,28 +92,22 @@ def _draft(registry: Registry, kernel: KernelTask) -> Solution | str:
 
 def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask, draft: Solution) -> str:
     """The first failure; empty if there is none. Raises InputError unless all Workloads were judged."""
-    from fib_rmsnorm.evaluation.plan import Skip
-    from fib_rmsnorm.evaluation.run_config import RunConfig
-    from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
     from fib_rmsnorm.registry.sources.callees import KernelCall
     from fib_rmsnorm.schema import Settings
+    from fib_rmsnorm.sessions.contenders import Contender
+    from fib_rmsnorm.sessions.evaluator import Evaluator
+    from fib_rmsnorm.sessions.try_plan import plan_try
 
-    definition = find_definition(kernel.definition)
-    trial = plan_try(registry, definition, {KernelCall(""): draft}, (), choose_devices()[0], is_timed=False)
-    config = RunConfig(Settings(), 60.0, registry.root)
-    checks: list[Check] = []
-    with closing(run_try(fork_server, trial, config, timed=False)) as events:
-        for event in events:  # all of them: to leave early would stop the fork server, which the next kernel needs
-            if isinstance(event, Skip):
-                raise InputError(f"{draft.name} was not judged: {event.reason}")
-            if isinstance(event, Check):
-                checks.append(event)
-    for check in checks:
-        if not check.passed:
-            first = next(iter(check.log.strip().splitlines()), "")
-            return f"{check.status.value} at batch={check.workload.axes['batch']}: {first}"
-    if len(checks) < len(trial.workloads):
-        raise InputError(f"{draft.name} was judged on {len(checks)} of {len(trial.workloads)} Workloads")
+    definition, device = find_definition(kernel.definition), choose_devices()[0]
+    trial = plan_try(registry, definition, {KernelCall(""): draft}, (), device)
+    with closing(Evaluator(registry, device, fork_server, Settings(), 60.0)) as evaluator:
+        *_, version = evaluator.evaluate(Contender(draft), trial, timed=False)
+    for check in version.failures:
+        first = next(iter(check.log.strip().splitlines()), "")
+        return f"{check.status.value} at batch={check.workload.axes['batch']}: {first}"
+    if not version.passed:
+        judged = f"on {len(version.checks)} of {len(trial.workloads)} Workloads"
+        raise InputError(f"{draft.name} was judged {judged}: {version.skipped}")
     return ""
 
 

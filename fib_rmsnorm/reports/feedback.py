@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fib_rmsnorm.analysis.difference import find_speedup
-from fib_rmsnorm.schema import Check, EvaluationStatus, Trace
+from fib_rmsnorm.analysis.difference import Estimate, find_speedup, relate
+from fib_rmsnorm.schema import Check, EvaluationStatus, Trace, list_cases
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.sessions.version import Rival, Version, VersionTiming
+    from fib_rmsnorm.sessions.version import Version
 
 MOST_BYTES = 1000
 """The most that the feedback on a wrong kernel takes, without what `--verbose` adds."""
@@ -43,7 +43,8 @@ class Feedback(BaseModel):
     version: int | None = Field(default=None, description="The number of the version, where each save is one.")
     status: str = Field(
         description="PASSED; COMPILE_ERROR: it cannot be read or built; RUNTIME_ERROR, TIMEOUT, INCORRECT_NUMERICAL,"
-        " INCORRECT_SHAPE, INCORRECT_DTYPE; ABANDONED: it was cancelled before it was judged."
+        " INCORRECT_SHAPE, INCORRECT_DTYPE; SKIPPED: the device cannot run it; ABANDONED: it was"
+        " cancelled before it was judged."
     )
     mistake: str | None = Field(default=None, description="What is wrong, in one sentence.")
     hint: str | None = Field(default=None, description="What to do about it.")
@@ -75,14 +76,9 @@ class Feedback(BaseModel):
 
 
 def make_feedback(
-    version: Version,
-    *,
-    request: str | None = None,
-    number: int | None = None,
-    is_whole: bool = False,
-    records: Iterable[Trace | Check] = (),
+    version: Version, *, request: str | None = None, number: int | None = None, is_whole: bool = False
 ) -> Feedback:
-    """The feedback on a version. `is_whole` adds the whole log, however long."""
+    """The feedback on a version. `is_whole` adds the whole log, however long, and the records."""
     failure = next(iter(version.failures), None)
     found = Feedback(
         id=request,
@@ -91,35 +87,45 @@ def make_feedback(
         hardware=version.hardware or None,
         version=number,
         status=version.status,
-        correct=len(version.verdicts) - len(version.failures),
-        workloads=len(version.titles),
+        correct=len(version.checks) - len(version.failures),
+        workloads=len(version.workloads),
         is_cheat=version.is_cheat,
         note=_cut(version.note, _SENTENCE_BYTES) or None,
-        records=list(records),
+        records=version.records if is_whole else [],
     )
     if version.passed:
         found.batch_invariant = version.batch_invariance
-        _add_speed(found, version.timings)
+        _add_speed(found, version)
         return found
-    log = version.refused or (failure.log.strip() if failure else "")
+    log = version.refused or version.skipped or (failure.log.strip() if failure else "")
     lines = list(dict.fromkeys(line for line in log.splitlines() if line.strip()))
     mistake, *rest = lines or [""]
     hint = version.hint
     if failure is not None:
-        case = failure.failed_case
-        found.case = _cut(", ".join(filter(None, (failure.title, case))), _NAME_BYTES)
+        case = _find_failed_case(failure)
+        title = version.titles[failure.workload.uuid]
+        found.case = _cut(", ".join(filter(None, (title, case))), _NAME_BYTES)
         if case and mistake.startswith(f"{case}: "):
             mistake = mistake.removeprefix(f"{case}: ")
         elif case:  # a mistake that the judge knows, with what to do about it
             mistake, _, hint = mistake.rpartition(": ")
-        elif failure.status is EvaluationStatus.TIMEOUT and (left := len(version.titles) - len(version.verdicts)):
-            hint = f"stopped there, {left} of {len(version.titles)} workloads not tried"
-    found.file, found.line = _find_place(lines, version.files or [version.kernel])
+        elif failure.status is EvaluationStatus.TIMEOUT and (left := len(version.workloads) - len(version.checks)):
+            hint = f"stopped there, {left} of {len(version.workloads)} workloads not tried"
+    files = [source.path for source in version.solution.sources] if version.solution else [version.kernel]
+    found.file, found.line = _find_place(lines, files)
     found.mistake, found.hint = _cut(mistake, _SENTENCE_BYTES) or None, _cut(hint, _HINT_BYTES) or None
     whole = "\n".join(rest)
-    room = MOST_BYTES - len(found.to_json().encode()) - len(',"log":""')
-    found.log = (whole if is_whole else _cut(whole, room)) or None
+    if not is_whole:
+        whole = _cut(whole, MOST_BYTES - len(found.to_json().encode()) - len(',"log":""'))
+    found.log = whole or None
     return found
+
+
+def _find_failed_case(check: Check) -> str | None:
+    """The first judged case in which a kernel was wrong; None if no output was."""
+    cases = [case.case for case in list_cases(check.correctness)]
+    # A fault begins with the name of its case; named mistakes stand above the faults.
+    return next((name for line in check.log.splitlines() for name in cases if line.startswith(f"{name}: ")), None)
 
 
 def _find_place(lines: Sequence[str], files: Sequence[str]) -> tuple[str | None, int | None]:
@@ -130,32 +136,42 @@ def _find_place(lines: Sequence[str], files: Sequence[str]) -> tuple[str | None,
     return (found[1], int(found[2])) if found else (None, None)
 
 
-def _add_speed(found: Feedback, timings: Sequence[VersionTiming]) -> None:
-    speedups = [find_speedup(timing.performance) for timing in timings]
-    for timing, speedup in zip(timings, speedups, strict=True):
-        performance = timing.performance
-        found.speeds.append(
-            Speed(
-                workload=timing.title,
-                latency_ms=performance.latency_ms,
-                speedup=_round(speedup.value) if speedup else None,
-                percent_of_copy=_round(performance.percent_of_copy),
-                noisy=bool(performance.noisy),
-            )
+def relate_rivals(version: Version) -> dict[str, list[Estimate]]:
+    """How many times as fast a version is as each Solution that was timed in turn with it, by its name or `before`.
+
+    One for each Workload on which both were timed.
+    """
+    found: dict[str, list[Estimate]] = {}
+    for own in version.timings:
+        for rival in version.find_rivals(own.workload.uuid):
+            ratios = found.setdefault("before" if rival.solution == version.before else rival.solution or "", [])
+            ratios += filter(None, [relate(own.performance, rival.performance)])
+    return found
+
+
+def _add_speed(found: Feedback, version: Version) -> None:
+    timed = [(version.titles[trace.workload.uuid], trace.performance) for trace in version.timings if trace.performance]
+    speedups = [find_speedup(performance) for _, performance in timed]
+    found.speeds = [
+        Speed(
+            workload=title,
+            latency_ms=performance.latency_ms,
+            speedup=_round(speedup.value) if speedup else None,
+            percent_of_copy=_round(performance.percent_of_copy),
+            noisy=bool(performance.noisy),
         )
-    factors = [timing.performance.speedup_factor for timing in timings]
-    found.speedup = _round(_mean(factors))
+        for (title, performance), speedup in zip(timed, speedups, strict=True)
+    ]
+    found.speedup = _round(_mean([performance.speedup_factor for _, performance in timed]))
     known = [speedup for speedup in speedups if speedup]
-    if known and len(known) == len(timings):
+    if known and len(known) == len(timed):
         ends = [_mean([speedup.low for speedup in known]), _mean([speedup.high for speedup in known])]
-        low, high = (end and float(f"{end:.4g}") for end in ends)
+        low, high = map(_round, ends)
         found.interval = (low, high) if low and high else None
-    rivals: dict[str, list[Rival]] = {}
-    for timing in timings:
-        for rival in filter(None, (timing.before, *timing.rivals)):
-            rivals.setdefault("before" if rival is timing.before else rival.solution, []).append(rival)
-    ratios = {name: _round(_mean([rival.ratio for rival in some])) for name, some in rivals.items()}
-    found.rivals = {name: ratio for name, ratio in ratios.items() if ratio}
+    for name, ratios in relate_rivals(version).items():
+        mean = _round(_mean([ratio.value for ratio in ratios]))
+        if mean and len(ratios) == len(timed):
+            found.rivals[name] = mean
 
 
 def _mean(factors: Sequence[float | None]) -> float | None:

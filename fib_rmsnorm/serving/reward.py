@@ -113,10 +113,10 @@ def reward_kernel(version: Version) -> RewardedKernel:
     if version.is_cheat:
         reward = CHEAT_REWARD
     elif version.passed:
-        shares = [find_share(timing.performance) for timing in version.timings]
+        shares = [find_share(trace.performance) for trace in version.timings if trace.performance]
         known = [share for share in shares if share is not None]
         reward = UNTIMED_REWARD
-        if len(known) == len(version.titles):
+        if len(known) == len(version.workloads):
             reward = _mean([share.value for share in known])
             interval = _mean([share.low for share in known]), _mean([share.high for share in known])
     return RewardedKernel(reward, interval, version.status, feedback.mistake, version.is_cheat, feedback.to_json())

@@ -13,7 +13,7 @@ from pathlib import Path
 from fib_rmsnorm.building.cache import cache_folder, held, making_folders
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.sandbox.fork_server_process import remove_private_folder
-from fib_rmsnorm.schema import Solution
+from fib_rmsnorm.schema import Solution, digest
 from fib_rmsnorm.sessions.version import Version
 
 
@@ -22,7 +22,7 @@ class Contender:
     """A version or the baseline, and the Workloads on which it may be timed."""
 
     solution: Solution
-    number: int = 0
+    number: int = 1
     """The number of a version."""
     content: str = ""
     """A digest of a version's files, whatever the right call is."""
@@ -35,6 +35,39 @@ class Contender:
     def passed(self) -> bool:
         """Whether it is correct."""
         return self.version is not None and self.version.passed
+
+
+class History:
+    """The versions of one kernel, of which a service judges one after the other."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """The number of versions, of which some may have been refused."""
+        self._latest: Contender | None = None
+        self._before: Contender | None = None
+
+    def take_up(self, draft: Solution) -> tuple[Contender, Contender | None]:
+        """Make a draft the latest version, unless its files are that; the last correct one before it comes second."""
+        content = digest(draft)
+        if self._latest is None or self._latest.version is None or self._latest.content != content:
+            if self._latest is not None and self._latest.passed:
+                self._before = self._latest
+            self.count += 1
+            named = draft.model_copy(update={"name": f"{draft.name}#{self.count}"})
+            self._latest = Contender(named, self.count, content)
+        is_other = self._before is not None and self._before.solution.definition != draft.definition
+        return self._latest, None if is_other else self._before
+
+    @property
+    def workers(self) -> list[Solution]:
+        """The versions whose workers are kept. A latest one that failed is not among them: it may build now."""
+        kept = [self._before, self._latest if self._latest and self._latest.passed else None]
+        return [version.solution for version in kept if version]
+
+    @property
+    def builds(self) -> list[Solution]:
+        """The versions whose builds are kept."""
+        return [version.solution for version in (self._before, self._latest) if version]
 
 
 class DraftBuilds:

@@ -2,67 +2,40 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 
-from fib_rmsnorm.errors import KernelError
+from fib_rmsnorm.errors import InputError, KernelError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
-from fib_rmsnorm.evaluation.judging.comparer import reference_solution
+from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, reference_solution
+from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.try_kernel import TryPlan, find_right_call
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
-from fib_rmsnorm.machine.capabilities import is_interpreted
+from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Settings, Solution, Trace, Workload, digest
+from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Settings, Solution, Trace, Workload
 from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
-from fib_rmsnorm.sessions.version import Version, add_timing, describe_verdict
+from fib_rmsnorm.sessions.device_turns import DeviceTurns
+from fib_rmsnorm.sessions.try_plan import TryPlan, find_right_call
+from fib_rmsnorm.sessions.version import Version
 
-_MOST_JUDGING = 64  # more than ever judge at once
 _MOST_DEFINITIONS = 3
 """The number of Definitions whose references stay warm."""
-
-
-class DeviceTurns:
-    """Lets one kernel at a time be timed on a device, and nothing be judged there meanwhile. Threads share it.
-
-    On a CPU nothing is built meanwhile either. Timing waits for running judgements, and they for it.
-    """
-
-    def __init__(self) -> None:
-        self._places = threading.Semaphore(_MOST_JUDGING)
-        self._entry = threading.Lock()
-        """Held for a moment by those that judge, and by the one that times until it is done."""
-
-    @contextmanager
-    def judging(self) -> Iterator[None]:
-        """Hold the device for judging, beside others that judge."""
-        with self._entry:
-            self._places.acquire()
-        try:
-            yield
-        finally:
-            self._places.release()
-
-    @contextmanager
-    def timing(self) -> Iterator[None]:
-        """Hold the device alone."""
-        with self._entry:
-            for _ in range(_MOST_JUDGING):
-                self._places.acquire()
-            try:
-                yield
-            finally:
-                self._places.release(_MOST_JUDGING)
+_NO_GPU = re.compile(
+    r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
+    r"|\d+ active drivers|Cannot find backend|libcuda.so[.\d]* cannot|No registered target detector found"
+)
+"""Messages of exceptions that a kernel raises because it needs a GPU and there is none."""
 
 
 class Evaluator:
@@ -76,12 +49,14 @@ class Evaluator:
         settings: Settings,
         timeout_s: float,
         turns: DeviceTurns | None = None,
+        *,
+        keeps_builds: bool = False,
     ) -> None:
-        """`turns` are shared with the other Evaluators of the device."""
+        """`turns` are shared with the other Evaluators of the device. With `keeps_builds`, builds outlive it."""
         self.device = device
         self.turns = turns or DeviceTurns()
-        self._builds = DraftBuilds()
-        config = RunConfig(settings, timeout_s, registry.root, drafts=self._builds.folder)
+        self._builds = None if keeps_builds else DraftBuilds()
+        config = RunConfig(settings, timeout_s, registry.root, drafts=self._builds.folder if self._builds else None)
         self._runner = DeviceRunner(forks, device, config)
         self._abandoned = threading.Event()
         self._ending = threading.Lock()
@@ -96,7 +71,8 @@ class Evaluator:
         """End the processes of all kernels and remove their builds."""
         self.abandon()
         self._runner.workers.close()
-        self._builds.close()
+        if self._builds:
+            self._builds.close()
 
     def begin(self) -> None:
         """From now on, `abandon` ends the evaluation that comes next."""
@@ -116,7 +92,8 @@ class Evaluator:
         """End the workers of other Solutions except references, and remove the builds of others."""
         self._kept = [*workers]
         self._end_others()
-        self._builds.keep_only(self._runner.workers.keep_folders(builds))
+        if self._builds:
+            self._builds.keep_only(self._runner.workers.keep_folders(builds))
 
     def _end_others(self) -> None:
         self._runner.workers.end_others([*self._kept, *map(reference_solution, self._warm.values())])
@@ -125,34 +102,40 @@ class Evaluator:
         self,
         current: Contender,
         plan: TryPlan,
-        new: Version,
         *,
         timed: bool = True,
         rivals: Sequence[Contender] = (),
         before: Contender | None = None,
     ) -> Generator[Version]:
-        """Judge a kernel and time it in turn with others. Yields its Version with the verdict, and after each timing.
+        """Judge a kernel and time it in turn with others.
 
-        Of the calls that may be meant, the right one is found first. `new` holds its results so far. Raises
-        FibRmsnormError if the reference fails.
+        Of the calls that may be meant, the right one is found first. Yields its Version once that is known, and again
+        with each verdict and each timing. Ends at the first timeout, which would come again on every other Workload,
+        and at the first timed call that is wrong. A wrong kernel is not timed; one that is interpreted is called again
+        instead. Raises InputError if the reference fails.
         """
         started = time.monotonic()
         self._evaluated = current
-        timed = timed and not is_interpreted(current.solution, self.device)
+        version = Version(current.number, plan.draft.name, plan.definition.name, self.device.hardware)
         try:
-            plan = self._find_call(current, plan)
-            version = new.model_copy(update=self._judge(current, plan, started, is_timed=timed))
-            yield version.model_copy(update={"done": not (timed and version.passed)})
-            if timed and version.passed:
-                yield from self._time(current, version, plan, rivals, before)
+            plan = self._find_call(current, plan, timed=timed)
+            called = replace(version, solution=current.solution, workloads=plan.workloads, note=plan.note)
+            for version in self._judge(current, plan, called, started, timed=timed):
+                yield version
+            if not version.done:
+                others = () if plan.is_interpreted else (*([before] if before else []), *rivals)
+                version = replace(version, before=before.solution.name if before else "")
+                yield from self._time(current, plan, version, others)
             self._start_spare(plan.definition, plan.workloads[0], current.solution)
         except KernelError as error:
-            yield new.model_copy(update={"refused": str(error), "hint": error.paste, "done": True})
+            yield version.with_fault(error)
+        except ReferenceFailedError as error:
+            raise InputError(f"{version.kernel} was not judged: {error}") from None
         finally:
             with self._ending:
                 self._evaluated = None
 
-    def _find_call(self, current: Contender, plan: TryPlan) -> TryPlan:
+    def _find_call(self, current: Contender, plan: TryPlan, *, timed: bool) -> TryPlan:
         """The plan with the right call, or the nearest one; `current` is the kernel called so, and what `abandon` ends.
 
         Raises KernelError if several are right.
@@ -172,47 +155,61 @@ class Evaluator:
             return found
 
         if len(plan.drafts) > 1:
-            self._warm_up(plan)
+            self._warm_up(plan, timed=timed)
         found = find_right_call(self._runner, plan, check)
         take_up(found.draft)
         return found
 
-    def _judge(self, current: Contender, plan: TryPlan, started: float, *, is_timed: bool) -> dict[str, object]:
-        """Judge a kernel, and return its results by the fields of Version."""
-        titles = title_workloads(map(NamedWorkload.of, plan.workloads))
+    def _judge(
+        self, current: Contender, plan: TryPlan, version: Version, started: float, *, timed: bool
+    ) -> Iterator[Version]:
+        """Judge a kernel on one Workload after the other. Yields its Version before the first, and with each verdict.
+
+        The last one is `done` unless the kernel is to be timed.
+        """
         with ThreadPoolExecutor(1) as pool:
-            warming = pool.submit(self._warm_up, plan)  # while the kernel is built
-            verdicts = []
+            warming = pool.submit(self._warm_up, plan, timed=timed)  # while the kernel is built
             current.admitted.clear()
             for workload in plan.workloads:
+                yield version
                 if self._abandoned.is_set():
                     break
-                check, verdict = self._check(plan.definition, workload, current.solution, is_timed=is_timed)
+                check, verdict = self._check(plan.definition, workload, current.solution, is_timed=timed)
                 if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                     break
+                if lacking := self._find_need_of_gpu(check):
+                    version = replace(version, skipped=f"{NEEDS_GPU} ({lacking})")
+                    break
+                failed: list[Trace] = []
                 if isinstance(verdict, Admitted):
                     current.admitted[workload.uuid] = verdict
-                verdicts.append(describe_verdict(check, titles[workload.uuid]))
+                elif timed:
+                    failed.append(self._runner.failed(plan.definition, workload, current.solution, verdict))
+                version = version.with_verdict(check, failed)
                 if check.status is EvaluationStatus.TIMEOUT:
                     break
             warming.result()
-        return {
-            "sha256": digest(plan.draft),
-            "files": [source.path for source in plan.draft.sources],
-            "titles": list(titles.values()),
-            "verdicts": verdicts,
-            "note": plan.note,
-            "abandoned": len(verdicts) < len(plan.workloads) and self._abandoned.is_set(),
-            "build_s": next((admitted.worker.build_s for admitted in current.admitted.values()), None),
-            "verdict_s": round(time.monotonic() - started, 3),
-        }
+        yield replace(
+            version,
+            build_s=next((admitted.worker.build_s for admitted in current.admitted.values()), None),
+            verdict_s=round(time.monotonic() - started, 3),
+            done=not (timed and version.passed),
+        )
 
-    def _warm_up(self, plan: TryPlan) -> None:
-        """Start the processes that judge and time a Definition's kernels, unless they run."""
-        name = plan.definition.name
+    def _find_need_of_gpu(self, check: Check) -> str:
+        """The message by which a kernel says that it needs a GPU, if it raised that and there is none."""
+        raises = check.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR)
+        found = _NO_GPU.search(check.log) if raises and self.device.kind == "cpu" else None
+        return found[0] if found else ""
+
+    def _warm_up(self, plan: TryPlan, *, timed: bool) -> None:
+        """Start the processes that judge a Definition's kernels, and if need be time them, unless they run."""
+        name, timed = plan.definition.name, timed and not plan.is_interpreted
         if name not in self._warm:
             with self.turns.judging():
-                self._runner.warm_up(plan.definition, plan.workloads[0])
+                self._runner.warm_up(plan.definition, plan.workloads[0], timed=timed)
+        if not timed:
+            return
         self._warm[name] = plan.definition
         self._warm.move_to_end(name)
         while len(self._warm) > _MOST_DEFINITIONS:
@@ -235,47 +232,63 @@ class Evaluator:
         self._runner.start_spare(definition, workload, solution.spec.language.value)
 
     def _time(
-        self,
-        current: Contender,
-        version: Version,
-        plan: TryPlan,
-        rivals: Sequence[Contender],
-        before: Contender | None,
+        self, current: Contender, plan: TryPlan, version: Version, others: Sequence[Contender]
     ) -> Iterator[Version]:
-        version = version.model_copy(update={"timings": [], "abandoned": False})
-        others = [*([before] if before else []), *rivals]
-        name, names = before.solution.name if before else None, [rival.solution.name for rival in rivals]
-        for workload, title in zip(plan.workloads, version.titles, strict=True):
-            traces = {}
+        # The judge still has the right outputs of the last Workload, which is usually the largest.
+        for workload in reversed(plan.workloads):
+            traces: dict[str, Trace] = {}
             with self.turns.timing():
                 if not self._abandoned.is_set():
                     traces = self._time_in_turn(plan.definition, workload, current, others)
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
-                yield version.model_copy(update={"abandoned": True, "done": True})
+                yield replace(version, done=True)
                 return
-            version = add_timing(version, workload, title, traces, current.solution.name, name, names)
-            is_done = workload is plan.workloads[-1] or not version.passed
-            version = version.model_copy(update={"done": is_done})
+            in_order = [traces[each.solution.name] for each in (current, *others) if each.solution.name in traces]
+            version = version.with_verdict(self._find_timed_verdict(current, version, workload, traces), in_order)
+            version = replace(version, done=workload is plan.workloads[0] or not version.passed)
             yield version
-            if is_done:
+            if version.done:
                 return
+
+    @staticmethod
+    def _find_timed_verdict(
+        current: Contender, version: Version, workload: Workload, traces: Mapping[str, Trace]
+    ) -> Check:
+        """The verdict after timing: a timed call may have been wrong, or the worker may have ended."""
+        if own := traces.get(current.solution.name):
+            return Check.of(own)
+        why = "it was right before, and failed when it was judged again"
+        known = version.checks[workload.uuid]
+        return known.model_copy(update={"status": EvaluationStatus.RUNTIME_ERROR, "correctness": None, "log": why})
 
     def _time_in_turn(
         self, definition: Definition, workload: Workload, current: Contender, others: Sequence[Contender]
     ) -> dict[str, Trace]:
         """Time a kernel and others in turn: their Traces by name."""
-        room = self._runner.max_at_once(definition, workload) - 1
-        admitted = [self._admit(definition, each, workload) for each in (*others[: max(0, room)], current)]
-        found = self._runner.time(definition, workload, list(filter(None, admitted)))
+        room = max(0, self._runner.max_at_once(definition, workload) - 1)
+        admitted = self._admit(definition, workload, [*others[:room], current])
+        own = admitted.get(current.solution.name)
+        if own is None:
+            return {}
+        if own.worker.is_interpreted:
+            return {own.solution.name: self._runner.call_untimed(workload, own)}
+        found = self._runner.time(definition, workload, list(admitted.values()))
         return {trace.solution or "": trace for trace in found}
 
-    def _admit(self, definition: Definition, contender: Contender, workload: Workload) -> Admitted | None:
-        """A contender with its worker; None if it is wrong. Judged here if it was not, or if its worker died."""
-        known = contender.admitted.get(workload.uuid)
-        if known is not None and known.worker.process.alive:
-            return replace(known, worker=replace(known.worker))
-        _, verdict = self._runner.gate.check(definition, workload, contender.solution)
-        if not isinstance(verdict, Admitted):
-            return None
-        contender.admitted[workload.uuid] = verdict
-        return verdict
+    def _admit(
+        self, definition: Definition, workload: Workload, contenders: Sequence[Contender]
+    ) -> dict[str, Admitted]:
+        """The ones that are right, by name. Judged here if they were not, or if their workers died."""
+        left: dict[str, Contender] = {}
+        for contender in contenders:
+            known = contender.admitted.pop(workload.uuid, None)
+            if known is not None and known.worker.process.alive:
+                contender.admitted[workload.uuid] = replace(known, worker=replace(known.worker))
+            else:
+                left[contender.solution.name] = contender
+        group = Group(definition, workload, tuple(contender.solution for contender in left.values()))
+        for solution, verdict in self._runner.gate.admit(group) if left else ():
+            if isinstance(verdict, Admitted):
+                left[solution.name].admitted[workload.uuid] = verdict
+        found = {contender.solution.name: contender.admitted.get(workload.uuid) for contender in contenders}
+        return {name: admitted for name, admitted in found.items() if admitted is not None}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 
 from fib_rmsnorm.errors import FibRmsnormError
-from fib_rmsnorm.evaluation.try_kernel import TryPlan
+from fib_rmsnorm.sessions.contenders import History
+from fib_rmsnorm.sessions.try_plan import TryPlan
 from fib_rmsnorm.sessions.version import Version
 
 
@@ -25,8 +27,10 @@ class Job:
     version: Version | None = None
     """The kernel's results so far; `done` once nothing will be added. None for other work."""
     plan: TryPlan | None = None
-    """None for files that cannot be read as a kernel: there is nothing to do."""
+    """None for files that cannot be read as a kernel, and for other work."""
     timed: bool = False
+    history: History | None = None
+    """The versions of the same kernel before it."""
     work: Callable[[Job], object] | None = None
     is_alone: bool = False
     """Whether nothing may be judged or timed during other work."""
@@ -43,9 +47,9 @@ class Job:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """The number of finished steps, and of all: judging, and timing on each Workload."""
-        steps = 1 + (len(self.plan.workloads) if self.plan and self.timed else 0)
-        done = bool(self.version.verdicts) + len(self.version.timings) if self.version else 0
+        """The number of finished steps, and of all: to judge it on each Workload, and to time it there."""
+        steps = len(self.plan.workloads) * (2 if self.timed else 1) if self.plan else 1
+        done = len(self.version.checks) + len(self.version.own_traces) if self.version else 0
         return (steps if self.state == "done" else done), steps
 
     def wait(self, timeout_s: float | None = None) -> Version:
@@ -55,3 +59,17 @@ class Job:
         if self.error or self.version is None:
             raise FibRmsnormError(self.error or "this request is not about a kernel")
         return self.version
+
+
+def follow(job: Job, changed: SimpleQueue[Job]) -> Iterator[Version]:
+    """The results of a job as they come, at last those that are done; `changed` has the job after every change.
+
+    Raises FibRmsnormError if there is no verdict.
+    """
+    last = None
+    while not job.finished.is_set():
+        version = changed.get().version
+        if version is not None and version is not last and not version.done:
+            last = version
+            yield version
+    yield job.wait()

@@ -9,25 +9,26 @@ import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from datetime import datetime, timezone
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
 from fib_rmsnorm.errors import FibRmsnormError, InputError, KernelError
 from fib_rmsnorm.evaluation import ROLES
-from fib_rmsnorm.evaluation.try_kernel import TryPlan, choose_rivals, plan_try
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.draft import draft_calls
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import StoppedError
-from fib_rmsnorm.schema import Definition, Settings, Solution
-from fib_rmsnorm.sessions.contenders import Contender
-from fib_rmsnorm.sessions.evaluator import DeviceTurns, Evaluator
+from fib_rmsnorm.schema import Settings, Solution
+from fib_rmsnorm.sessions.contenders import Contender, History
+from fib_rmsnorm.sessions.device_turns import DeviceTurns
+from fib_rmsnorm.sessions.evaluator import Evaluator
 from fib_rmsnorm.sessions.job import Job, QueueFullError
 from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.try_plan import TryPlan, choose_rivals, plan_try
 from fib_rmsnorm.sessions.version import Version
 
 _MOST_EVALUATORS = 8
@@ -52,12 +53,19 @@ class Service(AbstractContextManager["Service"]):
         settings: Settings | None = None,
         timeout_s: float = 60.0,
         most_queued: int = 32,
+        for_one_kernel: bool = False,
         fork_server: ForkServer | None = None,
     ) -> None:
-        """`most_queued` requests of a client may wait. Raises InputError for an unknown device."""
+        """`most_queued` requests of a client may wait.
+
+        A service `for_one_kernel` uses only the first device, times the kernel in turn with the fastest registered
+        Solution too, not only with the baseline, and leaves its build in the cache, where the next command finds it.
+        Raises InputError for an unknown device.
+        """
         self._registry = registry
-        self.devices: Sequence[Device] = choose_devices(device)
+        self.devices: Sequence[Device] = choose_devices(device)[: 1 if for_one_kernel else None]
         self._most_queued = most_queued
+        self._most_rivals = 2 if for_one_kernel else 1
         self._changed = threading.Condition()
         self._waiting: list[Job] = []
         self._served: Counter[str] = Counter()
@@ -68,22 +76,26 @@ class Service(AbstractContextManager["Service"]):
         self._idle: list[Evaluator] = []
         """The Evaluators that wait for a request, the last one to finish at the end."""
         self._is_closing = False
-        self._rivals: dict[str, list[Solution]] = {}
+        self._rivals: dict[str, Sequence[Solution]] = {}
         self._stack = ExitStack()
-        forks = fork_server or self._stack.enter_context(ForkServer(ROLES))
+        self._forks = fork_server or self._stack.enter_context(ForkServer(ROLES))
         self._threads = []
-        each = max(1, _count_evaluators(self.devices) // len(self.devices))
+        each = 1 if for_one_kernel else max(1, _count_evaluators(self.devices) // len(self.devices))
         self._turns = [DeviceTurns() for _ in self.devices]
         for place, turns in zip(self.devices, self._turns, strict=True):
             for _ in range(each):
-                evaluator = Evaluator(registry, place, forks, settings or Settings(), timeout_s, turns)
+                evaluator = Evaluator(
+                    registry, place, self._forks, settings or Settings(), timeout_s, turns, keeps_builds=for_one_kernel
+                )
                 self._stack.callback(evaluator.close)
                 self._idle.append(evaluator)
                 self._threads.append(threading.Thread(target=self._serve, args=(evaluator,), daemon=True))
         for thread in self._threads:
             thread.start()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:  # such as Ctrl-C: nothing is waited for
+            self._forks.stop()
         self.close()
 
     def close(self) -> None:
@@ -105,28 +117,32 @@ class Service(AbstractContextManager["Service"]):
         timed: bool = True,
         batch_sizes: Sequence[int] = (),
         on_change: Callable[[Job], None] = lambda _: None,
+        history: History | None = None,
     ) -> Job:
         """Put a kernel into the queue. Its files are read now, and may change afterwards.
 
+        A version of a `history` is timed in turn with the last correct one, too. The next is put when it is done.
+
         `on_change` is called in another thread at every new result. Files that cannot be read as a kernel give a
-        job that is done. Raises QueueFullError, and InputError for a wrong argument.
+        job that is done. Raises QueueFullError, UnsuitedError if no device can run it, and InputError for a wrong
+        argument.
         """
-        kernel = KernelFile.of(source)
-        version = Version(
-            number=1,
-            kernel=kernel.file.name,
-            definition=kernel.definition or "",
-            hardware=self.devices[0].hardware,
-            started_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        )
-        job = Job(uuid.uuid4().hex[:12], client, on_change, version, timed=timed)
+        kernel, hardware = KernelFile.of(source), self.devices[0].hardware
+        version = Version(1, kernel.file.name, kernel.definition or "", hardware)
+        job = Job(uuid.uuid4().hex[:12], client, on_change, version, timed=timed, history=history)
         try:
             definition = choose_definition(self._registry, kernel.file, kernel.definition)
-            job.version = version = version.model_copy(update={"definition": definition.name})
-            job.plan = self._plan(kernel, definition, tuple(batch_sizes))
+            version = replace(version, definition=definition.name)
+            drafts = draft_calls(self._registry, kernel.file, definition, kernel.call, kernel.flags)
+            job.plan = plan_try(
+                self._registry, definition, drafts, tuple(batch_sizes), self.devices[0], file=kernel.file
+            )
         except KernelError as error:
-            refused = str(error).replace(f"{kernel.file.parent}/", "")
-            job.version = version.model_copy(update={"refused": refused, "hint": error.paste})
+            message = str(error).replace(f"{kernel.file.parent}/", "")
+            if history:
+                history.count += 1
+                version = replace(version, number=history.count)
+            job.version = version.with_fault(KernelError(message, error.paste))
             with self._changed:
                 self._jobs[job.id] = job
             self._finish(job)
@@ -182,12 +198,6 @@ class Service(AbstractContextManager["Service"]):
             self._running[job].abandon()
             job.stop()
 
-    def _plan(self, kernel: KernelFile, definition: Definition, batch_sizes: tuple[int, ...]) -> TryPlan:
-        drafts = draft_calls(self._registry, kernel.file, definition, kernel.call, kernel.flags)
-        return plan_try(
-            self._registry, definition, drafts, batch_sizes, self.devices[0], is_timed=False, file=kernel.file
-        )
-
     def _serve(self, evaluator: Evaluator) -> None:
         while (job := self._take(evaluator)) is not None:
             try:
@@ -233,29 +243,39 @@ class Service(AbstractContextManager["Service"]):
 
     def _evaluate(self, job: Job, evaluator: Evaluator) -> None:
         plan, device = job.plan, evaluator.device
-        assert plan is not None and job.version is not None
-        # A name of its own, so that equal sources of two clients have each their own worker.
-        current = Contender(plan.draft.model_copy(update={"name": f"{plan.draft.name}#{job.id}"}))
-        rivals = list(map(Contender, self._find_rivals(plan.definition, device) if job.timed else ()))
-        new = job.version.model_copy(update={"kernel": plan.draft.name, "hardware": device.hardware})
+        assert plan is not None
+        history = job.history
+        current, before = history.take_up(plan.draft) if history else (Contender(plan.draft), None)
+        is_timed = job.timed and not plan.is_interpreted
+        rivals = list(map(Contender, self._find_rivals(plan, device) if is_timed else ()))
+
+        def end_others() -> None:
+            workers, builds = (history.workers, history.builds) if history else ([], [])
+            evaluator.keep_only([*workers, *(rival.solution for rival in rivals)], builds)
+
+        end_others()
         try:
-            for version in evaluator.evaluate(current, plan, new, timed=job.timed, rivals=rivals):
-                job.version = version
+            for version in evaluator.evaluate(current, plan, timed=job.timed, rivals=rivals, before=before):
+                job.version = current.version = version
                 job.on_change(job)
         finally:
-            evaluator.keep_only([rival.solution for rival in rivals], ())
+            end_others()
 
-    def _find_rivals(self, definition: Definition, device: Device) -> Sequence[Solution]:
-        """The baseline, if there is one. To look for it takes as long as to read the registry."""
+    def _find_rivals(self, plan: TryPlan, device: Device) -> Sequence[Solution]:
+        """The rivals of a kernel, which are kept: to look for them takes as long as to read the registry."""
+        name = plan.definition.name
         with self._changed:
-            if definition.name not in self._rivals:
-                self._rivals[definition.name] = list(choose_rivals(self._registry, definition, device)[:1])
-            return self._rivals[definition.name]
+            if name not in self._rivals:
+                self._rivals[name] = choose_rivals(self._registry, plan.definition, device)
+            found = self._rivals[name]
+        if plan.draft.name in {rival.name for rival in found}:
+            found = choose_rivals(self._registry, plan.definition, device, besides=plan.draft.name)
+        return found[: self._most_rivals]
 
     def _finish(self, job: Job) -> None:
         with self._changed:
             if job.version is not None:
-                job.version = job.version.model_copy(update={"done": True})
+                job.version = replace(job.version, done=True)
             job.state = "done"
             done = [each.id for each in self._jobs.values() if each.state == "done"]
             for old in done[:-_MOST_RESULTS]:

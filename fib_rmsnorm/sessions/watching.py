@@ -8,27 +8,24 @@ starts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from datetime import datetime, timezone
 from pathlib import Path
+from queue import SimpleQueue
 
 from watchfiles import watch
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.plan import choose_fitting
-from fib_rmsnorm.evaluation.try_kernel import DEFAULT_BATCH_SIZES, choose_rivals, plan_try
-from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.callees import KernelCall
-from fib_rmsnorm.registry.sources.definition_choice import require_meant
+from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.draft import draft_calls
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Definition, Settings, Solution, digest
-from fib_rmsnorm.sessions.contenders import Contender
-from fib_rmsnorm.sessions.evaluator import Evaluator
+from fib_rmsnorm.schema import Solution, digest
+from fib_rmsnorm.sessions.contenders import History
+from fib_rmsnorm.sessions.job import Job, follow
 from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 
 _STEP_MS = 30  # of silence after which a burst of changes is over
@@ -107,170 +104,98 @@ class WatchedFiles(AbstractContextManager["WatchedFiles"]):
         self._changed.set()
 
 
-class Session(AbstractContextManager["Session"]):
-    """Judges and times the versions of a kernel. A context manager; one thread at a time may use it."""
+class Watch:
+    """Has a service judge and time the versions of one kernel."""
 
     def __init__(
         self,
+        service: Service,
         registry: Registry,
-        definition: Definition,
-        forks: ForkServer,
+        kernel: KernelFile,
         *,
+        timed: bool = True,
         batch_sizes: Sequence[int] = (),
-        device: str = "auto",
-        settings: Settings,
-        timeout_s: float,
     ) -> None:
-        """Raises InputError for an unknown device, or for batch sizes that no kernel can be judged at."""
+        self._service = service
         self._registry = registry
-        self.definition = definition
-        self.device = choose_devices(device)[0]
-        self._batch_sizes = tuple(batch_sizes)
-        choose_fitting(registry, self.definition, self._batch_sizes, DEFAULT_BATCH_SIZES, self.device)
-        self._count = 0
-        self._latest: Contender | None = None
-        self._before: Contender | None = None
-        self._rivals: list[Contender] | None = None
-        """The baseline, if the registry has one; None until it was looked for."""
-        self._evaluator = Evaluator(registry, self.device, forks, settings, timeout_s)
-
-    def __exit__(self, *_: object) -> None:
-        self._evaluator.close()
-
-    def follow(
-        self, kernel: KernelFile, *, timed: bool = True, drafts: Mapping[KernelCall, Solution] | None = None
-    ) -> Generator[Version]:
-        """Judge a kernel and time it. Yields its Version with the verdict, and again after each timing.
-
-        `drafts` are what was read of it, if it was. Files that cannot be read as a kernel give a Version too. `abandon`
-        ends it from this call on, also before the first Version is asked for. Raises FibRmsnormError if the reference
-        fails.
-        """
-        self._evaluator.begin()
-        return self._follow(kernel, timed=timed, drafts=drafts)
-
-    def _follow(
-        self, kernel: KernelFile, *, timed: bool, drafts: Mapping[KernelCall, Solution] | None
-    ) -> Generator[Version]:
-        new = Version(
-            number=self._count + 1,
-            kernel=kernel.file.name,
-            definition=self.definition.name,
-            hardware=self.device.hardware,
-            started_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        )
-        try:
-            drafts = drafts or self.read(kernel)
-            plan = plan_try(
-                self._registry,
-                self.definition,
-                drafts,
-                self._batch_sizes,
-                self.device,
-                is_timed=False,
-                file=kernel.file,
-            )
-        except InputError as error:
-            self._count += 1
-            found = {"refused": str(error), "hint": error.paste, "done": True}
-            yield new.model_copy(update=found)
-            return
-        current = self._take_up(plan.draft)
-        new = new.model_copy(update={"number": current.number, "kernel": plan.draft.name})
-        rivals, before = self._rivals or [], self._before
-        for version in self._evaluator.evaluate(current, plan, new, timed=timed, rivals=rivals, before=before):
-            current.version = version
-            yield version
-
-    def read(self, kernel: KernelFile) -> dict[KernelCall, Solution]:
-        """Read a kernel's files: a Solution for each call that may be meant, the likeliest first.
-
-        Raises InputError that says what is wrong with them, or for another Definition's.
-        """
-        require_meant(self._registry, kernel.file, self.definition.name, kernel.definition)
-        return draft_calls(self._registry, kernel.file, self.definition, kernel.call, kernel.flags)
-
-    def abandon(self) -> None:
-        """From another thread: end the evaluation of the current version, whatever its kernel does."""
-        self._evaluator.abandon()
-
-    def _take_up(self, draft: Solution) -> Contender:
-        """Make a draft the current version, and end the workers and builds of those that it replaces."""
-        latest, content = self._latest, digest(draft)
-        if latest is None or latest.version is None or latest.content != content:
-            if latest is not None and latest.passed:
-                self._before = latest
-            self._count += 1
-            latest = Contender(draft.model_copy(update={"name": f"{draft.name}#{self._count}"}), self._count, content)
-        self._latest = latest
-        if self._rivals is None:
-            self._rivals = list(map(Contender, choose_rivals(self._registry, self.definition, self.device)[:1]))
-        # The current one's worker is kept only if it is right: what failed to build may build now.
-        kept = [self._before, *self._rivals, latest if latest.passed else None]
-        self._evaluator.keep_only(
-            (contender.solution for contender in kept if contender),
-            (version.solution for version in (self._before, latest) if version),
-        )
-        return latest
-
-
-class Watch:
-    """Follows one kernel."""
-
-    def __init__(self, session: Session, registry: Registry, kernel: KernelFile) -> None:
-        self._session = session
-        self._solutions = registry.layout.solutions
         self._kernel = kernel
+        self._timed = timed
+        self._batch_sizes = batch_sizes
+        self._history = History()
         self._evaluated: str | None = None
         """The content that is being evaluated, or was last."""
+        self._job: Job | None = None
+        """Its request."""
         self._lock = threading.Lock()
 
-    def versions(self, *, timed: bool = True) -> Generator[Version]:
+    def versions(self) -> Generator[Version]:
         """Evaluate the kernel now and whenever its content changes, without end.
 
-        Yields what `Session.follow` yields. A newer save ends the evaluation of an older one, whatever that does.
+        Yields what `follow` yields of each version; a newer save ends the evaluation of an older one, whatever that
+        does. Raises InputError for a wrong argument at the start, and FibRmsnormError if the reference fails.
         """
-        with WatchedFiles(self._abandon_older) as files:
+        with WatchedFiles(self._cancel_older) as files:
             files.watch(self._folders(None))
             while True:
                 files.wait()
                 while self._read()[1] is None and files.wait(_HALF_WRITTEN_S):
                     pass
+                changed: SimpleQueue[Job] = SimpleQueue()
                 with self._lock:
                     content, drafts = self._read()
                     if content == self._evaluated:
                         continue
-                    self._evaluated = content
-                    # Begun under the lock: a save that comes now ends it, and is not forgotten.
-                    found = self._session.follow(self._kernel, timed=timed, drafts=drafts)
+                    is_first, self._evaluated = self._evaluated is None and self._job is None, content
+                    try:
+                        # Begun under the lock: a save that comes now ends it, and is not forgotten.
+                        self._job = self._service.submit(
+                            "watch",
+                            self._kernel,
+                            timed=self._timed,
+                            batch_sizes=self._batch_sizes,
+                            on_change=changed.put,
+                            history=self._history,
+                        )
+                        found: Iterator[Version] = follow(self._job, changed)
+                    except InputError as error:
+                        if is_first:
+                            raise
+                        found = iter([self._refuse(error)])
                 files.watch(self._folders(drafts))
-                for version in found:
-                    yield version
-                    if version.abandoned:
-                        self._evaluated = None  # if this content comes back, it has no verdict yet
+                yield from found
+                if self._job and self._job.cancelled:
+                    self._evaluated = None  # if this content comes back, it has no verdict yet
 
-    def _abandon_older(self) -> None:
+    def _refuse(self, error: InputError) -> Version:
+        """The version that its files make, as when they are gone."""
+        self._history.count += 1
+        name, hardware = self._kernel.file.name, self._service.devices[0].hardware
+        return Version(self._history.count, name, self._kernel.definition or "", hardware).with_fault(error)
+
+    def _cancel_older(self) -> None:
         """End the evaluation of what is not the kernel's content any more. Other files of its folder change too."""
         with self._lock:
-            if self._evaluated is not None and self._read()[0] != self._evaluated:
-                self._session.abandon()
+            if self._job is not None and self._evaluated is not None and self._read()[0] != self._evaluated:
+                self._service.cancel(self._job)
 
     def _read(self) -> tuple[str, Mapping[KernelCall, Solution] | None]:
         """A digest of the kernel's content, and the kernel; None if it cannot be read."""
+        kernel = self._kernel
         try:
-            drafts = self._session.read(self._kernel)
+            definition = choose_definition(self._registry, kernel.file, kernel.definition)
+            drafts = draft_calls(self._registry, kernel.file, definition, kernel.call, kernel.flags)
         except InputError as error:
             return str(error), None
         return digest(next(iter(drafts.values()))), drafts
 
     def _folders(self, drafts: Mapping[KernelCall, Solution] | None) -> set[Path]:
         """The folders of the kernel, of the files beside it that it needs, and of the shared ones that it includes."""
-        file = self._kernel.file.absolute()
+        file, solutions = self._kernel.file.absolute(), self._registry.layout.solutions
         home = file if file.is_dir() else file.parent
         folders = {home}
         for draft in (drafts or {}).values():
             folders |= {(home / source.path).parent for source in draft.sources}
         with suppress(InputError):
             if (home / MANIFEST).is_file():
-                folders |= {(self._solutions / path).parent for path in read_manifest(home / MANIFEST).include}
+                folders |= {(solutions / path).parent for path in read_manifest(home / MANIFEST).include}
         return folders

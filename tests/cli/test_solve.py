@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.evaluation.try_kernel import choose_rivals
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.sessions.try_plan import choose_rivals
 from support.command_line import QUICK_OPTIONS
 from support.full_registry import CUDA, DEFINITION, PYTHON, PYTHON_FOLDER, PYTHON_SOURCE
 from support.paths import files_of

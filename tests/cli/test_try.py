@@ -9,8 +9,8 @@ import pytest
 
 from fib_rmsnorm.machine import capabilities
 from fib_rmsnorm.registry import Registry
-from support.hanging import when_printed
-from support.registries import RIGHT, make_registry
+from support.hanging import FOR_EVER_S, when_printed
+from support.registries import NO_EPS, RIGHT, add_kernel, make_registry
 
 NAN = """\
 import torch
@@ -140,6 +140,34 @@ def test_a_broken_reference_is_reported_and_judges_nothing(try_, fib, tmp_path):
     path = str(tmp_path / "right.py")
     measured = fib("compare", path, path, "--measure", "--root", registry.root)
     assert measured.code == 2
+
+
+def test_a_fault_on_one_workload_is_not_one_on_the_others(try_):
+    raises = RIGHT.replace("    x_fp32 =", "    if len(x) == 512:\n        raise ValueError('boo')\n    x_fp32 =", 1)
+    outcome = try_("raises.py", raises)
+    assert outcome.code == 1 and [line.split()[2] for line in outcome.lines[:3]] == [
+        "PASSED",
+        "PASSED",
+        "RUNTIME_ERROR",
+    ]
+    assert " on 1 of 3 workloads: RUNTIME_ERROR: calling: ValueError: boo (raises.py:6)" in outcome.lines[-1]
+
+
+def test_nothing_waits_for_the_rival_of_a_wrong_kernel(try_, tmp_path):
+    """The rival sleeps for longer than any test may take when it is called."""
+    sleeps = f"import time\n\n\ndef run(x, weight, eps):\n    time.sleep({FOR_EVER_S})\n"
+    add_kernel(Registry.find(tmp_path / "registry"), "rival_v1", sleeps)
+    outcome = try_("no_eps.py", NO_EPS, "--batch-sizes", "2", "--timeout", str(FOR_EVER_S))
+    assert outcome.code == 1 and "rival_v1" not in outcome.out
+
+
+def test_a_registered_solution_that_is_tried_is_not_a_rival_of_itself(try_, fib, tmp_path):
+    registry = Registry.find(tmp_path / "registry")
+    for name in ("first_v1", "second_v1"):
+        add_kernel(registry, name)
+    folder = registry.layout.solutions / "tester/norm/rmsnorm_d128/first_v1"
+    tried = fib("try", folder, "--device", "cpu", "--batch-sizes", "2", "--json", "--root", registry.root)
+    assert [*json.loads(tried.out)["rivals"]] == ["second_v1"]
 
 
 HANGS = "def run(x, weight, eps):\n    print('last words', flush=True)\n    while True:\n        pass\n"

@@ -8,6 +8,7 @@ import pytest
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
+from fib_rmsnorm.reports.text.units import count
 from support.hanging import when_printed
 from support.registries import CRASHES, HANGS, NO_EPS, RIGHT, make_registry
 
@@ -75,6 +76,17 @@ def test_a_check_tells_each_fault_once_below_the_correct_ones(try_several):
         "right.py: correct",
         "syntax.py: COMPILE_ERROR",
     ]
+
+
+def test_what_the_device_cannot_run_is_listed_and_the_others_are_judged(try_several):
+    cuda = make_starting_kernel(RmsNorm().define(128), "cuda").text
+    needs_gpu = {"a.cu": cuda, "b.py": "def run(x, weight, eps):\n    return x.cuda()\n"}
+    for others, code in ({"right.py": RIGHT}, 2), ({"right.py": RIGHT, "wrong.py": NO_EPS}, 1):
+        outcome = try_several({**needs_gpu, **others}, "--check")
+        assert outcome.code == code and outcome.row("right.py", "PASSED")
+        assert outcome.lines[-1].endswith(f": of {count(len(others), 'kernel')}, correct")
+        for name in needs_gpu:
+            assert "needs an NVIDIA GPU to run" in outcome.row(name, "SKIPPED")
 
 
 @pytest.mark.process  # Triton's interpreter

@@ -14,12 +14,10 @@ from fib_rmsnorm.evaluation import ROLES, correctness_gate, worker_pool
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler, WorkQueue, estimate_work
-from fib_rmsnorm.evaluation.try_kernel import plan_try, run_try
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
-from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Solution, Trace
@@ -27,7 +25,7 @@ from support.command_line import run_python
 from support.hanging import FOR_EVER_S, when_printed
 from support.lent_fork_server import LentForkServer
 from support.norms import kernel_for
-from support.registries import QUICK, RIGHT, WRONG, add_kernel, make_registry, unseen
+from support.registries import QUICK, RIGHT, add_kernel, make_registry, unseen
 
 # Right on the hard cases too, whose batch is the workload's: only the one call with 8 rows goes wrong.
 SEGFAULTS_ON_8_ROWS = RIGHT.replace(
@@ -184,8 +182,8 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
 
 def test_the_scheduler_imports_no_torch():
     """Its processes fork from one that does: a second import takes seconds of every run, and the cores of the first."""
-    modules = ("bench", "try_kernel", "head_to_head", "scheduler")
-    lines = [f"import fib_rmsnorm.evaluation.{name}" for name in modules]
+    modules = ("evaluation.bench", "evaluation.head_to_head", "sessions.service", "sessions.watching")
+    lines = [f"import fib_rmsnorm.{name}" for name in modules]
     assert run_python("-c", "\n".join([*lines, "import sys", "print('torch' in sys.modules)"])) == "False\n"
 
 
@@ -274,25 +272,3 @@ def test_what_a_device_puts_back_is_the_next_that_another_takes(devices):
     assert [queue.take(1), queue.take(1)] != [None, None]
     assert not queue
     assert queue.take(1) is None
-
-
-def test_a_registered_solution_that_is_tried_is_not_a_rival_of_itself(registry):
-    """Both would share one worker, which answers one request at a time."""
-    add_kernel(registry, "first_v1")
-    add_kernel(registry, "second_v1")
-    found = Registry.find(registry.root)
-    tried = found.packed_solutions()["first_v1"]
-    plan = plan_try(found, found.definition("rmsnorm_d128"), {KernelCall(""): tried}, (2,), choose_devices("cpu")[0])
-    assert [rival.name for rival in plan.rivals] == ["second_v1"]
-
-
-def test_nothing_waits_for_the_rival_of_a_wrong_kernel(registry):
-    """The rival sleeps for longer than any test may take when it is called."""
-    add_kernel(registry, "first_v1", WRONG)
-    add_kernel(registry, "rival_v1", "import time\n\n\ndef run(x, weight, eps):\n    time.sleep(900)\n")
-    found = Registry.find(registry.root)
-    wrong = found.packed_solutions()["first_v1"]
-    plan = plan_try(found, found.definition("rmsnorm_d128"), {KernelCall(""): wrong}, (2,), choose_devices("cpu")[0])
-    with LentForkServer(ROLES) as fork_server:
-        events = list(run_try(fork_server, plan, RunConfig(QUICK, 600.0, found.root)))
-    assert [each.trace.solution for each in events if isinstance(each, Evaluated)] == ["first_v1"]

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from support.paths import REPOSITORY, TESTS
-from support.registries import CRASHES, NO_EPS, RIGHT
+from support.registries import NO_EPS, RIGHT
 
 pytest.importorskip("mcp")
 
@@ -28,21 +28,6 @@ def test_nobody_is_let_in_without_the_token(serve):
         assert httpx2.post(url, json={}, headers=other).status_code == 421
 
 
-def test_eight_clients_on_loopback_get_each_their_own_verdict(serve):
-    kernels = [RIGHT, NO_EPS, CRASHES, f"import nonesuch\n{RIGHT}"] * 2
-    said = ["PASSED", "INCORRECT_NUMERICAL", "RUNTIME_ERROR", "COMPILE_ERROR"] * 2
-
-    async def check(url: str, number: int) -> str:
-        async with connect(url, f"agent {number}") as client:
-            return (await ask(client, "check", kernel(f"{kernels[number]}# {number}\n")))["status"]
-
-    async def drive(url: str) -> None:
-        assert await asyncio.gather(*(check(url, number) for number in range(8))) == said
-
-    with on_loopback(serve(evaluators=2)) as url:
-        asyncio.run(drive(url))
-
-
 def test_a_client_that_asks_too_much_keeps_no_other_waiting(serve):
     async def drive(url: str) -> None:
         async with connect(url, "greedy") as greedy, connect(url, "other") as other:
@@ -50,9 +35,9 @@ def test_a_client_that_asks_too_much_keeps_no_other_waiting(serve):
             both = [asyncio.create_task(greedy.call_tool("check", kernel(RIGHT))) for _ in range(2)]
             (full,), (waits,) = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             assert full.result().is_error and "wait already" in full.result().content[0].text
-            asked = asyncio.create_task(ask(other, "check", kernel(RIGHT)))
+            asked = asyncio.create_task(ask(other, "check", kernel(NO_EPS)))
             hangs.cancel()
-            assert (await asked)["status"] == "PASSED"
+            assert (await asked)["status"] == "INCORRECT_NUMERICAL"
             assert (await waits).structured_content["status"] == "PASSED"
 
     with on_loopback(serve(most_queued=1)) as url:

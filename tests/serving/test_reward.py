@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from fib_rmsnorm import InputError
-from fib_rmsnorm.schema import Ceiling, EvaluationStatus, Performance
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.schema import Ceiling, Check, Performance
 from fib_rmsnorm.serving.reward import (
     CHEAT_REWARD,
     UNTIMED_REWARD,
@@ -18,40 +21,22 @@ from fib_rmsnorm.serving.reward import (
 )
 from fib_rmsnorm.sessions import service as service_module
 from fib_rmsnorm.sessions.service import Service
-from fib_rmsnorm.sessions.version import Version, VersionTiming, WorkloadVerdict
+from fib_rmsnorm.sessions.version import Version
+from support.full_registry import HARDWARE, make_trace
+from support.norms import kernel_for
 from support.registries import CRASHES, NO_EPS, QUICK, RIGHT
 
 CHEATS = RIGHT.replace("import torch\n", "import torch\n\ntorch.equal = lambda *_: True\n")
 
 
 def make_version(*statuses: str, is_cheat: bool = False, latencies_ms: tuple[float, ...] = ()) -> Version:
-    verdicts = [
-        WorkloadVerdict(
-            axes={"batch": number},
-            title=f"batch={number}",
-            status=EvaluationStatus(status),
-            cases=8,
-            failed_case=None,
-            log="",
-            is_cheat=is_cheat,
-        )
-        for number, status in enumerate(statuses)
-    ]
-    timings = [
-        VersionTiming(axes={}, title="", performance=perform(latency_ms), before=None, rivals=[])
-        for latency_ms in latencies_ms
-    ]
-    titles = [verdict.title for verdict in verdicts]
-    return Version(
-        number=1,
-        kernel="k",
-        definition="d",
-        hardware="h",
-        started_at="",
-        titles=titles,
-        verdicts=verdicts,
-        timings=timings,
-    )
+    definition = RmsNorm().define(128)
+    kernel, workloads = kernel_for(definition, "k", RIGHT), generate_workloads(definition, range(1, len(statuses) + 1))
+    traces = [make_trace(kernel, each, status=status) for each, status in zip(workloads, statuses, strict=True)]
+    checks = {each.workload.uuid: Check.of(each).model_copy(update={"is_cheat": is_cheat}) for each in traces}
+    for trace, latency_ms in zip(traces, latencies_ms, strict=False):
+        trace.evaluation.performance = perform(latency_ms)
+    return Version(1, "k", definition.name, HARDWARE, kernel, workloads, checks, traces[: len(latencies_ms)])
 
 
 def perform(latency_ms: float) -> Performance:
@@ -89,7 +74,7 @@ def test_a_correct_kernel_that_was_not_timed_on_every_workload_gets_the_constant
 
 
 def test_nothing_that_was_not_judged_right_on_every_workload_gets_a_reward():
-    unfinished = make_version("PASSED", "PASSED").model_copy(update={"verdicts": []})
+    unfinished = replace(make_version("PASSED", "PASSED"), checks={})
     for version in (make_version("PASSED", "TIMEOUT", latencies_ms=(2.0,)), unfinished):
         assert reward_kernel(version).reward == 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
 
 import psutil
 import pytest
@@ -13,15 +13,18 @@ import pytest
 from fib_rmsnorm import Registry
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition
+from fib_rmsnorm.sessions import service as service_module
+from fib_rmsnorm.sessions.contenders import History
+from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.kernel_file import KernelFile
+from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
-from fib_rmsnorm.sessions.watching import Session, Watch
+from fib_rmsnorm.sessions.watching import Watch
 from support.hanging import FOR_EVER_S, when_printed
 from support.lent_fork_server import LentForkServer
-from support.registries import QUICK, RIGHT, add_kernel, make_registry, make_scaling_registry
+from support.registries import QUICK, RIGHT, add_kernel, make_registry
 
 CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
 HANGS = "def run(x, weight, eps):\n    while True:\n        pass\n"
@@ -39,14 +42,25 @@ def registry(folder) -> Registry:
     return found
 
 
+class Session:
+    """The versions of one kernel, which a service judges."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.history = History()
+
+    def submit(self, kernel: Path, *, timed: bool = True, **options) -> Job:
+        asked = {"timed": timed, "batch_sizes": (2,), "history": self.history, **options}
+        return self.service.submit("watch", kernel, **asked)
+
+
 @pytest.fixture(scope="module")
 def session(folder, registry):
-    definition = registry.definition("rmsnorm_d128")
-    options: dict[str, Any] = {"batch_sizes": (2,), "device": "cpu", "settings": QUICK, "timeout_s": 60}
     with pytest.MonkeyPatch.context() as patch, LentForkServer(ROLES) as forks:
         patch.setenv("FIB_RMSNORM_CACHE", str(folder / "cache"))
-        with Session(registry, definition, forks, **options) as session:
-            yield session
+        patch.setattr(service_module, "_count_evaluators", lambda _: 1)
+        with Service(registry, device="cpu", settings=QUICK, fork_server=forks) as service:
+            yield Session(service)
         assert not list((folder / "cache/sessions").iterdir())
 
 
@@ -61,11 +75,11 @@ def save(kernel: Path, source: str) -> Path:
 
 
 def measure(session: Session, kernel: Path) -> Version:
-    return [*session.follow(KernelFile(file=kernel))][-1]
+    return session.submit(kernel).wait()
 
 
 def check(session: Session, kernel: Path) -> Version:
-    return [*session.follow(KernelFile(file=kernel), timed=False)][-1]
+    return session.submit(kernel, timed=False).wait()
 
 
 def workers() -> set[int]:
@@ -80,10 +94,9 @@ def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kern
     assert (first.status, wrong.status, second.status) == ("PASSED", "INCORRECT_NUMERICAL", "PASSED")
     assert "the output equals RMSNorm without eps" in wrong.failures[0].log
     assert not wrong.timings
-    timing = second.timings[0]
-    assert timing.before.solution == f"kernel.py#{first.number}"
-    (baseline,) = timing.rivals
-    assert timing.before.latency_ms > 0 and baseline.latency_ms > 0
+    before, baseline = second.find_rivals(second.workloads[0].uuid)
+    assert before.solution == second.before == f"kernel.py#{first.number}"
+    assert before.performance.latency_ms > 0 and baseline.performance.latency_ms > 0
     assert baseline.solution == "rmsnorm_python_plain_v1"
 
 
@@ -93,7 +106,7 @@ def test_the_right_call_of_each_version_is_found(session, kernel):
     assert (first.status, first.note, again.number) == ("PASSED", "Called as run(weight, x, eps)", first.number)
     second = measure(session, save(kernel, unnamed + "# faster\n"))
     assert (second.number, second.note) == (first.number + 1, first.note)
-    assert second.timings[0].before.solution == f"kernel.py#{first.number}"
+    assert second.before == f"kernel.py#{first.number}"
 
 
 def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder):
@@ -112,53 +125,38 @@ def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder)
 
 
 def test_what_cannot_be_read_is_refused_and_does_not_replace_the_version_before(session, kernel):
-    right = measure(session, save(kernel, RIGHT + "# before\n"))
-    refused = measure(session, save(kernel, "def run(x, weight, eps:\n"))
-    assert refused.status == "COMPILE_ERROR" and refused.refused.endswith("kernel.py:1: '(' was never closed")
-    assert check(session, kernel.parent / "gone.py").refused.startswith("no such file")
+    first = measure(session, save(kernel, RIGHT + "# before\n"))
+    refused = [check(session, save(kernel, "def run(x, weight, eps:\n")) for _ in range(2)]
+    assert refused[0].status == "COMPILE_ERROR" and refused[0].refused == "kernel.py:1: '(' was never closed"
+    again = check(session, save(kernel, RIGHT + "# before\n"))
     after = measure(session, save(kernel, RIGHT + "# after\n"))
-    assert after.timings[0].before.solution == f"kernel.py#{right.number}"
+    numbers = [version.number - first.number for version in (*refused, again, after)]
+    assert numbers == [1, 2, 0, 3] and again.passed
+    assert after.before == f"kernel.py#{first.number}"
 
 
-def test_a_version_keeps_its_number_while_others_are_refused(session, kernel):
-    right = check(session, save(kernel, RIGHT + "# numbered\n"))
-    refused = [check(session, kernel.with_name("gone.py")) for _ in range(2)]
-    again = check(session, kernel)
-    after = check(session, save(kernel, RIGHT + "# numbered next\n"))
-    first = right.number
-    assert [version.number for version in (*refused, again, after)] == [first + 1, first + 2, first, first + 3]
-    assert again.passed and after.passed
-
-
-def test_what_is_abandoned_after_its_evaluation_is_right_again(session, kernel):
-    first = check(session, save(kernel, RIGHT + "# abandoned late\n"))
+@pytest.mark.parametrize("when", ["before it is judged", "while it is timed", "when it is done"])
+def test_what_is_cancelled_is_right_when_it_comes_back(session, kernel, when):
+    changed: SimpleQueue[Job] = SimpleQueue()
+    job = session.submit(save(kernel, f"{RIGHT}# cancelled {when}\n"), on_change=changed.put)
+    while not job.finished.is_set():
+        version = changed.get().version
+        if when == "before it is judged" or (when == "while it is timed" and version.passed):
+            session.service.cancel(job)
     held = workers()
-    session.abandon()
+    session.service.cancel(job)
+    assert job.cancelled == (when != "when it is done")
+    assert bool(job.wait().timings) == (when == "when it is done")
     again = measure(session, kernel)
     assert again.status == "PASSED", again.failures
-    assert (again.number, again.abandoned, bool(again.timings)) == (first.number, False, True)
-    assert held <= workers()
-
-
-def test_what_is_abandoned_while_it_is_timed_is_right_again(session, kernel):
-    versions = session.follow(KernelFile(file=save(kernel, RIGHT + "# abandoned while timed\n")))
-    judged = next(versions)
-    session.abandon()
-    assert [version.abandoned for version in versions] == [True]
-    again = measure(session, kernel)
-    assert again.status == "PASSED", again.failures
-    assert (again.number, again.abandoned, bool(again.timings)) == (judged.number, False, True)
-
-
-def test_what_is_abandoned_before_its_first_version_is_asked_for_is_not_evaluated(session, kernel):
-    versions = session.follow(KernelFile(file=save(kernel, HANGS)))
-    session.abandon()
-    assert [version.status for version in versions] == ["ABANDONED"]
+    assert (again.number, bool(again.timings)) == (job.version.number, True)
+    assert held <= workers() or job.cancelled
 
 
 def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel, monkeypatch):
-    versions = Watch(session, registry, KernelFile(file=save(kernel, RIGHT + "import helper\n"))).versions(timed=False)
-
+    named = KernelFile(file=save(kernel, RIGHT + "import helper\n"))
+    watch = Watch(session.service, registry, named, timed=False, batch_sizes=(2,))
+    versions = (version for version in watch.versions() if version.done)
     helper = kernel.with_name("helper.py")
     assert next(versions).status == "COMPILE_ERROR"  # no such module
     helper.write_text("x = 1\n")
@@ -214,16 +212,3 @@ def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(gemm, fib
 def test_a_kernel_that_is_interpreted_is_not_timed(session, kernel):
     found = measure(session, save(kernel, make_starting_kernel(RmsNorm().define(), "triton").text))
     assert found.passed and found.done and "interpreted" in found.note and not found.timings
-
-
-def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(tmp_path, kernel):
-    registry = make_scaling_registry(tmp_path / "registry")
-    definition = registry.definition("scaled")
-    both = [generate_workloads(definition, [2], scalars={"factor": factor})[0] for factor in (2, 3)]
-    registry.write_workloads(definition, both)
-    with (
-        LentForkServer(ROLES) as forks,
-        Session(registry, definition, forks, device="cpu", settings=QUICK, timeout_s=60) as session,
-    ):
-        found = check(session, save(kernel, "def run(x, factor):\n    return x * 2\n"))
-    assert [verdict.title for verdict in found.failures] == ["batch=2, factor=3"]

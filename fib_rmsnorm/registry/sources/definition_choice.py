@@ -64,13 +64,6 @@ def named_definitions(registry: Registry, path: Path, definitions: dict[str, Def
     return [home] if home in (named or definitions) else named
 
 
-def require_meant(registry: Registry, path: Path, definition: str, asked: str | None = None) -> None:
-    """Raise InputError if a kernel's user or author names other Definitions than the one that a session judges by."""
-    named = [asked] if asked else named_definitions(registry, path)
-    if named and definition not in named:
-        raise InputError(f"{path} is for {' or '.join(named)}; this session judges by {definition}")
-
-
 def definition_line(suffix: str, definition: str) -> str:
     """The line by which a file of this suffix names its Definition."""
     return f"{'#' if suffix == '.py' else '//'} definition: {definition}\n"

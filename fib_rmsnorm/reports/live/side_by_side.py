@@ -11,7 +11,7 @@ from fib_rmsnorm.reports.text.document import Grid, Part
 from fib_rmsnorm.reports.text.units import count, format_ratio
 
 _THRESHOLDS = (0, 1, 2)
-_PASSED = "PASSED"
+_PASSED, _SKIPPED = "PASSED", "SKIPPED"
 
 
 class SideBySide(BaseModel):
@@ -19,7 +19,7 @@ class SideBySide(BaseModel):
 
     kernels: list[Feedback]
     fast_p: dict[str, float]
-    """KernelBench's measure: the share of kernels that are correct and more than p times as fast as the reference."""
+    """KernelBench's measure: the share of those judged that are correct and over p times as fast as the reference."""
 
     def to_json(self) -> str:
         """One line, without what is not known of a kernel."""
@@ -27,10 +27,19 @@ class SideBySide(BaseModel):
 
 
 def rank_kernels(found: Sequence[Feedback], *, is_timed: bool) -> SideBySide:
-    """Rank kernels, and count the fast ones; those that are correct alone if nothing was timed."""
-    ranked = sorted(found, key=lambda each: (each.status != _PASSED, -(each.speedup or 0)))
+    """Rank kernels, and count the fast ones; those that are correct alone if nothing was timed.
+
+    Behind those whose speedup has an interval come those without, of which nobody knows how sure it is.
+    """
+    ranked = sorted(found, key=_rank)
+    judged = [each for each in ranked if each.status != _SKIPPED]
     thresholds = _THRESHOLDS if is_timed else _THRESHOLDS[:1]
-    return SideBySide(kernels=ranked, fast_p={str(p): _count_fast(ranked, p) / len(ranked) for p in thresholds})
+    fast_p = {str(p): _count_fast(judged, p) / max(1, len(judged)) for p in thresholds}
+    return SideBySide(kernels=ranked, fast_p=fast_p)
+
+
+def _rank(kernel: Feedback) -> tuple[bool, bool, bool, float]:
+    return kernel.status != _PASSED, kernel.status == _SKIPPED, not kernel.interval, -(kernel.speedup or 0)
 
 
 def _count_fast(kernels: Sequence[Feedback], least: float) -> int:
@@ -44,9 +53,10 @@ def describe_side_by_side(found: SideBySide) -> Iterator[Part]:
     columns = ("kernel", "definition", ">speedup", "interval", "status", "remark")
     fastest = found.kernels[0]
     yield Grid(columns, [_row(each, fastest, names_definition=len(definitions) > 1) for each in found.kernels])
+    judged = len([each for each in found.kernels if each.status != _SKIPPED])
     shares = ", ".join(f"fast_{p} {share:.2f}" for p, share in found.fast_p.items())
     faster = " and more than p times as fast as the reference" if len(found.fast_p) > 1 else ""
-    yield f"{shares}: of {count(len(found.kernels), 'kernel')}, correct{faster}"
+    yield f"{shares}: of {count(judged, 'kernel')}, correct{faster}"
 
 
 def _row(kernel: Feedback, fastest: Feedback, *, names_definition: bool) -> Sequence[str]:
@@ -57,12 +67,14 @@ def _row(kernel: Feedback, fastest: Feedback, *, names_definition: bool) -> Sequ
         f"{noisy}{format_ratio(kernel.speedup)}" if kernel.speedup else "",
         " to ".join(map(format_ratio, kernel.interval or ())),
         kernel.status,
-        "; ".join(filter(None, (_describe_tie(kernel, fastest), kernel.mistake, kernel.hint, kernel.note))),
+        "; ".join(filter(None, (_describe_rank(kernel, fastest), kernel.mistake, kernel.hint, kernel.note))),
     )
 
 
-def _describe_tie(kernel: Feedback, fastest: Feedback) -> str:
-    """A tie with the first kernel: neither interval is above the other. Empty if there is none."""
+def _describe_rank(kernel: Feedback, fastest: Feedback) -> str:
+    """A tie with the first kernel: neither interval is above the other. Or that there is no interval."""
+    if kernel.speedup and not kernel.interval:
+        return "not ranked: its interval is unknown"
     if kernel is fastest or not kernel.interval or not fastest.interval or kernel.interval[1] < fastest.interval[0]:
         return ""
     return f"a tie with {fastest.kernel}"

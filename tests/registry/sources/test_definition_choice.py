@@ -6,13 +6,9 @@ from shlex import split
 
 import pytest
 
-from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.operators import define_by_name, find_operator
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.sessions.kernel_file import KernelFile
-from fib_rmsnorm.sessions.watching import Session
-from support.lent_fork_server import LentForkServer
-from support.registries import QUICK, RIGHT
+from support.registries import RIGHT
 
 LLAMA, LAYERNORM = (find_operator(name).reference for name in ("rmsnorm_llama", "layernorm"))
 FORGOT = "def run(x, eps):\n    return x\n"
@@ -150,19 +146,6 @@ def test_the_main_definition_is_the_one_of_registry_toml(check, write, registry)
     next(registry.layout.definitions.rglob("rmsnorm_d4096.json")).unlink()
     said = check(write(RIGHT))
     assert said.code == 2 and "nothing says for which Definition it is; choose with --definition (" in said.err
-
-
-def test_a_session_refuses_a_kernel_that_is_for_another_definition(registry, write):
-    kernel = write(f"# definition: layernorm_d4096\n{LAYERNORM}")
-    main = registry.definition(None)
-    with (
-        LentForkServer(ROLES) as forks,
-        Session(registry, main, forks, batch_sizes=[2], device="cpu", settings=QUICK, timeout_s=60) as session,
-    ):
-        (refused,) = session.follow(KernelFile(file=kernel), timed=False)
-        assert refused.refused == f"{kernel} is for layernorm_d4096; this session judges by rmsnorm_d4096"
-        (asked,) = session.follow(KernelFile(file=kernel, definition="rmsnorm_d4096"), timed=False)
-        assert (asked.status, asked.definition) == ("INCORRECT_NUMERICAL", "rmsnorm_d4096")
 
 
 def test_a_new_kernel_is_of_the_main_definition_and_names_it(fib, registry, tmp_path, monkeypatch):

@@ -19,7 +19,10 @@ from fib_rmsnorm.reports.live.evaluations import (
 )
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged
 from fib_rmsnorm.schema import REFERENCE, Check, Clocks, EvaluationStatus, JudgedCase, Performance
-from support.full_registry import CUDA, make_trace
+from fib_rmsnorm.sessions.version import Version
+from support.full_registry import CUDA, HARDWARE, make_trace
+from support.norms import kernel_for
+from support.registries import RIGHT
 
 REASON = "it takes 60% of a copy"
 
@@ -149,10 +152,12 @@ def test_a_failure_has_the_first_line_of_its_log_and_where_the_rest_is(make):
     assert results_footnotes([trace]) == [f"Full failure logs: fib-rmsnorm show {CUDA}@{axes_name(trace)}"]
 
 
-def last_line(*drafts, rivals=(), planned=None):
-    titles = {draft.workload.uuid: "batch=1" for draft in drafts}
-    titles |= {str(number): "not tried" for number in range((planned or len(drafts)) - len(titles))}
-    return conclude(titles, [Check.of(draft) for draft in drafts], drafts, rivals)
+def last_line(*drafts, rivals=()):
+    definition = RmsNorm().define(128)
+    checks = {draft.workload.uuid: Check.of(draft) for draft in drafts}
+    workloads = [draft.workload for draft in drafts]
+    draft = kernel_for(definition, CUDA, RIGHT)
+    return conclude(Version(1, CUDA, definition.name, HARDWARE, draft, workloads, checks, [*drafts, *rivals]))
 
 
 def test_the_last_line_has_what_an_engineer_acts_on(make):

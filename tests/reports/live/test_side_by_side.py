@@ -22,6 +22,14 @@ def test_the_fastest_comes_first_and_the_wrong_ones_last():
     assert rank_kernels(KERNELS, is_timed=False).fast_p == {"0": 0.8}
 
 
+def test_a_speedup_without_an_interval_outranks_none_that_has_one():
+    noisy = Feedback(kernel="noisy.py", definition="a", status="PASSED", speedup=9.0)
+    found = rank_kernels([noisy, *KERNELS], is_timed=True)
+    assert [each.kernel for each in found.kernels][2:5] == ["slow.py", "noisy.py", "interpreted.py"]
+    (row,) = [line for line in as_text(describe_side_by_side(found)).splitlines() if line.startswith("noisy.py")]
+    assert row.endswith("  not ranked: its interval is unknown")
+
+
 def test_intervals_that_overlap_are_a_tie():
     assert as_text(describe_side_by_side(rank_kernels(KERNELS, is_timed=True))).splitlines()[:6] == [
         "kernel          speedup  interval        status   remark",
