@@ -145,19 +145,20 @@ def _measure_in_turn(
         from fib_rmsnorm.machine.devices import choose_devices
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
-        from fib_rmsnorm.reports.live.evaluations import folded_result
+        from fib_rmsnorm.reports.live.evaluations import LiveTable
         from fib_rmsnorm.reports.text.console import stderr
         from fib_rmsnorm.schema import Settings
 
         registry = Registry.find_or_shipped(root)
         match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], calls, definition)
-        width = max(len(match.old.name), len(match.new.name))
         titles = title_workloads(map(NamedWorkload.of, match.workloads))
         sides: tuple[list[TraceRecord], list[TraceRecord]] = ([], [])
+        table = LiveTable((match.old.name, match.new.name), titles.values(), stderr())
         bar.expect(2 * rounds * len(match.workloads))
+        bar.print(stderr(), table.header())
         with closing(run_head_to_head(match, RunConfig(Settings(), _LIMIT_S, registry.root), rounds)) as traces:
             for number, trace in enumerate(traces, start=1):
-                bar.print(stderr(), folded_result(trace, width, title=titles[trace.workload.uuid]))
+                bar.print(stderr(), table.line(trace, titles[trace.workload.uuid]))
                 bar.advance("evaluating")
                 record = record_of(trace, number)
                 if record is not None:

@@ -41,7 +41,7 @@ def warn(line: str) -> None:
     """Print a note that begins as errors do."""
     from fib_rmsnorm.reports.text.control_characters import one_line
 
-    note(f"fib-rmsnorm: {one_line(line)}")
+    note_folded(f"fib-rmsnorm: {one_line(line)}")
 
 
 def print_json(record: object) -> None:

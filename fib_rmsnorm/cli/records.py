@@ -50,6 +50,7 @@ def list_(
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.selection import creating_command
     from fib_rmsnorm.reports.records import listing
+    from fib_rmsnorm.reports.text.console import Folded
 
     registry = Registry.find(root)
     catalogue = read_catalogue(registry, definitions, solutions, languages, authors)
@@ -61,8 +62,8 @@ def list_(
         print_json(rows[kind] if kind else {"root": registry.root, **rows})
     elif kind is None:
         say(f"Registry: {registry.root}", "", listing.table_of("definitions", rows["definitions"]), "")
-        say(listing.here_line(rows["solutions"]))
-        say(f"More: fib-rmsnorm list {'|'.join(_KINDS)}, fib-rmsnorm show NAME")
+        say(Folded(listing.here_line(rows["solutions"]), 2))
+        say(Folded(f"More: fib-rmsnorm list {'|'.join(_KINDS)}, fib-rmsnorm show NAME", 2))
     elif rows[kind]:
         say(listing.table_of(kind, rows[kind]))
     else:

@@ -7,9 +7,10 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Event
 from fib_rmsnorm.evaluation.try_kernel import TryPlan
+from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.feedback import make_feedback
-from fib_rmsnorm.reports.live.evaluations import folded_result, marks
+from fib_rmsnorm.reports.live.evaluations import LiveTable, marks
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_prints
 from fib_rmsnorm.reports.results import describe_noisy
 from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
@@ -29,7 +30,6 @@ class TryPrinter:
         self._is_timed = is_timed
         self._as_json = as_json
         self._is_verbose = is_verbose
-        self._width = max(len(solution.name) for solution in (trial.draft, *trial.rivals))
         self._titles = title_workloads(map(NamedWorkload.of, trial.workloads))
         """The titles of the Workloads, by uuid."""
         self._checks: dict[str, Check] = {}
@@ -37,11 +37,11 @@ class TryPrinter:
         self._drafts: list[Trace] = []
         self._rivals: list[Trace] = []
         spec = trial.draft.spec
-        style = "destination-passing" if spec.destination_passing_style else "value-returning"
+        style = "fills its outputs" if spec.destination_passing_style else "returns its outputs"
         entry = spec.entry_point.partition("::")[2]
         judged = f"{trial.draft.name} as {trial.definition.name} on {trial.device.hardware}"
-        called = trial.draft.description or f"{entry}()"
-        bar.print(stderr(), f"{judged}: {spec.language.value}, {style}, {called}")
+        called = (trial.draft.description or f"{entry}()").removeprefix("Called as ")
+        bar.print(stderr(), Folded(f"{judged}: {title_of(spec.language.value)}, {called} {style}", 2))
         if trial.left_out:
             bar.print(stderr(), trial.left_out)
         bar.expect(len(trial.workloads) * (1 + len(trial.rivals)))
@@ -83,11 +83,14 @@ class TryPrinter:
 
     def _print(self, checks: list[Check], drafts: list[Trace], rivals: list[Trace]) -> None:
         """Print a line for each evaluation, in the order of the Workloads, then why one failed, and the verdict."""
-        width = max(map(len, self._titles.values()))
+        names = (solution.name for solution in (self._trial.draft, *self._trial.rivals))
+        table = LiveTable(names, self._titles.values(), stdout())
         evaluations = self._in_order([*drafts, *rivals])
+        if any(trace.performance for trace in evaluations):
+            stdout().print(table.header())
         for told in evaluations or checks:
-            title = f"{self._titles[told.workload.uuid]:<{width}}"
-            stdout().print(folded_result(told, self._width, title, tells_why=told.solution != self._trial.draft.name))
+            title = self._titles[told.workload.uuid]
+            stdout().print(table.line(told, title, tells_why=told.solution != self._trial.draft.name))
         if printed := describe_prints(checks, self._titles):
             stdout().print(Folded(f"\n{printed}", 4))
         if failures := describe_failures(checks, self._titles):
