@@ -144,14 +144,14 @@ def split_definitions(value: str | None, root: Path, solutions: str | None) -> t
 
 def take_main_definition(root: Path, how_others: str) -> str | None:
     """The registry's main Definition among several, which a line on stderr tells; None if it leaves no other out."""
-    from fib_rmsnorm.cli.printing import note_folded
+    from fib_rmsnorm.cli.printing import note
     from fib_rmsnorm.registry.layout import list_definitions
     from fib_rmsnorm.registry.selection import find_main_definition
 
     main = find_main_definition(root)
     if main is None or list_definitions([root]) == [main]:
         return None
-    note_folded(f"Definition {main}, the registry's main one; {how_others}")
+    note(f"Definition {main}, the registry's main one; {how_others}")
     return main
 
 

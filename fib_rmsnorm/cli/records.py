@@ -18,7 +18,7 @@ from fib_rmsnorm.cli.options import (
     read_catalogue,
     there,
 )
-from fib_rmsnorm.cli.printing import note, note_folded, print_json, say
+from fib_rmsnorm.cli.printing import note, print_json, say
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def list_(
     rows = _make_rows(catalogue, kind)
     if "solutions" in rows:
         for sources in catalogue.faulty:
-            note_folded(f"Left out {sources.name}: {sources.error}")
+            note(f"Left out {sources.name}: {sources.error}")
     if json:
         print_json(rows[kind] if kind else {"root": registry.root, **rows})
     elif kind is None:
