@@ -38,6 +38,7 @@ def test_a_page_says_only_what_a_reader_needs():
     ]
     lines = {page.name: len(page.read_text().splitlines()) for page in pages if page.name not in GENERATED}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+    assert lines["README.md"] <= 120
 
 
 def leads_somewhere(page: Path, target: str) -> bool:

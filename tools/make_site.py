@@ -18,6 +18,13 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 FROM_DOCSTRINGS = ROOT / "tools" / "site"
 GATHERED = ROOT / "build" / "docs"
+START = GATHERED / "index.md"
+CHARTS = """\
+# Charts
+
+Each bench has a page that says who wins, with charts, all results and the sources. Move the pointer over a line of a
+chart to read its values; click a name in its legend to hide or show the line.
+"""
 LINK = re.compile(r"(?<=\]\()[^)\s:#]+")
 
 
@@ -46,7 +53,8 @@ def copy_page(page: Path, copy: Path) -> list[Path]:
         linked.append(target)
         return os.path.relpath(find_place(target), copy.parent)
 
-    copy.write_text(LINK.sub(move, page.read_text(encoding="utf-8")), encoding="utf-8")
+    hides = "---\nhide: [navigation]\n---\n" if copy == START else ""  # it would list the page alone
+    copy.write_text(hides + LINK.sub(move, page.read_text(encoding="utf-8")), encoding="utf-8")
     return list(dict.fromkeys(linked))
 
 
@@ -60,7 +68,7 @@ def find_target(page: Path, link: str) -> Path | None:
 def find_place(path: Path) -> Path:
     """Return where the copy of a file lies; there, docs/, tools/site/ and the root are one folder."""
     if path == ROOT / "README.md":
-        return GATHERED / "index.md"
+        return START
     return GATHERED / path.relative_to(next(top for top in (DOCS, FROM_DOCSTRINGS, ROOT) if path.is_relative_to(top)))
 
 
@@ -77,11 +85,12 @@ def main() -> None:
     shutil.rmtree(GATHERED, ignore_errors=True)
     copy_pages()
     (GATHERED / "charts").mkdir()
-    folders = (ROOT / "traces" / "published", DOCS / "data")
-    traces = [path for folder in folders for path in sorted(folder.rglob("*.jsonl"))]
+    parts = [CHARTS]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        links = "\n".join(pool.map(draw_charts, traces))
-    (GATHERED / "charts.md").write_text(f"# Charts\n\nA page for each bench:\n\n{links}\n", encoding="utf-8")
+        for title, folder in (("H100", ROOT / "traces" / "published"), ("H200", DOCS / "data")):
+            links = pool.map(draw_charts, sorted(folder.rglob("*.jsonl")))
+            parts += [f"## On an NVIDIA {title}\n", *links, ""]
+    (GATHERED / "charts.md").write_text("\n".join(parts), encoding="utf-8")
 
 
 if __name__ == "__main__":

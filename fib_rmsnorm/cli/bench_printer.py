@@ -13,7 +13,7 @@ from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.live.evaluations import fastest_line, folded_result, results_footnotes, results_table
+from fib_rmsnorm.reports.live.evaluations import LiveTable, fastest_line, results_footnotes, results_table
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.units import count, join_names
 from fib_rmsnorm.schema import Trace, Workload
@@ -29,7 +29,7 @@ class BenchPrinter:
         self._traces: list[Trace] = []
         self._skips: list[Skip] = []
         self._resumed = 0
-        self._name_width = 0
+        self._table = LiveTable((), (), stdout())
         self._expected = 0
         self._titles: dict[str, dict[str, str]] = {}
         """The titles of the Workloads, by Definition, then by uuid."""
@@ -58,12 +58,12 @@ class BenchPrinter:
     def _show_plan(self, event: Started) -> None:
         """Print what follows; on a cluster, once for each model."""
         planned = [(group, solution.name) for group in event.plan.groups for solution in group.solutions]
-        self._name_width = max((self._name_width, *(len(name) for _, name in planned)))
         for group, name in planned:
             self._places.setdefault((group.definition.name, group.workload.uuid, name), len(self._places))
         self._titles |= title_by_definition(
             (group.definition.name, NamedWorkload.of(group.workload)) for group in event.plan.groups
         )
+        is_first = not self._expected
         self._expected += event.plan.evaluations
         self._bar.expect(self._expected)
         if event.plan.lacking:
@@ -74,14 +74,17 @@ class BenchPrinter:
         minutes = count(max(1, round(event.seconds / 60)), "minute")
         planned_on = f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(devices)}"
         self._bar.print(stderr(), f"{planned_on}: about {minutes}")
+        titles = (title for mine in self._titles.values() for title in mine.values())
+        self._table = LiveTable((name or "" for *_, name in self._places), titles, stdout())
+        if is_first and not self._as_json:
+            self._bar.print(stdout(), self._table.header())
 
     def _show_trace(self, event: Evaluated | Resumed) -> None:
         self._traces.append(event.trace)
         self._resumed += isinstance(event, Resumed)
         trace = event.trace
-        width = max(map(len, self._titles[trace.definition].values()))
-        title = f"{self._title(trace.definition, trace.workload):<{width}}"
-        line = trace.model_dump_json() if self._as_json else folded_result(trace, self._name_width, title=title)
+        title = self._title(trace.definition, trace.workload)
+        line = trace.model_dump_json() if self._as_json else self._table.line(trace, title)
         self._bar.print(stdout(), line)
         self._bar.advance("evaluating")
 
@@ -119,9 +122,9 @@ class BenchPrinter:
             stdout().print(Folded(title), style="italic")  # as the table's own title it would wrap at the table's width
             stdout().print(results_table(mine))
             if fastest := fastest_line(mine):
-                stdout().print(fastest)
+                stdout().print(Folded(fastest, 2))
             for footnote in results_footnotes(mine):
-                stdout().print(footnote, style="yellow")
+                stdout().print(Folded(footnote, 2), style="yellow")
         if traces:
             stdout().print(POINTER)
 

@@ -149,21 +149,23 @@ def _measure_in_turn(
         from fib_rmsnorm.machine.devices import choose_devices
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
-        from fib_rmsnorm.reports.live.evaluations import folded_result
+        from fib_rmsnorm.reports.live.evaluations import LiveTable
         from fib_rmsnorm.reports.text.console import stderr
         from fib_rmsnorm.schema import Settings
 
         registry = Registry.find_or_shipped(root)
         match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], calls, definition)
         rivals = match.old, match.new
-        width = max(len(rival.solution.name) for rival in rivals)
         titles = [title_workloads(map(NamedWorkload.of, rival.workloads)) for rival in rivals]
         sides: tuple[list[TraceRecord], list[TraceRecord]] = ([], [])
+        every_title = (title for each in titles for title in each.values())
+        table = LiveTable((rival.solution.name for rival in rivals), every_title, stderr())
         bar.expect(2 * rounds * len(match.old.workloads))
+        bar.print(stderr(), table.header())
         with closing(run_head_to_head(match, RunConfig(Settings(), _LIMIT_S, registry.root), rounds)) as traces:
             for number, trace in enumerate(traces, start=1):
                 side = trace.solution == match.new.solution.name
-                bar.print(stderr(), folded_result(trace, width, title=titles[side][trace.workload.uuid]))
+                bar.print(stderr(), table.line(trace, titles[side][trace.workload.uuid]))
                 bar.advance("evaluating")
                 if record := record_of(trace, number):
                     sides[side].append(record)

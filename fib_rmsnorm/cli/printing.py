@@ -23,18 +23,11 @@ def say(*parts: RenderableType) -> None:
         stdout().print(part)
 
 
-def note(text: RenderableType) -> None:
-    """Print on stderr what is not a result."""
-    from fib_rmsnorm.reports.text.console import stderr
+def note(text: str) -> None:
+    """Print on stderr what is not a result; a terminal without room for it gets it in several lines."""
+    from fib_rmsnorm.reports.text.console import Folded, stderr
 
-    stderr().print(text)
-
-
-def note_folded(text: str) -> None:
-    """The same of a sentence that may be long; on a terminal, its other lines are indented."""
-    from fib_rmsnorm.reports.text.console import Folded
-
-    note(Folded(text, 2))
+    stderr().print(Folded(text, 2))
 
 
 def warn(line: str) -> None:

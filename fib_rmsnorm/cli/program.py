@@ -6,12 +6,15 @@ import errno
 import gc
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import NoReturn, TextIO
 
 from fib_rmsnorm.errors import FibRmsnormError, KernelError
@@ -129,8 +132,18 @@ def print_error(message: str, exit_code: int, stream: TextIO | None = None, past
 
         line = dumps({"error": line, "exit_code": exit_code, **({"paste": paste} if paste else {})})
     else:
-        line = harmless(f"fib-rmsnorm: {line}" + (f"\n\n{paste}\n" if paste else ""))
+        line = _fold(harmless(f"fib-rmsnorm: {line}"), stream or sys.stderr)
+        line += harmless(f"\n\n{paste}\n") if paste else ""
     print(line, file=stream or sys.stderr, flush=True)
+
+
+def _fold(line: str, stream: TextIO) -> str:
+    """A line that a terminal would break within words, in several; a command to copy begins one and stays whole."""
+    width = get_terminal_size().columns
+    if not stream.isatty() or len(line) <= width:
+        return line
+    words, *commands = re.split(r"(?<=[:;]) (?=fib-rmsnorm )", line)
+    return "\n  ".join([*wrap(words, width - 2, break_long_words=False, break_on_hyphens=False), *commands])
 
 
 def end_interrupted(hint: str = "") -> NoReturn:

@@ -18,7 +18,7 @@ from fib_rmsnorm.cli.options import (
     read_catalogue,
     there,
 )
-from fib_rmsnorm.cli.printing import note, note_folded, print_json, say
+from fib_rmsnorm.cli.printing import note, print_json, say
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,19 +50,20 @@ def list_(
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.selection import creating_command
     from fib_rmsnorm.reports.records import listing
+    from fib_rmsnorm.reports.text.console import Folded
 
     registry = Registry.find(root)
     catalogue = read_catalogue(registry, definitions, solutions, languages, authors)
     rows = _make_rows(catalogue, kind)
     if "solutions" in rows:
         for sources in catalogue.faulty:
-            note_folded(f"Left out {sources.name}: {sources.error}")
+            note(f"Left out {sources.name}: {sources.error}")
     if json:
         print_json(rows[kind] if kind else {"root": registry.root, **rows})
     elif kind is None:
         say(f"Registry: {registry.root}", "", listing.table_of("definitions", rows["definitions"]), "")
-        say(listing.here_line(rows["solutions"]))
-        say(f"More: fib-rmsnorm list {'|'.join(_KINDS)}, fib-rmsnorm show NAME")
+        say(Folded(listing.here_line(rows["solutions"]), 2))
+        say(Folded(f"More: fib-rmsnorm list {'|'.join(_KINDS)}, fib-rmsnorm show NAME", 2))
     elif rows[kind]:
         say(listing.table_of(kind, rows[kind]))
     else:

@@ -22,7 +22,7 @@ from fib_rmsnorm.cli.options import (
     split_names,
     there,
 )
-from fib_rmsnorm.cli.printing import note, note_folded, print_json, say
+from fib_rmsnorm.cli.printing import note, print_json, say
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import KERNEL_LANGUAGES
 
@@ -137,7 +137,7 @@ def solve(
         for solution in packed:
             registry.write_solution(solution, known[solution.definition].op_type)
     for sources in faulty:
-        note_folded(f"Failed {sources.name}: {sources.error}")
+        note(f"Failed {sources.name}: {sources.error}")
     if not packed and not faulty:
         following = creating_command("solutions", known, *there(root), main=registry.main_definition)
         which = f"{languages} sources" if languages else "sources"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from json import dumps
 
-from fib_rmsnorm.cli.printing import note, note_folded, say
+from fib_rmsnorm.cli.printing import note, say
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -106,6 +106,6 @@ def print_results(
     if interpreted:
         sizes = ", ".join(map(results.name_batch, results.batches))
         what = f"{results.passes} of {judged} correct at {sizes}"
-        note_folded(f"{name}: {what}; nothing was timed, and no table was written")
+        note(f"{name}: {what}; nothing was timed, and no table was written")
     elif not as_json and (results.failures or results.noisy):
         note(f"{results.failures} failed, {results.noisy} noisy of {judged}")

@@ -8,9 +8,10 @@ from queue import SimpleQueue
 from fib_rmsnorm.cli.program import KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, KernelError
+from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.feedback import make_feedback
-from fib_rmsnorm.reports.live.evaluations import folded_result, marks
+from fib_rmsnorm.reports.live.evaluations import LiveTable, marks
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_prints
 from fib_rmsnorm.reports.results import describe_noisy
 from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
@@ -83,10 +84,11 @@ class _Progress:
         self._done = done
 
     def _begin(self, version: Version, called: Solution) -> None:
-        style = "destination-passing" if called.spec.destination_passing_style else "value-returning"
+        style = "fills its outputs" if called.spec.destination_passing_style else "returns its outputs"
         how = called.description or f"{called.spec.entry_point.partition('::')[2]}()"
         judged = f"{version.kernel} as {version.definition} on {version.hardware}"
-        self._bar.print(stderr(), f"{judged}: {called.spec.language.value}, {style}, {how}")
+        call = f"{title_of(called.spec.language.value)}, {how.removeprefix('Called as ')} {style}"
+        self._bar.print(stderr(), Folded(f"{judged}: {call}", 2))
         if self._job.plan and self._job.plan.left_out:
             self._bar.print(stderr(), self._job.plan.left_out)
         self._bar.tell("judging")
@@ -95,10 +97,11 @@ class _Progress:
 def _print(version: Version) -> None:
     """Print a line for each evaluation, in the order of the Workloads, then why one failed, and the verdict."""
     titles, records = version.titles, version.records
-    width, name_width = max(map(len, titles.values())), max(len(each.solution or "") for each in records)
+    table = LiveTable((each.solution or "" for each in records), titles.values(), stdout())
+    if any(isinstance(told, Trace) and told.performance for told in records):
+        stdout().print(table.header())
     for told in records:
-        title = f"{titles[told.workload.uuid]:<{width}}"
-        stdout().print(folded_result(told, name_width, title, tells_why=told.solution != version.kernel))
+        stdout().print(table.line(told, titles[told.workload.uuid], tells_why=told.solution != version.kernel))
     if printed := describe_prints(version):
         stdout().print(Folded(f"\n{printed}", 4))
     if failures := describe_failures(version):

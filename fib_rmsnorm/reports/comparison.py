@@ -27,7 +27,11 @@ _ORDER: tuple[Verdict, ...] = ("now fails", "slower", "faster", "tie")
 
 
 def describe_comparisons(found: Comparisons) -> Iterator[Part]:
-    """A table for each Definition and device, the verdict, how sure it is, and what a gate says."""
+    """The verdict and what a gate says, a table for each Definition and device, and how sure it is."""
+    verdicts = Counter(each.verdict for each in found.comparisons)
+    told = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in _ORDER if verdicts[verdict])
+    yield f"{len(found.comparisons)} compared: {told}."
+    yield from _regressions(found)
     groups: dict[str, list[SolutionComparison]] = {}
     for each in found.comparisons:
         groups.setdefault(f"{each.record.definition} on {_whose(each)}", []).append(each)
@@ -43,10 +47,9 @@ def describe_comparisons(found: Comparisons) -> Iterator[Part]:
         (found.name(each), list(dict.fromkeys(reason for run in (*each.old, *each.new) for reason in run.noisy)))
         for each in found.comparisons
     )
-    verdicts = Counter(each.verdict for each in found.comparisons)
-    told = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in _ORDER if verdicts[verdict])
-    yield f"{len(found.comparisons)} compared: {told}."
-    yield from _regressions(found)
+    for each in found.unjudged:
+        apart = format_apart(each.ratio.apart) if each.ratio else ""
+        yield Doubt(f"Not judged: {found.name(each)} could still be up to {apart} apart")
 
 
 def _whose(each: SolutionComparison) -> str:
@@ -120,9 +123,6 @@ def _regressions(found: Comparisons) -> Iterator[Part]:
         yield f"{which} regression: nothing is slower{limit}, and nothing now fails."
     if unjudged:
         yield f"{len(unjudged)} of {len(found.comparisons)} not judged: ties that may hide a slowdown{limit}."
-    for each in unjudged:
-        apart = format_apart(each.ratio.apart) if each.ratio else ""
-        yield Doubt(f"Not judged: {found.name(each)} could still be up to {apart} apart")
 
 
 def comparisons_record(found: Comparisons) -> dict[str, Any]:

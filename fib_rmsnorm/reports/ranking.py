@@ -127,7 +127,7 @@ def describe_summaries(summaries: Sequence[Summary]) -> Iterator[Part]:
         definitions = {each.definition for each in summary.matches}
         yield Heading(f"{count(len(definitions), 'Definition')} on {summary.hardware}")
         yield _count_verdicts(summary)
-        yield Grid(_SUMMARY_COLUMNS, [_match_row(match) for match in summary.matches])
+        yield Grid(_SUMMARY_COLUMNS, [_match_row(match) for match in summary.matches], is_grouped=True)
         conditions = dict.fromkeys(match.conditions.removeprefix(f"{summary.hardware}, ") for match in summary.matches)
         yield f"Measured with {'; '.join(conditions)}."
         yield from describe_noisy(

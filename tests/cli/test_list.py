@@ -44,7 +44,7 @@ def test_the_overview_tells_what_there_is_of_everything(fib, full_registry):
     assert outcome.code == 0
     assert outcome.lines[0] == f"Registry: {full_registry.root}"
     assert columns(outcome.row(DEFINITION)) == [DEFINITION, "norm", "batch, hidden=128", "2", "2", "4"]
-    assert "Solutions on this machine: 1 run, 1 compiles only" in outcome.lines
+    assert "Solutions on this machine: 1 run, 1 only compile" in outcome.lines
 
 
 def test_solutions_and_what_they_can_do_here(fib, full_registry):
@@ -62,7 +62,7 @@ def test_solutions_that_cannot_even_be_built_say_what_to_install(fib, full_regis
     toolkit.setattr(capabilities, "find_cuda_home", lambda: None)
     here = columns(fib("list", "solutions").row(CUDA))[-1]
     assert here == "CUDA needs nvcc; install a CUDA toolkit and set CUDA_HOME"
-    assert "1 run, 1 no" in fib("list").out
+    assert "1 run, 1 cannot run" in fib("list").out
 
 
 def test_solutions_run_on_the_device_they_are_made_for_which_gives_the_reason_if_not(fib, full_registry, toolkit):

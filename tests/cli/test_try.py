@@ -255,7 +255,7 @@ def test_what_a_correct_kernel_prints_is_shown_once(try_):
     outcome = try_("talks.py", talks, "--check")
     where = outcome.lines.index("printed at batch=1, and at 2 more workloads (with --json):")
     assert outcome.lines[where + 1 : where + 6] == [f"| {number}" for number in range(5)]
-    assert re.fullmatch(r"\[\.\.\. \d+ lines more with --json\]", outcome.lines[where + 6])
+    assert re.fullmatch(r"\[\.\.\. \d+ more lines with --json\]", outcome.lines[where + 6])
 
 
 def test_no_line_that_a_kernel_prints_looks_like_one_of_ours(try_):

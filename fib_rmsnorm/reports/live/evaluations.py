@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rich.console import Console
 from rich.text import Text
 
 from fib_rmsnorm.analysis.difference import RunLatency, find_speedup
 from fib_rmsnorm.analysis.ranking import find_fastest
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.text.console import Folded
-from fib_rmsnorm.reports.text.document import Grid
+from fib_rmsnorm.reports.text.document import LEAST_WIDTH, Grid, cut_name
 from fib_rmsnorm.reports.text.units import (
     count,
     format_apart,
@@ -22,23 +23,41 @@ from fib_rmsnorm.reports.text.units import (
 )
 from fib_rmsnorm.schema import REFERENCE, Chain, Check, Performance, Trace, list_cases
 
-_AXES_WIDTH = 11
 
+class LiveTable:
+    """The lines of evaluations as they arrive: names are cut where the console has no room for the numbers beside them.
 
-def folded_result(told: Trace | Check, name_width: int, title: str = "", *, tells_why: bool = True) -> Folded:
-    """`result_line` for a terminal, whose width it respects: what has no room goes on below the Solution's name."""
-    return Folded(result_line(told, name_width, title, tells_why=tells_why), _AXES_WIDTH + 2)
-
-
-def result_line(told: Trace | Check, name_width: int, title: str = "", *, tells_why: bool = True) -> Text:
-    """One evaluation, or one verdict without a time, in one line.
-
-    `title` tells the Workload from others with the same axes; `tells_why` adds the reason for a failure.
+    `names` and `titles` are those of all Solutions and Workloads to come.
     """
+
+    def __init__(self, names: Iterable[str], titles: Iterable[str], console: Console) -> None:
+        self._title_width = max(map(len, (*titles, "workload")))
+        room = console.width - self._title_width - len(f"    {_NUMBERS}")
+        self._name_width = min(max(map(len, (*names, "solution"))), max(room, LEAST_WIDTH))
+
+    def header(self) -> Text:
+        """The names of the columns."""
+        return Text(f"{self._label('workload', 'solution')}  {_NUMBERS}", "dim")
+
+    def line(self, told: Trace | Check, title: str, *, tells_why: bool = True) -> Folded:
+        """One evaluation, or one verdict without a time; on a terminal, a reason goes on below the Solution's name.
+
+        `title` is the Workload's; `tells_why` adds the reason for a failure.
+        """
+        label = self._label(title, cut_name(told.solution or "", self._name_width))
+        return Folded(Text(f"{label}  ").append_text(result_text(told, tells_why=tells_why)), self._title_width + 2)
+
+    def _label(self, workload: str, solution: str) -> str:
+        return f"{workload:<{self._title_width}}  {solution:<{self._name_width}}"
+
+
+_NUMBERS = "status   latency          of copy  speedup"
+
+
+def result_text(told: Trace | Check, *, tells_why: bool = True) -> Text:
+    """The status and the numbers of one evaluation, or of one verdict without a time."""
     check = told if isinstance(told, Check) else Check.of(told)
-    title = title or NamedWorkload.of(told.workload).title()
-    line = Text(f"{title:<{_AXES_WIDTH}}  {told.solution or '':<{name_width}}  ")
-    line.append(f"{check.status.value:<6}", style="green" if check.passed else "bold red")
+    line = Text(f"{check.status.value:<6}", "green" if check.passed else "bold red")
     performance = told.performance if isinstance(told, Trace) else None
     if performance:
         line.append(f"  {_describe_time(performance)}")
@@ -55,13 +74,13 @@ def _describe_time(performance: Performance) -> str:
     if performance.interpreted:
         return "interpreted, so not timed"
     percent = performance.percent_of_copy
+    share = format_percent(percent) if percent is not None else ""
     parts = [
-        f"{format_latency(performance.latency_ms):>8} {_either_side(performance)}".rstrip(),
-        _chain_text(performance.chain) if performance.chain else "",
-        f"{format_percent(percent):>4} of copy" if percent is not None else "",
-        f"{factor:>5}" if (factor := _factor_text(performance)) else "",
+        f"{format_latency(performance.latency_ms):>8} {_either_side(performance):<7}",
+        f"{share:>7}  {_factor_text(performance):>7}",
+        *([_chain_text(performance.chain)] if performance.chain else []),
     ]
-    return "  ".join(filter(None, parts))
+    return "  ".join(parts).rstrip()
 
 
 def _factor_text(performance: Performance) -> str:

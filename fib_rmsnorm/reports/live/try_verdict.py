@@ -46,7 +46,7 @@ def describe_failures(version: Version) -> str:
         lines = some[0].log.strip().splitlines()[1:]
         more = len(lines) - _MOST_LINES if status is EvaluationStatus.INCORRECT_NUMERICAL else 0
         shown = [marked("\n".join(lines[:_MOST_LINES] if more > 0 else lines))] if lines else []
-        left = [f"[... {count(more, 'line')} more with --json --verbose]"] if more > 0 else []
+        left = [f"[... {count(more, 'more line')} with --json --verbose]"] if more > 0 else []
         if number or shown:
             parts.append("\n".join([f"{at}: {reason if number else status.value}", *shown, *left]))
     return "\n\n".join(parts)
@@ -111,7 +111,7 @@ def describe_prints(version: Version) -> str:
     repeated = [(line, len(list(same))) for line, same in groupby(first.log.strip("\n").splitlines())]
     lines = [line if times == 1 else f"{line}  ({times} times)" for line, times in repeated]
     more = len(lines) - _MOST_LINES
-    left = [f"[... {count(more, 'line')} more with --json]"] if more > 0 else []
+    left = [f"[... {count(more, 'more line')} with --json]"] if more > 0 else []
     elsewhere = f", and at {count(len(others), 'more workload')} (with --json)" if others else ""
     return "\n".join(
         [f"printed at {version.titles[first.workload.uuid]}{elsewhere}:", marked("\n".join(lines[:_MOST_LINES])), *left]

@@ -12,6 +12,7 @@ from fib_rmsnorm.analysis.roofline import SectionFindings
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.reports.charts import Chart, number_series
 from fib_rmsnorm.reports.findings import describe_section
+from fib_rmsnorm.reports.legend import LEGEND
 from fib_rmsnorm.reports.ranking import describe_left_out, winners_grid
 from fib_rmsnorm.reports.results import result_columns, section_title, summarize_ranking
 from fib_rmsnorm.reports.text.units import count
@@ -41,6 +42,7 @@ def make_page(
         style=_read_asset("page.css"),
         script=_read_asset("page.js"),
         summary=_summary(sections, superseded),
+        legend=LEGEND,
         sections=sections,
         solutions=[solutions[name] for name in sorted(shown) if name in solutions],
         charts={

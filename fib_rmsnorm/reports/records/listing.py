@@ -182,7 +182,8 @@ def with_earlier(told: str, earlier: int) -> str:
 def here_line(rows: Iterable[Row]) -> str:
     """How many Solutions can do what on this machine."""
     abilities = Counter(row["here"].ability for row in rows)
-    told = [f"{abilities[ability]} {word}" for ability, word in ABILITIES.items() if abilities[ability]]
+    words = {"run": "run", "interpret": "are interpreted", "compile": "only compile", "no": "cannot run"}
+    told = [f"{abilities[ability]} {word}" for ability, word in words.items() if abilities[ability]]
     return f"Solutions on this machine: {', '.join(told) or 'none'}"
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import groupby, zip_longest
+from operator import itemgetter
 from textwrap import fill, wrap
 from typing import TypeAlias
 
@@ -38,7 +39,7 @@ _SPARE = (
 """The columns that a narrow terminal leaves out, the least important first; the first column of a table stays."""
 _NAME_WIDTH = 32
 """Longer names are cut before a column is left out."""
-_LEAST_WIDTH = 14
+LEAST_WIDTH = 14
 """Names are not cut further."""
 _PROSE_SPACES = 5
 """A column with a cell of as many is folded between words; names, and numbers with their units, are cut."""
@@ -54,6 +55,8 @@ class Grid:
     """Their names; `>` before one aligns it to the right."""
     rows: Iterable[Sequence[str]]
     title: str = ""
+    is_grouped: bool = False
+    """Whether a terminal without room for a row gets a table for each value of the first column."""
 
     def __post_init__(self) -> None:
         cells = list(zip(*self.rows, strict=True))
@@ -68,6 +71,11 @@ class Grid:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.title:
             yield Text(self.title, "bold")
+        if self.is_grouped and _sum(self._widths()) > options.max_width:
+            for number, (name, rows) in enumerate(groupby(self.rows, itemgetter(0))):
+                yield from [Text()] * bool(number)
+                yield Grid(self.columns[1:], [row[1:] for row in rows], title=name)
+            return
         for number, widths in enumerate(self._fit(options.max_width)):
             if number:
                 yield Text()
@@ -99,7 +107,7 @@ class Grid:
                 del widths[number]
         while _sum(widths) > room:
             widest = max((number for number in widths if number in names), key=widths.__getitem__, default=0)
-            if widths[widest] <= _LEAST_WIDTH:
+            if widths[widest] <= LEAST_WIDTH:
                 break
             widths[widest] -= 1
         tables: list[dict[int, int]] = [{}]
@@ -115,7 +123,7 @@ class Grid:
         for number, width in widths.items():
             is_prose = self._is_prose(number)
             folded = [
-                wrap(cell, width) if is_prose and len(cell) > width else [_cut(cell, width)]
+                wrap(cell, width) if is_prose and len(cell) > width else [cut_name(cell, width)]
                 for cell in self._cells[number]
             ]
             widest = max(len(part) for parts in folded for part in parts)
@@ -142,7 +150,7 @@ def _sum(widths: Mapping[int, int]) -> int:
     return sum(widths.values()) + _GAP * (len(widths) - 1)
 
 
-def _cut(text: str, width: int) -> str:
+def cut_name(text: str, width: int) -> str:
     """The end of a name, which tells it from others, from the beginning of a word: `…cuda_vec16_v1`."""
     if len(text) <= width:
         return text

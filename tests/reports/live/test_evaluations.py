@@ -11,9 +11,9 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.live.evaluations import (
+    LiveTable,
     fastest_line,
-    folded_result,
-    result_line,
+    result_text,
     results_footnotes,
     results_table,
 )
@@ -48,27 +48,32 @@ def test_a_table_says_that_only_the_reference_judged(make):
 
 
 def test_a_line_says_how_near_the_copy_it_comes(make):
-    line = result_line(make(percent_of_copy=71.6, reference_latency_ms=0.5725, bandwidth_gb_per_s=15.1), 0).plain
-    assert " ".join(line.split()).endswith(" PASSED 12.5 us 72% of copy 45.8x")
-    assert "copy" not in result_line(make(), 0).plain, "without a ceiling"
+    line = result_text(make(percent_of_copy=71.6, reference_latency_ms=0.5725, bandwidth_gb_per_s=15.1)).plain
+    assert line.split() == ["PASSED", "12.5", "us", "72%", "45.8x"]
+    assert "%" not in result_text(make()).plain, "without a ceiling"
 
 
 def test_a_noisy_result_says_so(make):
-    line = result_line(make(noisy=[REASON]), len(CUDA))
+    line = result_text(make(noisy=[REASON]))
     assert line.plain.endswith("  noisy")
     assert "yellow" in {str(span.style) for span in line.spans if line.plain[span.start : span.end].strip() == "noisy"}
 
 
-def test_a_terminal_too_narrow_for_a_line_gets_it_between_cells(make):
-    console = Console(width=60, force_terminal=True, color_system=None)
-    trace = make(percent_of_copy=71.6, reference_latency_ms=0.5725, noisy=[REASON] * 3)
+def test_a_terminal_too_narrow_for_a_line_gets_the_end_of_the_name(make):
+    console = Console(width=70, force_terminal=True, color_system=None, soft_wrap=True)
+    timed, failed = make(percent_of_copy=71.6, reference_latency_ms=0.5725), make()
+    failed.evaluation.status, failed.evaluation.log = EvaluationStatus.RUNTIME_ERROR, "a reason with many words " * 5
+    table = LiveTable([CUDA], ["batch=8"], console)
     with console.capture() as capture:
-        console.print(folded_result(trace, len(CUDA)), soft_wrap=True)
-    first, *others = capture.get().splitlines()
-    assert first.startswith("batch=") and others
-    assert all(line.startswith(" " * 13) and line[13] != " " and len(line) <= 60 for line in others)
-    cells = re.split("  +", result_line(trace, len(CUDA)).plain)
-    assert set(re.split("  +", "  ".join([first, *others]))) >= {*cells[:-1]}
+        console.print(table.header(), table.line(timed, "batch=8"), table.line(failed, "batch=8"), sep="\n")
+    header, line, *reason = capture.get().splitlines()
+    assert re.split("  +", header) == ["workload", "solution", "status", "latency", "of copy", "speedup"]
+    assert re.split("  +", line) == ["batch=8", "…cuda_plain_v1", "PASSED", "12.5 us", "72%", "45.8x"]
+    assert all(
+        line.rindex(cell) + len(cell) == header.rindex(name) + len(name)
+        for cell, name in (("72%", "of copy"), ("45.8x", "speedup"))
+    )
+    assert reason[1:] and all(part.startswith(" " * 10) and len(part) <= 70 for part in reason[1:])
 
 
 def test_the_table_marks_what_is_noisy_and_says_what_the_mark_means(make):
@@ -148,7 +153,7 @@ def test_a_failure_has_the_first_line_of_its_log_and_where_the_rest_is(make):
     trace.evaluation.status = EvaluationStatus.RUNTIME_ERROR
     trace.evaluation.performance = None
     trace.evaluation.log = "a fault\nand more"
-    assert result_line(trace, 0).plain.endswith("  a fault")
+    assert result_text(trace).plain.endswith("  a fault")
     assert results_footnotes([trace]) == [f"Full failure logs: fib-rmsnorm show {CUDA}@{axes_name(trace)}"]
 
 

@@ -108,7 +108,7 @@ def try_in_browser(page: Path, width: int, *, dark: bool) -> dict:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), (420, True)])
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
 def test_in_a_browser(page, width, dark):
     said = try_in_browser(page, width, dark=dark)
     assert said["errors"] == []
@@ -149,6 +149,7 @@ def test_it_opens_with_who_wins_where_and_how_far_from_the_copy(fib, file, tmp_p
         " bytes and 30.0x to 60.0x that of the reference." in said
     )
     assert "batch=8 fast 2.00 us 70% 30.0x 1 " in said and "batch=512 fast 1.00 us 140% 60.0x" in said
+    assert "<dt>of copy</dt>" in text, "no word has to be looked up elsewhere"
     assert '"name":"copy"' in text and "% of copy by batch" in answer, "its chart stands beside it"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fib_rmsnorm.reports.live.evaluations import folded_result
+from fib_rmsnorm.reports.live.evaluations import LiveTable
 from fib_rmsnorm.reports.text import console
 from fib_rmsnorm.reports.text.document import Grid
 from support.command_line import QUICK_OPTIONS, run_cli, run_on_terminal
@@ -102,7 +102,7 @@ def test_nothing_is_folded_or_cut_in_a_pipe(capsys, full_registry):
     failed = make_trace(
         full_registry.packed_solutions()[CUDA], full_registry.workloads(DEFINITION)[0], status="RUNTIME_ERROR", log=why
     )
-    console.stdout().print(folded_result(failed, 0))
+    console.stdout().print(LiveTable([CUDA], ["batch=8"], console.stdout()).line(failed, "batch=8"))
     console.stdout.cache_clear()
     assert capsys.readouterr().out.count(why.strip()) == 2
 
