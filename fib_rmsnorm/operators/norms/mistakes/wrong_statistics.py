@@ -111,8 +111,7 @@ def rounded_statistics(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
 def _rounded_sums(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
     name, narrow = dtype_name(dtype), round_to(dtype)
     convert = "convert x to float32 before it is squared"
-    yield Wrong(f"with squares in {name}", convert, lambda r: torch.rsqrt(mean(narrow(r.squares)) + r.eps))
-    # What is squared may be rounded first: a sum with a residual, or x of a wider dtype.
+    # What is squared may have to be rounded first: a sum with a residual, or x of a wider dtype.
     yield Wrong(f"with squares in {name}", convert, lambda r: torch.rsqrt(mean(narrow(narrow(r.whole) ** 2)) + r.eps))
     yield Wrong(
         f"with mean(x^2) in {name}",
