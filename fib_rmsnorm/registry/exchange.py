@@ -17,7 +17,7 @@ from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
 from fib_rmsnorm.registry.layout import Layout
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.store import append_lines, copy_file, read_jsonl
-from fib_rmsnorm.registry.workload_titles import axes_name
+from fib_rmsnorm.registry.workload_titles import NamedWorkload
 from fib_rmsnorm.schema import SafetensorsInput, Solution, Trace, trace_id
 
 _NO_AUTHOR = "unknown"
@@ -72,7 +72,8 @@ class Merger:
             elif solution is None or solution.definition != trace.definition:
                 what = f"Solution {trace.solution}"
             elif workload is None or workload.workload != trace.workload:
-                what = f"Workload {trace.workload.uuid[:8]} of {trace.definition} ({axes_name(trace)})"
+                title = NamedWorkload.of(trace.workload).title()
+                what = f"Workload {trace.workload.uuid[:8]} of {trace.definition} ({title})"
             else:
                 continue
             lack = "which the registries lack; merge the registry that has it; nothing was written"

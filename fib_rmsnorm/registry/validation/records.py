@@ -18,6 +18,7 @@ from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
+from fib_rmsnorm.registry.workload_titles import NamedWorkload
 from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Solution, Trace, Workload
 
 _REPACK = "run: fib-rmsnorm solve --definitions '*'"
@@ -190,8 +191,8 @@ def check_traces(dataset: Dataset) -> Iterator[Finding]:
             yield record.error(f"no Solution {trace.solution!r}")
         known = workloads.get((trace.definition, trace.workload.uuid))
         if known is None and not dataset.may_hold(layout.workloads, trace.definition):
-            axes = ", ".join(f"{name}={value}" for name, value in trace.workload.axes.items())
-            yield record.error(f"{trace.definition} has no Workload {trace.workload.uuid} ({axes})")
+            title = NamedWorkload.of(trace.workload).title()
+            yield record.error(f"{trace.definition} has no Workload {trace.workload.uuid} ({title})")
         elif known not in (None, trace.workload):
             yield record.error(f"Workload {trace.workload.uuid} differs from its record in workloads/")
         if (origin := sealer.find_origin(trace)).is_false:
