@@ -17,7 +17,6 @@ from fib_rmsnorm.reports.text.units import count, pick
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.registry.exchange import Conflict, Merger
     from fib_rmsnorm.registry.validation import Finding, Validation
 
@@ -34,7 +33,8 @@ def init(
     from fib_rmsnorm.registry.shipped import make_registry
 
     make_registry(folder)
-    counts = _count_records(Catalogue.read(Registry(folder)), "definitions", "solutions", "workloads")
+    made = Catalogue.read(Registry(folder))
+    counts = {kind: len(getattr(made, kind)) for kind in ("definitions", "solutions", "workloads")}
     if json:
         print_json({"root": str(folder.resolve()), **counts})
         return
@@ -127,11 +127,6 @@ _NOUNS = {
     "trace": "Trace",
     "file": "file of tensors",
 }
-
-
-def _count_records(catalogue: Catalogue, *kinds: str) -> dict[str, int]:
-    """How many records of each of these kinds there are."""
-    return {kind: len(getattr(catalogue, kind)) for kind in kinds}
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:

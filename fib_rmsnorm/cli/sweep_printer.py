@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from json import dumps
 
 from fib_rmsnorm.cli.printing import note, say
@@ -19,9 +18,6 @@ from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.tuning.sweep import SweepEvent, SweepOptions, TrialsStarted, collect_figures
 from fib_rmsnorm.tuning.tunable import Tunable
 
-_QUIET_S = 10.0
-"""How long nothing is told of the progress where no bar shows it: many results may come in a second."""
-
 
 class SweepPrinter:
     """Prints each result of one Definition once. A context manager, because it owns the bar."""
@@ -31,8 +27,6 @@ class SweepPrinter:
         self._as_json = as_json
         self._bar = ProgressBar(doing="building")
         self._expected = 0
-        self._tried = 0
-        self._told_at = time.monotonic()
 
     def __enter__(self) -> SweepPrinter:
         self._bar.__enter__()
@@ -52,14 +46,12 @@ class SweepPrinter:
             self._note(f"building {count(event.solutions, 'combination')}")
         elif isinstance(event, Judged):
             at = NamedWorkload.of(event.workload).title()
-            self._tell(f"{at}: {event.right} of {event.solutions} correct; they are timed when all are judged")
+            self._bar.tell(f"{at}: {event.right} of {event.solutions} correct; they are timed when all are judged")
         elif isinstance(event, Skip):
             self._bar.print(stderr(), f"Skipped {event.solution or event.definition}: {event.reason}")
         else:
-            self._tried += 1
             self.results.add(event)
-            self._bar.advance()
-            self._tell(f"{self._tried} of {self._expected} tried")
+            self._bar.advance("trying")
             if self._as_json:
                 self._bar.print(stdout(), event.model_dump_json())
             else:
@@ -67,14 +59,7 @@ class SweepPrinter:
 
     def _note(self, text: str) -> None:
         """Tell what begins."""
-        self._told_at = time.monotonic()
         self._bar.print(stderr(), Folded(text, 2))
-
-    def _tell(self, doing: str) -> None:
-        """Tell how far it is: in the bar, or in a line now and then."""
-        self._bar.tell(doing)
-        if not self._bar.is_shown and time.monotonic() - self._told_at >= _QUIET_S:
-            self._note(doing)
 
 
 def _describe(started: TrialsStarted) -> str:

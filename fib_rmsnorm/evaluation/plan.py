@@ -22,8 +22,8 @@ from fib_rmsnorm.registry.selection import (
 from fib_rmsnorm.registry.sources.packing import FaultySources, require_packed
 from fib_rmsnorm.registry.validation.records import find_workload_faults
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
-from fib_rmsnorm.registry.workload_titles import axes_name
-from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
+from fib_rmsnorm.registry.workload_titles import NamedWorkload
+from fib_rmsnorm.schema import Definition, Solution, Workload
 
 # A Workload needs about this many times the bytes of its tensors: for inputs, outputs, expected outputs, and float64
 # blocks of these. On an H100, 526,000 rows of 4096 took the kernel's worker 2.4 times their bytes, that of the
@@ -223,7 +223,7 @@ def _choose_peers(
 
 def _describe(skips: list[Skip]) -> str:
     first, *others = skips
-    at = f" at {axes_name(Trace(definition=first.definition, workload=first.workload))}" if first.workload else ""
+    at = f" at {NamedWorkload.of(first.workload).title()}" if first.workload else ""
     more = f" (and {len(others)} more; see: fib-rmsnorm list solutions)" if others else ""
     return f"{first.solution or first.definition}{at}: {first.reason}{more}"
 

@@ -20,7 +20,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.shipped import shipped_registry
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import read_text
-from fib_rmsnorm.schema import Solution, SupportedLanguages, digest
+from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, digest
 
 if TYPE_CHECKING:
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -46,7 +46,7 @@ def grade(exercise: Exercise, folder: Path) -> list[Task]:
     """Grade a folder of the exercise. Raises InputError if a file is missing or damaged."""
     registry, kind = Registry(folder), choose_devices()[0].kind
     kernels = [each for each in exercise.kernels if each.device in (None, kind)]
-    tasks = _grade_kernels(registry, kernels)
+    tasks = _grade_kernels(registry, kernels) if kernels else []
     if exercise.evaluation_points:
         tasks += _grade_evaluations(registry, exercise, kernels, exercise.batch_sizes[kind])
     points = _ALL_POINTS - sum(task.points for task in tasks)
@@ -58,31 +58,24 @@ def _grade_kernels(registry: Registry, kernels: Sequence[KernelTask]) -> list[Ta
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-    drafts = [_draft(registry, each) for each in kernels]
-    faults = [each if isinstance(each, str) else "" for each in drafts]
-    if not all(faults):
-        with ForkServer(ROLES, {"OMP_WAIT_POLICY": "passive"}) as fork_server:
-            for place, (kernel, draft) in enumerate(zip(kernels, drafts, strict=True)):
-                if not isinstance(draft, str):
-                    faults[place] = _find_fault(fork_server, registry, kernel, draft)
-    return [
-        Task(kernel.title, kernel.points, 0 if fault else kernel.points, (fault,) if fault else ())
-        for kernel, fault in zip(kernels, faults, strict=True)
-    ]
+    tasks = []
+    with ForkServer(ROLES, {"OMP_WAIT_POLICY": "passive"}) as fork_server:
+        for kernel in kernels:
+            fault = _find_fault(fork_server, registry, kernel)
+            tasks.append(Task(kernel.title, kernel.points, 0 if fault else kernel.points, (fault,) if fault else ()))
+    return tasks
 
 
-def _draft(registry: Registry, kernel: KernelTask) -> Solution | str:
-    """The Solution that the file makes, or why it makes none."""
+def _draft(registry: Registry, kernel: KernelTask, definition: Definition) -> Solution:
+    """The Solution that the file makes. Raises InputError if it makes none."""
     from fib_rmsnorm.registry.sources.draft import draft_solution
 
-    try:
-        draft = draft_solution(registry, registry.root / kernel.file, find_definition(kernel.definition), "run")
-    except InputError as error:
-        return str(error)
+    draft = draft_solution(registry, registry.root / kernel.file, definition, "run")
     if draft.description:
-        return f"{kernel.file}: run does not take the Definition's inputs in order"
+        raise InputError(f"{kernel.file}: run does not take the Definition's inputs in order")
     if draft.spec.language is not SupportedLanguages(kernel.language):
-        return f"{kernel.file} is not in {LANGUAGES[kernel.language].title}, but in {draft.spec.language.value}"
+        is_in = f"{LANGUAGES[kernel.language].title}, but in {draft.spec.language.value}"
+        raise InputError(f"{kernel.file} is not in {is_in}")
     entry = "call_module" if kernel.caller else "run"
     spec = draft.spec.model_copy(update={"entry_point": f"{kernel.file}::{entry}"})
     (source,) = draft.sources
@@ -90,7 +83,7 @@ def _draft(registry: Registry, kernel: KernelTask) -> Solution | str:
     return draft.model_copy(update={"spec": spec, "sources": [called]})
 
 
-def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask, draft: Solution) -> str:
+def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask) -> str:
     """The first failure; empty if there is none. Raises InputError unless all Workloads were judged."""
     from fib_rmsnorm.registry.sources.callees import KernelCall
     from fib_rmsnorm.schema import Settings
@@ -99,6 +92,10 @@ def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask,
     from fib_rmsnorm.sessions.try_plan import plan_try
 
     definition, device = find_definition(kernel.definition), choose_devices()[0]
+    try:
+        draft = _draft(registry, kernel, definition)
+    except InputError as error:
+        return str(error)
     trial = plan_try(registry, definition, {KernelCall(""): draft}, (), device)
     with closing(Evaluator(registry, device, fork_server, Settings(), 60.0)) as evaluator:
         *_, version = evaluator.evaluate(Contender(draft), trial, timed=False)
@@ -120,8 +117,7 @@ def _grade_evaluations(
     records = decode_traces([file], registry.root).records if file.exists() else []
     made, earned, remarks, faults = 0, 0, [], []
     bench = f"fib-rmsnorm bench --output {TRACES}"
-    if exercise.against:
-        bench = f"fib-rmsnorm bench --output {TRACES} --against '{exercise.against}'"
+    bench += f" --against '{exercise.against}'" if exercise.against else ""
     for kernel in kernels:
         solution, remark = _find_own(solutions, registry.root, kernel)
         remarks.append(remark)

@@ -109,7 +109,10 @@ def _find_on_workload(catalogue: Catalogue, owner: str, workload: str) -> Trace:
         there = ", ".join(_names(traces)) or "none"
         raise InputError(f"{owner} has no Trace at {workload!r} (available: {there})")
     if len(names := _names(found)) > 1:
-        raise _ambiguous(f"{owner}@{workload}", (show_name(owner, name) for name in names))
+        shown = ", ".join(
+            [show_name(owner, each) for each in names[:_MOST_SHOWN]] + ["..."][: len(names) > _MOST_SHOWN]
+        )
+        raise InputError(f"'{owner}@{workload}' is ambiguous: {shown}")
     return max(reversed(found), key=lambda trace: trace.timestamp)
 
 
@@ -125,12 +128,6 @@ def _is_workload(record: Trace, name: str) -> bool:
     parts = set(re.split(r"[,\s]+", name.strip()))
     axes, full = (set(title.split(", ")) for title in (named.title(), named.title(has_scalars=True, has_uuid=True)))
     return axes <= parts <= full
-
-
-def _ambiguous(name: str, candidates: Iterable[str]) -> InputError:
-    names = list(dict.fromkeys(candidates))
-    more = ", ..." if len(names) > _MOST_SHOWN else ""
-    return InputError(f"{name!r} is ambiguous: {', '.join(names[:_MOST_SHOWN])}{more}")
 
 
 def _unknown(catalogue: Catalogue, name: str) -> InputError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import filecmp
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,71 +14,14 @@ from pydantic import BaseModel
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
+from fib_rmsnorm.registry.layout import Layout
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.store import append_lines, copy_file, read_jsonl
-from fib_rmsnorm.registry.workload_titles import axes_name
+from fib_rmsnorm.registry.workload_titles import NamedWorkload
 from fib_rmsnorm.schema import SafetensorsInput, Solution, Trace, trace_id
 
 _NO_AUTHOR = "unknown"
 """The author of Traces whose Solution is missing."""
-
-
-def write_records(registry: Registry, new: Catalogue, known: Catalogue) -> None:
-    """Add new records to a registry; `known` holds the Definitions and Solutions that they name.
-
-    Raises InputError, before it writes any, for a record that names another Definition.
-    """
-    check_references(known, new)
-    op_types = {name: definition.op_type for name, definition in known.definitions.items()}
-    authors = {solution.name: solution.author for solution in known.solutions.values()}
-    for definition in new.definitions.values():
-        registry.write_definition(definition)
-    for solution in new.solutions.values():
-        registry.write_solution(solution, op_types[solution.definition])
-    lines: dict[Path, list[str]] = defaultdict(list)
-    for record in new.workloads:
-        path = registry.layout.workload_file(op_types[record.definition], record.definition)
-        lines[path].append(record.model_dump_json())
-    for trace in new.traces:
-        author = authors.get(trace.solution or "", _NO_AUTHOR)
-        path = registry.layout.trace_file(author, op_types[trace.definition], trace.definition)
-        lines[path].append(trace.model_dump_json())
-    for path, records in lines.items():
-        append_lines(path, records, registry.root)
-
-
-def check_references(known: Catalogue, new: Catalogue) -> None:
-    """Raise InputError for a record whose Definition is unknown: its place in the dataset would be unknown too."""
-    records: list[Solution | Trace] = [*new.solutions.values(), *new.workloads, *new.traces]
-    for record in records:
-        if record.definition not in known.definitions:
-            of = f" of {record.solution}" if isinstance(record, Trace) and record.solution else ""
-            raise InputError(
-                f"a {type(record).__name__}{of} belongs to the unknown Definition {record.definition!r}; for details,"
-                " run: fib-rmsnorm validate"
-            )
-
-
-def find_blobs(registry: Registry, workloads: Iterable[Trace]) -> dict[str, Path]:
-    """Return the safetensors files that Workloads read, by their paths in the dataset.
-
-    Raises InputError for a path that leads outside the dataset or does not name a safetensors file.
-    """
-    root = registry.root.resolve()
-    found = {}
-    for record in workloads:
-        for given in record.workload.inputs.values():
-            if not isinstance(given, SafetensorsInput):
-                continue
-            path = find_tensor_file(given, root)
-            if path is None:
-                raise InputError(f"Workload {record.workload.uuid}: {given.path!r} leads outside {root}")
-            if not path.is_file():
-                raise InputError(f"Workload {record.workload.uuid}: no such file: {path}")
-            if path.suffix != ".safetensors":  # among the records, another suffix could be read as a record
-                raise InputError(f"Workload {record.workload.uuid}: {given.path!r} is not a .safetensors file")
-            found[path.relative_to(root).as_posix()] = path
-    return found
 
 
 Kind = Literal["definition", "solution", "workload", "trace", "file"]
@@ -129,7 +72,8 @@ class Merger:
             elif solution is None or solution.definition != trace.definition:
                 what = f"Solution {trace.solution}"
             elif workload is None or workload.workload != trace.workload:
-                what = f"Workload {trace.workload.uuid[:8]} of {trace.definition} ({axes_name(trace)})"
+                title = NamedWorkload.of(trace.workload).title()
+                what = f"Workload {trace.workload.uuid[:8]} of {trace.definition} ({title})"
             else:
                 continue
             lack = "which the registries lack; merge the registry that has it; nothing was written"
@@ -155,13 +99,31 @@ class Merger:
 
         Its files are complete at any time, and merging again after a crash adds the missing records.
         """
-        root = self.ours.root
         try:
-            for path, source in self._new["file"].items():
-                copy_file(source, root / path, root)
-            write_records(self.ours, *map(_make_catalogue, (self._new, self._all)))
+            self._write(self.ours.root, self.ours.layout)
         except InputError as error:
             raise InputError(f"{error}; what was written before stays: to add the rest, merge again") from None
+
+    def _write(self, root: Path, layout: Layout) -> None:
+        op_types = {name: definition.op_type for name, definition in self._all["definition"].items()}
+        for path, source in self._new["file"].items():
+            copy_file(source, root / path, root)
+        for definition in self._new["definition"].values():
+            self.ours.write_definition(definition)
+        for solution in self._new["solution"].values():
+            self.ours.write_solution(solution, op_types[solution.definition])
+        lines: dict[Path, list[str]] = defaultdict(list)
+        for record in self._new["workload"].values():
+            path = layout.workload_file(op_types[record.definition], record.definition)
+            lines[path].append(record.model_dump_json())
+        for trace in self._new["trace"].values():
+            solution = self._all["solution"].get(trace.solution)
+            author = solution.author if solution else _NO_AUTHOR
+            lines[layout.trace_file(author, op_types[trace.definition], trace.definition)].append(
+                trace.model_dump_json()
+            )
+        for path, records in lines.items():
+            append_lines(path, records, root)
 
 
 def _read(registry: Registry) -> Keyed:
@@ -169,24 +131,42 @@ def _read(registry: Registry) -> Keyed:
     found = Catalogue.read(registry)
     for sources in found.faulty:
         raise sources.error
-    check_references(found, found)
+    records: list[Solution | Trace] = [*found.solutions.values(), *found.workloads, *found.traces]
+    for record in records:
+        if record.definition not in found.definitions:  # so its place in the dataset is unknown too
+            of = f" of {record.solution}" if isinstance(record, Trace) and record.solution else ""
+            raise InputError(
+                f"a {type(record).__name__}{of} belongs to the unknown Definition {record.definition!r}; for details,"
+                " run: fib-rmsnorm validate"
+            )
     return {
         "definition": found.definitions,
         "solution": found.solutions,
         "workload": {(each.definition, each.workload.uuid): each for each in found.workloads},
         "trace": _keyed_traces(found.traces),
-        "file": find_blobs(registry, found.workloads),
+        "file": dict(_find_tensor_files(registry.root.resolve(), found.workloads)),
     }
+
+
+def _find_tensor_files(root: Path, workloads: Iterable[Trace]) -> Iterator[tuple[str, Path]]:
+    """The safetensors files that Workloads read, with their paths in the dataset. Raises InputError for any other."""
+    for record in workloads:
+        for given in record.workload.inputs.values():
+            if not isinstance(given, SafetensorsInput):
+                continue
+            path = find_tensor_file(given, root)
+            if path is None:
+                raise InputError(f"Workload {record.workload.uuid}: {given.path!r} leads outside {root}")
+            if not path.is_file():
+                raise InputError(f"Workload {record.workload.uuid}: no such file: {path}")
+            if path.suffix != ".safetensors":  # among the records, another suffix could be read as a record
+                raise InputError(f"Workload {record.workload.uuid}: {given.path!r} is not a .safetensors file")
+            yield path.relative_to(root).as_posix(), path
 
 
 def _keyed_traces(traces: Iterable[Trace]) -> dict[str, Trace]:
     """By the id of the evaluation, or by the whole record without one."""
     return {trace_id(trace) if trace.evaluation else trace.model_dump_json(): trace for trace in traces}
-
-
-def _make_catalogue(records: Keyed) -> Catalogue:
-    workloads, traces = ([*records[kind].values()] for kind in ("workload", "trace"))
-    return Catalogue(records["definition"], records["solution"], workloads, traces)
 
 
 def _read_trace_file(path: Path) -> list[Trace]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Trace, Workload
+    from fib_rmsnorm.schema import Workload
 
 _SHOWN_OF_UUID = 8
 
@@ -53,8 +53,3 @@ def title_by_definition(workloads: Iterable[tuple[str, NamedWorkload]]) -> dict[
 def show_name(owner: str, title: str) -> str:
     """A Solution or a Definition on a Workload, as `fib-rmsnorm show` finds it: `rmsnorm_triton_row_v1@batch=8`."""
     return f"{owner}@{title.replace(' ', '')}"
-
-
-def axes_name(record: Trace) -> str:
-    """Return a Workload's axes as one word: `batch=8`, `batch=8,length=128`."""
-    return ",".join(f"{axis}={value}" for axis, value in record.workload.axes.items())

@@ -70,15 +70,6 @@ def test_cuda_host_code_tells_its_launches_and_kernels_without_a_gpu(fib, shippe
     assert set(found) == set(pairs) and found == sorted(found, key=pairs.index)
 
 
-@pytest.mark.compile
-def test_launches_follow_the_architecture(fib, shipped):
-    """Those of CUDA: tests/inspection/test_cuda_launches.py."""
-    pytest.importorskip("triton")
-    record = explain(fib, shipped, "rmsnorm_triton_row_v1", "--batch-sizes", "512", arch=("--arch", "8.0"))
-    assert (record["arch"], record["chip"], record["multiprocessors"]) == ("sm_80", "A100 40 GB", 108)
-    check_launches(record, (512,))
-
-
 @needs_nvcc
 def test_a_sister_definition_by_name(fib, shipped):
     record = explain(fib, shipped, "rmsnorm_cuda_vec16_v1", "--definition", "rmsnorm_d2048_bf16", "--batch-sizes", "32")
@@ -89,14 +80,27 @@ def test_a_sister_definition_by_name(fib, shipped):
     assert [launch["traffic"]["store_sectors_per_row"] for launch in record["launches"]] == [128]
 
 
-@pytest.mark.parametrize("name", ["rmsnorm_triton_row_v1", "rmsnorm_tilelang_row_v1"])
+H200, A100 = ("sm_90", "H200", 132), ("sm_80", "A100 40 GB", 108)
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "gpu"),
+    [
+        ("rmsnorm_triton_row_v1", "sm_90", H200),
+        ("rmsnorm_triton_row_v1", "8.0", A100),
+        ("rmsnorm_tilelang_row_v1", "sm_90", H200),
+    ],
+)
 @pytest.mark.compile
-def test_kernels_of_python_dsls(fib, shipped, name):
+def test_kernels_of_python_dsls(fib, shipped, name, arch, gpu):
+    """Those of CUDA, on both: tests/inspection/test_cuda_launches.py."""
     pytest.importorskip(name.split("_")[1])
     if "tilelang" in name and find_cuda_home() is None:
         pytest.skip("needs nvcc")
     # Not batch 1, for which a block may hold a second row that does not exist; its accesses would count.
-    check_launches(explain(fib, shipped, name, "--batch-sizes", "8,4096"), (8, 4096))
+    record = explain(fib, shipped, name, "--batch-sizes", "8,4096", arch=("--arch", arch))
+    assert (record["arch"], record["chip"], record["multiprocessors"]) == gpu
+    check_launches(record, (8, 4096))
 
 
 @pytest.mark.compile

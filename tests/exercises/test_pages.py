@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,6 @@ from support.exercise_page import (
     run_command,
     walk_page,
 )
-from support.paths import REPOSITORY
 
 pytestmark = pytest.mark.timeout(900)
 STAND_IN = "traces_h200.jsonl"
@@ -161,23 +159,3 @@ def test_on_a_gpu_its_corrections_are_right_too(tmp_path, number, titles, earned
     corrected = grade(number, folder)
     assert [handed_out[title]["earned"] for title in titles] == [0] * len(titles)
     assert [corrected[title]["earned"] for title in titles] == earned
-
-
-@pytest.mark.gpu
-def test_a_gpu_times_each_block(fib, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert fib("exercise", "3", ".").code == 0
-    outcome = fib("tune", "block_size", "--definitions", "rmsnorm_d2048", "--batch-sizes", "4096")
-    assert outcome.code == 0, outcome.err
-    assert "// 4096: " in (tmp_path / "block_size" / "choices.inc").read_text()
-
-
-def test_git_and_so_the_checks_pass_over_a_students_folders():
-    """`make check` in a clone reads what git does not ignore."""
-    if not (REPOSITORY / ".git").exists():
-        pytest.skip("needs a clone")
-    files = [f"exercise-{number}/kernel.py" for number in EXERCISES]
-    done = subprocess.run(
-        ["git", "check-ignore", *files], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.stdout.split() == files

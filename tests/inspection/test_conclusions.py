@@ -105,20 +105,11 @@ WORK = Work(
 )  # fmt: skip
 def test_what_follows_from_resources_and_launches(resources, launch, said):
     kernel = make_kernel(**resources)
-    found = findings_of(explanation_of([kernel], [make_launch(kernel, **launch)], work=[WORK]))
-    if said is None:
-        assert found == []
-    else:
-        assert len(found) == 1
-        assert all(word in found[0] for word in said.split(": ")), found
-
-
-@pytest.mark.parametrize("launch", [{"blocks": 8}, {"blocks": 1100}, {"blocks": 13200, "load_sectors": 768.0}])
-def test_advice_fits_operators_without_rows_too(launch):
-    kernel = make_kernel()
-    explanation = explanation_of([kernel], [make_launch(kernel, **launch)], work=[WORK])
-    (conclusion,) = conclude(explanation)
-    assert "row" not in conclusion.advice
+    found = [*conclude(explanation_of([kernel], [make_launch(kernel, **launch)], work=[WORK]))]
+    assert len(found) == (said is not None)
+    for each in found:
+        assert all(word in each.finding for word in said.split(": ")), found
+        assert "row" not in each.advice  # it fits operators without rows too
 
 
 def test_the_resources_of_every_kernel_are_what_ptxas_says(kernels):
@@ -134,11 +125,12 @@ def test_the_resources_of_every_kernel_are_what_ptxas_says(kernels):
     assert said["spill"][1] > 0 and said["reverse"][2] == 1024
 
 
-def test_shared_memory_barrier_and_special_function(codes):
+def test_shared_memory_a_barrier_a_special_function_and_a_wider_half(codes):
     instructions = codes["reverse"].instructions
     wanted = ("global loads", "shared stores", "barriers", "shared loads", "special functions", "global stores")
     assert {kind: instructions.get(kind) for kind in wanted} == dict.fromkeys(wanted, 1)
     assert codes["reverse"].loops == 0
+    assert codes["widen"].instructions["conversions"] == 1 and "conversions" not in instructions
 
 
 def test_a_loop_and_what_is_in_it(codes):
@@ -147,8 +139,3 @@ def test_a_loop_and_what_is_in_it(codes):
     assert codes["sum"].accesses == (load, Access(does="store", bytes=4, count=1, in_loop=False))
     assert codes["sum"].instructions["fused multiply-adds"] == 1
     assert codes["sum"].instructions["shuffles"] == 5
-
-
-def test_widening_a_half_is_a_conversion(codes):
-    assert codes["widen"].instructions["conversions"] == 1
-    assert "conversions" not in codes["reverse"].instructions

@@ -8,11 +8,21 @@ from fib_rmsnorm.operators import define_by_name, find_operator, recognise_sourc
 from support.mistakes import judge
 from support.norms import NORMS
 
+PLAIN = {("float16",): "", ("bf16",): "_bf16", ("fp32",): "_fp32"}
+WITH_WEIGHT = {("float16", "float32"): "_weight_fp32", ("bf16", "fp32"): "_bf16_weight_fp32", ("fp32", "fp32"): "_fp32"}
+CASES = [(name, *each) for name in NORMS for each in PLAIN.items()]
+CASES += [
+    (name, *each)
+    for name in ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
+    for each in WITH_WEIGHT.items()
+]
 
-@pytest.mark.parametrize(("dtype", "suffix"), [("float16", ""), ("bf16", "_bf16"), ("fp32", "_fp32")])
-@pytest.mark.parametrize("name", NORMS)
-def test_it_is_named_and_recognised_and_its_reference_is_right(tmp_path, name, dtype, suffix):
-    definition = find_operator(name).define(1152, dtype)
+
+@pytest.mark.parametrize(("name", "dtypes", "suffix"), CASES)
+def test_it_is_named_and_recognised_and_its_reference_is_right(tmp_path, name, dtypes, suffix):
+    definition = find_operator(name).define(1152, *dtypes)
+    columns = [each for each in definition.inputs if each in ("weight", "bias")]
+    assert not suffix.endswith("_fp32") or {definition.inputs[each].dtype.value for each in columns} <= {"float32"}
     assert definition.name == f"{name}_d1152{suffix}"
     assert ("stage:training" in definition.tags) == ("backward" in name)
     assert recognise_source(definition).operator == name

@@ -178,11 +178,6 @@ def test_new_traces_of_a_file_are_added_once(fib, full_registry, benched, suffix
     assert files_of(full_registry.root) == after
 
 
-def test_a_torn_last_line_of_a_file_is_left_out(fib, full_registry, benched):
-    benched.write_text(benched.read_text() + '{"definition": "rmsn')
-    assert fib("merge", full_registry.root, benched).code == 0
-
-
 def test_traces_of_what_the_registry_lacks_are_refused_and_nothing_is_written(fib, full_registry, benched):
     trace = full_registry.traces()[0].model_dump(mode="json")
     (other,) = generate_workloads(full_registry.definition(DEFINITION), (3,))

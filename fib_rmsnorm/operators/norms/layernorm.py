@@ -15,7 +15,6 @@ from fib_rmsnorm.operators.norms.float64_rows import compute_by_blocks, float32_
 from fib_rmsnorm.operators.norms.mistakes import rmsnorm_mistakes
 from fib_rmsnorm.operators.norms.mistakes.rows import (
     CenteredRows,
-    Rounding,
     Wording,
     Wrong,
     dtype_name,
@@ -165,14 +164,13 @@ def usual_mistakes(rows: CenteredRows) -> Iterator[Mistake]:
     def finish(wrong: Wrong) -> torch.Tensor:
         return round_once(rows.finish(wrong.function(rows) * rows.part_weight), rows.dtype)
 
-    batch, hidden = rows.x.shape
-    for wrong in _wrong_moments(batch, hidden, rows.dtype):
+    for wrong in _wrong_moments(rows.x.shape[1], rows.dtype):
         yield Mistake(f"the output equals LayerNorm {wrong.what}: {wrong.fix}", 1, partial(finish, wrong))
     yield from rmsnorm_mistakes.usual_mistakes(rows, "torch", Wording("LayerNorm", "(x - mean)"))
 
 
-def _wrong_moments(batch: int, hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
-    """Yield them for x of these sizes and this dtype; each function makes the normalized x in the chosen columns."""
+def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
+    """Yield them for x of this size and dtype; each function makes the normalized x in the chosen columns."""
     yield from mended_by(
         "subtract the mean from x, before it is squared and in the output",
         {
@@ -187,62 +185,28 @@ def _wrong_moments(batch: int, hidden: int, dtype: torch.dtype) -> Iterator[Wron
             "mask x - mean before it is squared: beyond the row it is -mean, not 0",
             lambda r: r.part * torch.rsqrt(r.mean_square + r.mean**2 * padding / hidden + r.eps),
         )
-    for columns in (1 << bit for bit in range(5, hidden.bit_length()) if 1 << bit < hidden):
-        yield Wrong(
-            f"with the mean and variance of only the first {columns} of {hidden} columns",
-            "add all columns; check the bounds and the mask of the loop",
-            lambda r, columns=columns: _normalize_by(r, r.raw[:, :columns]),
-        )
-    if batch > 1:
-        yield Wrong(
-            "with the first row's mean and variance for all rows",
-            "compute mean and variance of each row",
-            lambda r: _normalize_by(r, r.x[:1].double()),
-        )
-    yield from _expanded_variances(torch.float32)
+    yield _expanded_variance(torch.float32)
     for precision in narrow_dtypes(dtype):
-        yield from _rounded_moments(precision)
-        yield from _expanded_variances(precision)
+        narrow = round_to(precision)
+        yield Wrong(
+            f"with the mean rounded to {dtype_name(precision)}",
+            "convert x to float32 first, and keep mean, variance and root in float32",
+            lambda r, of=narrow: (r.raw_part - of(r.mean)) * torch.rsqrt(mean((r.raw - of(r.mean)) ** 2) + r.eps),
+        )
+        yield _expanded_variance(precision)
 
 
-def _normalize_by(rows: CenteredRows, x: torch.Tensor) -> torch.Tensor:
-    """The rows less the mean of others, over the root of their variance."""
-    return (rows.raw_part - mean(x)) * torch.rsqrt(x.var(dim=-1, keepdim=True, correction=0) + rows.eps)
-
-
-def _rounded_moments(dtype: torch.dtype) -> Iterator[Wrong]:
-    narrow, name = round_to(dtype), dtype_name(dtype)
-    fix = "convert x to float32 first, and keep mean, variance and root in float32"
-    yield Wrong(
-        f"with the mean rounded to {name}",
-        fix,
-        lambda r: (r.raw_part - narrow(r.mean)) * torch.rsqrt(mean((r.raw - narrow(r.mean)) ** 2) + r.eps),
-    )
-    for round_root in (narrow, torch.Tensor.clone):
-        yield Wrong(f"with every step in {name}", fix, partial(_round_every_step, narrow=narrow, round_root=round_root))
-
-
-def _round_every_step(rows: CenteredRows, narrow: Rounding, round_root: Rounding) -> torch.Tensor:
-    middle = narrow(rows.mean)
-    variance = narrow(mean(narrow(narrow(rows.raw - middle) ** 2)))
-    rstd = narrow(1 / round_root(narrow(variance + rows.eps).sqrt()))
-    return narrow(narrow(rows.raw_part - middle) * rstd)
-
-
-def _expanded_variances(dtype: torch.dtype) -> Iterator[Wrong]:
+def _expanded_variance(dtype: torch.dtype) -> Wrong:
     """E[x^2] - E[x]^2, which has no digits left where the mean is far above the standard deviation."""
     what = f"with the variance as E[x^2] - E[x]^2 in {dtype_name(dtype)}"
     fix = "compute mean((x - mean)^2) in a second pass, or by Welford's algorithm"
-    for least in (None, 0.0):
-        yield Wrong(what, fix, partial(_expand_variance, dtype=dtype, least=least))
+    return Wrong(what, fix, partial(_expand_variance, dtype=dtype))
 
 
-def _expand_variance(rows: CenteredRows, dtype: torch.dtype, least: float | None) -> torch.Tensor:
+def _expand_variance(rows: CenteredRows, dtype: torch.dtype) -> torch.Tensor:
     x = rows.x[rows.rows].to(dtype)
     middle = x.mean(dim=-1, keepdim=True)
-    variance = (x * x).mean(dim=-1, keepdim=True) - middle * middle
-    if least is not None:
-        variance = variance.clamp(min=least)
+    variance = ((x * x).mean(dim=-1, keepdim=True) - middle * middle).clamp(min=0)
     return (rows.raw_part - middle.to(torch.float64)) * torch.rsqrt(variance.to(torch.float64) + rows.eps)
 
 

@@ -149,7 +149,6 @@ def _list_wrong(rows: GradientRows) -> Iterator[Wrong]:
         right,
         {
             "of a constant rstd, w * rstd alone": lambda r: (r.scaled * r.rstd)[:, r.columns] + r.added,
-            "with n * mean(w * n) added": lambda r: r.combine(r.scaled, r.normalized, -r.correction),
             "with the sum of w * n instead of its mean": lambda r: r.combine(
                 r.scaled, r.normalized, (r.scaled * r.normalized).sum(-1, keepdim=True)
             ),
@@ -157,7 +156,6 @@ def _list_wrong(rows: GradientRows) -> Iterator[Wrong]:
             "with dy instead of dy * weight in the mean": lambda r: r.combine(
                 r.scaled, r.normalized, _mean(r.of("dy") * r.normalized)
             ),
-            "with x instead of the normalized x": lambda r: r.combine(r.scaled, r.of("x"), _mean(r.scaled * r.of("x"))),
             "with x instead of the normalized x in the mean": lambda r: r.combine(
                 r.scaled, r.normalized, _mean(r.scaled * r.of("x"))
             ),
@@ -168,16 +166,10 @@ def _list_wrong(rows: GradientRows) -> Iterator[Wrong]:
         yield Wrong("without dnew_residual", right, _of_norm)
         yield Wrong("with dnew_residual added to dy, before the norm's backward pass", right, _add_to_dy)
     if rows.is_centered:
-        yield from mended_by(
+        yield Wrong(
+            "without mean(w) subtracted, as RMSNorm's",
             right,
-            {
-                "without mean(w) subtracted, as RMSNorm's": lambda r: (
-                    (r.scaled - r.normalized * r.correction) * r.rstd
-                )[:, r.columns],
-                "of an x whose mean was not subtracted": lambda r: r.combine(
-                    r.scaled, r.of("x") * r.rstd, _mean(r.scaled * r.of("x") * r.rstd)
-                ),
-            },
+            lambda r: ((r.scaled - r.normalized * r.correction) * r.rstd)[:, r.columns],
         )
 
 

@@ -227,14 +227,13 @@ class NormOperator(Operator):
         return sum(self._count_each(sizes["rows"], constants))
 
     def _count_each(self, rows: int, constants: Mapping[str, float]) -> tuple[int, int, int]:
-        """The number of usual, extreme and special cases."""
+        """The number of usual, extreme and special cases.
+
+        The usual ones come with the Workload's eps, and with another unless the reference holds it.
+        """
         kinds = self.kinds, self.extreme_kinds, self.special_kinds
         usual, extreme, special = (hard_rows.count_rotations(len(each), rows) for each in kinds)
-        return self._count_eps(constants) * usual, extreme, special
-
-    def _count_eps(self, constants: Mapping[str, float]) -> int:
-        """The number of values of eps in the hard cases: the Workload's and another, unless the reference holds it."""
-        return 1 if "eps" in constants or "eps" not in self.scalars else 2
+        return usual * (1 if "eps" in constants or "eps" not in self.scalars else 2), extreme, special
 
     def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make a usual, an extreme or a special case."""

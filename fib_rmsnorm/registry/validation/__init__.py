@@ -9,8 +9,12 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import FOLDERS
 from fib_rmsnorm.registry.validation.dataset import Dataset, Finding
-from fib_rmsnorm.registry.validation.records import check_definitions, check_workloads
-from fib_rmsnorm.registry.validation.references import check_solutions, check_traces
+from fib_rmsnorm.registry.validation.records import (
+    check_definitions,
+    check_solutions,
+    check_traces,
+    check_workloads,
+)
 
 __all__ = ["Finding", "Validation", "validate"]
 

@@ -1,16 +1,28 @@
-"""Check Definitions, and Workloads against them."""
+"""Check records: Definitions, Workloads against them, Solutions and their sources, and Traces against all others."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
+from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.files.tensor_files import check_blob
+from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.seals import Sealer
+from fib_rmsnorm.registry.selection import bench_command
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
+from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
-from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Trace, Workload
+from fib_rmsnorm.registry.workload_titles import NamedWorkload
+from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Solution, Trace, Workload
+
+_REPACK = "run: fib-rmsnorm solve --definitions '*'"
+_PARTS = 4  # author, op_type, definition, solution
 
 
 def check_definitions(dataset: Dataset) -> Iterator[Finding]:
@@ -88,3 +100,113 @@ def _check_blobs(root: Path, definition: Definition, workload: Workload) -> Iter
             problem = check_blob(root, given, [sizes[axis] for axis in spec.shape], spec.dtype.value)
             if problem:
                 yield f"input {name!r}: {problem}"
+
+
+def check_solutions(dataset: Dataset) -> Iterator[Finding]:
+    """Check paths, names and Definitions, and that packed JSON equals its sources."""
+    yield from check_unique(dataset.solutions, "a Solution named", lambda s: s.name)
+    for record in dataset.solutions:
+        yield from _check_solution(dataset, record)
+    yield from _check_packing(dataset)
+
+
+def _check_solution(dataset: Dataset, record: Record[Solution]) -> Iterator[Finding]:
+    solution = record.model
+    layout = dataset.layout
+    definition = dataset.definition_of.get(solution.definition)
+    if definition is not None:
+        op_type = definition.op_type
+    else:
+        if not dataset.may_hold(layout.definitions, solution.definition):
+            yield record.error(f"no Definition {solution.definition!r}")
+        parts = record.path.relative_to(layout.solutions).parts
+        op_type = parts[1] if len(parts) == _PARTS else "op_type"
+    yield from check_place(
+        record, partial(layout.solution, solution.author, op_type, solution.definition, solution.name)
+    )
+
+
+def _check_packing(dataset: Dataset) -> Iterator[Finding]:
+    """Pack every source folder again and compare the result with the packed Solutions."""
+    packed = {record.model.name: record for record in dataset.solutions}
+    sources: dict[str, Path] = {}
+    for path in find_files(dataset.layout.solutions, MANIFEST):
+        wanted: list[str] = []
+        try:
+            wanted = read_manifest(path).definitions or [path.parent.parent.name]
+            made = pack_folder(Registry(dataset.layout.root), path.parent, dataset.definition_of)
+        except InputError as error:
+            is_served = any(fnmatch(name, glob) for name in dataset.definition_of for glob in wanted)
+            if is_served or not any(dataset.may_hold(dataset.layout.definitions, glob) for glob in wanted):
+                yield _packing_finding(dataset, path, error)
+            continue
+        for solution in made:
+            if solution.name in sources:
+                taken = sources[solution.name].relative_to(dataset.layout.root).as_posix()
+                yield dataset.finding("error", path, f"packs {solution.name!r}, as does {taken}")
+            sources.setdefault(solution.name, path)
+            yield from _compare(dataset, path, solution, packed.get(solution.name))
+
+
+def _compare(
+    dataset: Dataset, manifest: Path, solution: Solution, packed: Record[Solution] | None
+) -> Iterator[Finding]:
+    if packed is None:
+        if not dataset.may_hold(dataset.layout.solutions, solution.name):
+            # A Definition that is added later may be served too; what refers to such Solutions is checked by itself.
+            yield dataset.finding("warning", manifest, f"not packed as {solution.name!r}; {_REPACK}")
+        return
+    fields = [name for name in Solution.model_fields if getattr(solution, name) != getattr(packed.model, name)]
+    if fields:
+        where = manifest.parent.relative_to(dataset.layout.root).as_posix()
+        yield packed.error(f"{', '.join(fields)}: differs from the sources in {where}; {_REPACK}")
+
+
+def _packing_finding(dataset: Dataset, manifest: Path, error: InputError) -> Finding:
+    """Report a packing error at the file that it names; an error about a whole folder is reported at its manifest."""
+    named, _, message = str(error).partition(": ")
+    path = Path(named)
+    if not path.is_relative_to(dataset.layout.solutions):
+        return dataset.finding("error", manifest, str(error))
+    return dataset.finding("error", manifest if path.is_dir() else path, message)
+
+
+def check_traces(dataset: Dataset) -> Iterator[Finding]:
+    """Check every Trace against the other records."""
+    sealer = Sealer.of_this_machine()
+    solutions = {record.model.name: record.model for record in dataset.solutions}
+    workloads = {(each.model.definition, each.model.workload.uuid): each.model.workload for each in dataset.workloads}
+    for record in dataset.traces:
+        trace, layout = record.model, dataset.layout
+        if trace.solution is None or trace.evaluation is None:
+            yield record.error("a Trace needs both solution and evaluation; Workloads belong in workloads/")
+        solution, definition = solutions.get(trace.solution or ""), dataset.definition_of.get(trace.definition)
+        if definition is not None:
+            yield from _check_place(dataset, record, definition.op_type, solution)
+        elif not dataset.may_hold(layout.definitions, trace.definition):
+            yield record.error(f"no Definition {trace.definition!r}")
+        if solution is not None and solution.definition != trace.definition:
+            yield record.error(f"Solution {trace.solution!r} implements {solution.definition}, not {trace.definition}")
+        elif solution is None and trace.solution and not dataset.may_hold(layout.solutions, trace.solution):
+            yield record.error(f"no Solution {trace.solution!r}")
+        known = workloads.get((trace.definition, trace.workload.uuid))
+        if known is None and not dataset.may_hold(layout.workloads, trace.definition):
+            title = NamedWorkload.of(trace.workload).title()
+            yield record.error(f"{trace.definition} has no Workload {trace.workload.uuid} ({title})")
+        elif known not in (None, trace.workload):
+            yield record.error(f"Workload {trace.workload.uuid} differs from its record in workloads/")
+        if (origin := sealer.find_origin(trace)).is_false:
+            bench = bench_command([trace.definition], "--resume")
+            yield record.error(f"{origin.value}; remove it, and measure again: {bench}")
+
+
+def _check_place(dataset: Dataset, record: Record[Trace], op_type: str, solution: Solution | None) -> Iterator[Finding]:
+    layout, definition = dataset.layout, record.model.definition
+    if record.path.is_relative_to(layout.published):
+        place = layout.published_file
+    else:  # of a missing Solution, the author is the one of the file's folder
+        author = solution.author if solution else record.path.relative_to(layout.traces).parts[0]
+        place = partial(layout.trace_file, author)
+    # flashinfer-bench 0.1.2 writes Traces without an author's folder; its HEAD and this tool use one.
+    flat = layout.traces / op_type / f"{definition}.jsonl"
+    yield from check_place(record, partial(place, op_type, definition), lambda: flat)

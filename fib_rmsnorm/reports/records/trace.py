@@ -14,7 +14,6 @@ from rich.text import Text
 from fib_rmsnorm.analysis.comparing.outputs import add_up_ulps
 from fib_rmsnorm.analysis.difference import find_speedup
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.differences import largest_text, list_buckets
 from fib_rmsnorm.reports.records.record import fields, heading, inputs_text, told
 from fib_rmsnorm.reports.text.control_characters import harmless, marked
@@ -46,7 +45,7 @@ def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableTyp
         {
             "Solution": (trace.solution or "") + _age(trace, catalogue),
             "Definition": trace.definition,
-            "Workload": f"{axes_name(trace)}, {inputs_text(trace)} ({trace.workload.uuid})",
+            "Workload": f"{assignments(trace.workload.axes)}, {inputs_text(trace)} ({trace.workload.uuid})",
             "Hardware": evaluation.environment.hardware,
             "Evaluated": evaluation.timestamp,
             "Libraries": ", ".join(f"{name} {version}" for name, version in evaluation.environment.libs.items()),
@@ -70,7 +69,7 @@ def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableTyp
 
 def _title(trace: Trace, evaluation: Evaluation) -> Text:
     passed = evaluation.status is EvaluationStatus.PASSED
-    title = Text(f"Trace: {trace.solution} at {axes_name(trace)}  ")
+    title = Text(f"Trace: {trace.solution} at {assignments(trace.workload.axes)}  ")
     title.append(evaluation.status.value, "bold green" if passed else "bold red")
     if evaluation.performance and evaluation.performance.noisy:
         title.append("  noisy", "bold yellow")

@@ -23,22 +23,7 @@ from support.mistakes import judge, name
 from support.norms import define_sum_norm
 from support.paths import REPOSITORY
 
-WEIGHTED = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
 DTYPES = ("float16", "bfloat16", "float32")
-
-
-@pytest.mark.parametrize("operator", WEIGHTED)
-def test_a_weight_in_float32_is_in_the_name_and_right(tmp_path, operator):
-    definition = find_operator(operator).define(256, "bf16", "float32")
-    assert definition.name == f"{operator}_d256_bf16_weight_fp32"
-    columns = [each for each in definition.inputs if each in ("weight", "bias")]
-    assert {definition.inputs[each].dtype.value for each in columns} == {"float32"}
-    assert recognise_source(definition).operator == operator
-    assert define_by_name(definition.name) == definition
-    assert find_operator(operator).define(256, "fp32", "fp32").name == f"{operator}_d256_fp32"
-    for dtype in ("float16", "bfloat16"):
-        definition = find_operator(operator).define(512, dtype, "float32")
-        assert judge(definition.reference, definition, tmp_path) == {}
 
 
 def test_what_is_committed_is_what_define_writes():

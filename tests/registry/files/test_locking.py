@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.cli import main
-from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.locking import locked
 from support.command_line import start_cli
 from support.full_registry import DEFINITION, grow
@@ -49,16 +48,11 @@ def codes(processes) -> list[int]:
     return [process.exitcode for process in processes]
 
 
-def merge_at_once(registry: Registry, other: Registry, processes: int) -> None:
-    before = len(registry.traces())
-    gate = FORK.Barrier(processes)
-    merges = [start("merge", registry.root, other.root, gate=gate) for _ in range(processes)]
-    assert codes(merges) == [0] * processes
-    assert len(registry.traces()) == before + 40
-
-
 def test_merges_at_once_repeat_nothing(full_registry, tmp_path):
-    merge_at_once(full_registry, grow(full_registry, tmp_path / "other", 256), 4)
+    other = grow(full_registry, tmp_path / "other", 256)
+    gate = FORK.Barrier(4)
+    assert codes([start("merge", full_registry.root, other.root, gate=gate) for _ in range(4)]) == [0] * 4
+    assert len(full_registry.traces()) == 44
 
 
 def test_merges_into_each_other_do_not_wait_for_each_other(full_registry, tmp_path):
@@ -69,40 +63,23 @@ def test_merges_into_each_other_do_not_wait_for_each_other(full_registry, tmp_pa
     assert len(full_registry.traces()) == len(other.traces()) == 44
 
 
-def add_workloads_at_once(registry: Registry, number: int) -> None:
+@pytest.mark.parametrize("number", [6, pytest.param(40, marks=pytest.mark.endurance)])
+def test_workloads_added_at_once_are_all_kept(full_registry, number):
     sizes = range(100, 100 + number)
-    options = ("--definition", DEFINITION, "--root", registry.root)
+    options = ("--definition", DEFINITION, "--root", full_registry.root)
     assert codes([start("workload", "--batch-sizes", str(size), *options) for size in sizes]) == [0] * number
-    found = [workload.axes["batch"] for workload in registry.workloads(DEFINITION)]
+    found = [workload.axes["batch"] for workload in full_registry.workloads(DEFINITION)]
     assert found == [1, 8, *sizes]
 
 
-def test_workloads_added_at_once_are_all_kept(full_registry):
-    add_workloads_at_once(full_registry, 6)
-
-
-def read_during_merges(registry: Registry, tmp_path: Path, hidden_sizes: range) -> None:
-    others = [grow(registry, tmp_path / f"other{hidden}", hidden) for hidden in hidden_sizes]
-    readers, merges = [], []
+@pytest.mark.parametrize("most", [512, pytest.param(4096, marks=pytest.mark.endurance)])
+def test_a_reader_sees_all_of_a_merge_or_nothing(full_registry, tmp_path, most):
+    root = full_registry.root
+    others = [grow(full_registry, tmp_path / f"other{hidden}", hidden) for hidden in range(256, most, 128)]
+    started = []
     for other in others:
-        merges.append(start("merge", registry.root, other.root))
-        readers.append(start("validate", registry.root))
-        readers.append(start("list", "--root", registry.root))
-    assert codes(merges) == [0] * len(merges)
-    assert codes(readers) == [0] * len(readers)
-
-
-@pytest.mark.endurance
-@pytest.mark.timeout(1800)
-def test_forty_of_each_at_once(full_registry, tmp_path):
-    add_workloads_at_once(full_registry, 40)
-    for hidden in range(256, 1536, 128):
-        merge_at_once(full_registry, grow(full_registry, tmp_path / f"one{hidden}", hidden), 8)
-    read_during_merges(full_registry, tmp_path, range(1536, 4096, 128))
-
-
-def test_a_reader_sees_all_of_a_merge_or_nothing(full_registry, tmp_path):
-    read_during_merges(full_registry, tmp_path, range(256, 512, 128))
+        started += [start("merge", root, other.root), start("validate", root), start("list", "--root", root)]
+    assert codes(started) == [0] * len(started)
 
 
 def hold(root: Path, ready) -> None:

@@ -9,7 +9,6 @@ from rich.console import Console
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.registry.workload_titles import axes_name
 from fib_rmsnorm.reports.live.evaluations import (
     LiveTable,
     fastest_line,
@@ -18,6 +17,7 @@ from fib_rmsnorm.reports.live.evaluations import (
     results_table,
 )
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged
+from fib_rmsnorm.reports.text.units import assignments
 from fib_rmsnorm.schema import REFERENCE, Check, Clocks, EvaluationStatus, JudgedCase, Performance
 from fib_rmsnorm.sessions.version import Version
 from support.full_registry import CUDA, HARDWARE, make_trace
@@ -80,7 +80,7 @@ def test_the_table_marks_what_is_noisy_and_says_what_the_mark_means(make):
     trace = make(noisy=[REASON])
     assert "*12.5 us  2.00x" in show_table([trace], 100)[2]
     (note,) = results_footnotes([make(), trace])
-    assert note.startswith(f"* noisy: {REASON}.") and f"show {CUDA}@{axes_name(trace)}" in note
+    assert note.startswith(f"* noisy: {REASON}.") and f"show {CUDA}@{assignments(trace.workload.axes)}" in note
     assert results_footnotes([make()]) == []
 
 
@@ -154,7 +154,9 @@ def test_a_failure_has_the_first_line_of_its_log_and_where_the_rest_is(make):
     trace.evaluation.performance = None
     trace.evaluation.log = "a fault\nand more"
     assert result_text(trace).plain.endswith("  a fault")
-    assert results_footnotes([trace]) == [f"Full failure logs: fib-rmsnorm show {CUDA}@{axes_name(trace)}"]
+    assert results_footnotes([trace]) == [
+        f"Full failure logs: fib-rmsnorm show {CUDA}@{assignments(trace.workload.axes)}"
+    ]
 
 
 def last_line(*drafts, rivals=()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from fib_rmsnorm.operators.late_torch import torch
-from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mean, round_to
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mean, mended_by, round_to
 from fib_rmsnorm.operators.operator import Inputs
 
 
@@ -40,37 +40,33 @@ def wrong_relus(_dtype: torch.dtype) -> Iterator[Wrong]:
         "apply the ReLU after the weight, which may be negative",
         lambda r, rstd: (r.part * rstd).relu() * r.part_weight,
     )
-    what = "with the ReLU of x, before the mean square"
-    yield Wrong(what, "apply the ReLU last", lambda r, _: _relu_first(r))
-    yield Wrong(what, "apply the ReLU last", lambda r, _: _relu_first(r).relu())
-
-
-def _relu_first(rows: Rows) -> torch.Tensor:
-    return rows.part.relu() * torch.rsqrt(mean(rows.whole.relu() ** 2) + rows.eps) * rows.part_weight
+    yield Wrong(
+        "with the ReLU of x, before the mean square",
+        "apply the ReLU last",
+        lambda r, _: r.finish(r.part.relu() * torch.rsqrt(mean(r.whole.relu() ** 2) + r.eps) * r.part_weight),
+    )
 
 
 def wrong_gates(dtype: torch.dtype) -> Iterator[Wrong]:
     """Yield the mistakes with a SiLU gate, for x of this dtype."""
-    fix = "compute x * rstd * weight * silu(gate)"
-    gates: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-        "the gate itself": lambda gate: gate,
-        "sigmoid(gate)": torch.sigmoid,
-    }
-    yield Wrong("without the gate", fix, scaled_rows)
-    for what, function in gates.items():
-        wrong = f"with {what} instead of silu(gate)"
-        yield Wrong(wrong, fix, lambda r, rstd, of=function: scaled_rows(r, rstd) * of(r.parts["gate"]))
+    yield from mended_by(
+        "compute x * rstd * weight * silu(gate)",
+        {
+            "without the gate": scaled_rows,
+            "with the gate itself instead of silu(gate)": lambda r, rstd: scaled_rows(r, rstd) * r.parts["gate"],
+            "with sigmoid(gate) instead of silu(gate)": lambda r, rstd: (
+                scaled_rows(r, rstd) * r.parts["gate"].sigmoid()
+            ),
+        },
+    )
     yield Wrong("with x and gate swapped", "normalize x, and gate it with silu(gate)", lambda r, _: _swap_gate(r))
     yield Wrong(
         "of x * silu(gate), as in Mamba-2 without norm_before_gate",
         "normalize x first and multiply by silu(gate) after it",
         lambda r, _: _gate_first(r),
     )
-    if dtype is not torch.float32:
-        weighted = "multiply by the weight and silu(gate) in float32 and round once"
-        yield from _roundings(
-            dtype, "gate", "multiply by silu(gate) in float32 and round once", "Hugging Face's Qwen3-Next", weighted
-        )
+    weighted = "multiply by the weight and silu(gate) in float32 and round once"
+    yield from _roundings(dtype, "Hugging Face's Qwen3-Next", weighted)
 
 
 def _swap_gate(rows: Rows) -> torch.Tensor:
@@ -90,18 +86,15 @@ _BEFORE_FLOAT8 = "compute in float32 until the conversion to float8"
 
 def wrong_quantisations(dtype: torch.dtype, largest: float) -> Iterator[Wrong]:
     """Yield the mistakes with a scale that is an input, for x of this dtype."""
-    fix = "divide by out_scale"
-
-    def limit(values: torch.Tensor) -> torch.Tensor:
-        return values.clamp(-largest, largest)
-
-    yield Wrong("without the scale", fix, lambda r, rstd: limit(scaled_rows(r, rstd)))
-    yield Wrong(
-        "multiplied by the scale instead of divided by it",
-        fix,
-        lambda r, rstd: limit(scaled_rows(r, rstd) * r.parts["out_scale"]),
-    )
-    yield from _roundings(dtype, "scale", _BEFORE_FLOAT8, "vLLM", _BEFORE_FLOAT8)
+    for what, power in {"without the scale": 0, "multiplied by the scale instead of divided by it": 1}.items():
+        yield Wrong(
+            what,
+            "divide by out_scale",
+            lambda r, rstd, power=power: (scaled_rows(r, rstd) * r.parts["out_scale"] ** power).clamp(
+                -largest, largest
+            ),
+        )
+    yield from _roundings(dtype, "vLLM", _BEFORE_FLOAT8)
 
 
 def wrong_row_scales(
@@ -134,21 +127,15 @@ def wrong_row_scales(
         "take the largest magnitude after the weight",
         lambda r, rstd: divide_by(right(r.part * rstd, {}), scaled_rows(r, rstd)),
     )
-    yield from _roundings(dtype, "scale", _BEFORE_FLOAT8, "vLLM", _BEFORE_FLOAT8)
+    yield from _roundings(dtype, "vLLM", _BEFORE_FLOAT8)
 
 
-def _roundings(dtype: torch.dtype, before: str, fix: str, library: str, fix_of_library: str) -> Iterator[Wrong]:
-    """Roundings of the scaled rows, and of each of their two products, as a library does; none of float32."""
-    if dtype is torch.float32:
-        return
-    name, narrow = dtype_name(dtype), round_to(dtype)
-    yield Wrong(
-        f"with x * rstd * weight rounded to {name} before the {before}",
-        fix,
-        lambda r, rstd: r.finish(narrow(scaled_rows(r, rstd))),
-    )
-    yield Wrong(
-        f"with x * rstd and its product with the weight rounded to {name}, as in {library}",
-        fix_of_library,
-        lambda r, rstd: r.finish(narrow(narrow(r.part * rstd) * r.part_weight)),
-    )
+def _roundings(dtype: torch.dtype, library: str, fix: str) -> Iterator[Wrong]:
+    """Roundings of both products of the scaled rows, as a library does; none of float32."""
+    if dtype is not torch.float32:
+        narrow = round_to(dtype)
+        yield Wrong(
+            f"with x * rstd and its product with the weight rounded to {dtype_name(dtype)}, as in {library}",
+            fix,
+            lambda r, rstd: r.finish(narrow(narrow(r.part * rstd) * r.part_weight)),
+        )

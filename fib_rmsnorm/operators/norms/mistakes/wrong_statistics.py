@@ -53,14 +53,14 @@ def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
         yield from mended_by(
             "use mean(x^2): RMSNorm subtracts no mean",
             {
-                "with the variance instead of the mean square": partial(_rstd_of_variance, correction=0),
-                "with the unbiased variance instead of the mean square": partial(_rstd_of_variance, correction=1),
+                f"with the {name} instead of the mean square": lambda r, correction=correction: torch.rsqrt(
+                    r.whole.var(-1, keepdim=True, correction=correction) + r.eps
+                )
+                for correction, name in enumerate(("variance", "unbiased variance"))
             },
         )
-    divisors = {1: "with the sum of squares instead of their mean"}
-    for wrong in (hidden - 1, hidden + 1, 1 << hidden.bit_length()):
-        divisors[wrong] = f"with the sum of squares divided by {wrong}"
-    for divisor, what in divisors.items():
+    less_one = f"with the sum of squares divided by {hidden - 1}"
+    for divisor, what in {1: "with the sum of squares instead of their mean", hidden - 1: less_one}.items():
         yield Wrong(
             what,
             f"divide the sum of squares by {hidden}",
@@ -89,10 +89,6 @@ def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
         )
 
 
-def _rstd_of_variance(rows: Rows, correction: int) -> torch.Tensor:
-    return torch.rsqrt(rows.whole.var(-1, keepdim=True, correction=correction) + rows.eps)
-
-
 # A sum of more columns, one after the other, takes too long here.
 _MOST_SUMMED_IN_TURN = 1 << 13
 # A GPU's compiler gives each thread a part of the row, and fuses squares with additions. Over 1024 to 16384 columns of
@@ -104,10 +100,6 @@ def rounded_statistics(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
     """Yield the rounded statistics for x of this dtype."""
     for precision in narrow_dtypes(dtype):
         yield from _rounded_sums(hidden, precision)
-        name, narrow = dtype_name(precision), round_to(precision)
-        keep = "keep the mean square, eps and the root in float32"
-        for statistic in narrow_statistics(narrow):
-            yield Wrong(f"with its statistic in {name}", keep, statistic)
     for precision in (torch.float16, torch.bfloat16):
         yield Wrong(
             f"with the reciprocal root rounded to {dtype_name(precision)}",
@@ -119,8 +111,7 @@ def rounded_statistics(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
 def _rounded_sums(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
     name, narrow = dtype_name(dtype), round_to(dtype)
     convert = "convert x to float32 before it is squared"
-    yield Wrong(f"with squares in {name}", convert, lambda r: torch.rsqrt(mean(narrow(r.squares)) + r.eps))
-    # What is squared may be rounded first: a sum with a residual, or x of a wider dtype.
+    # What is squared may have to be rounded first: a sum with a residual, or x of a wider dtype.
     yield Wrong(f"with squares in {name}", convert, lambda r: torch.rsqrt(mean(narrow(narrow(r.whole) ** 2)) + r.eps))
     yield Wrong(
         f"with mean(x^2) in {name}",
