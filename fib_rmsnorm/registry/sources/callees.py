@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from fib_rmsnorm.registry.sources.model_file import find_arguments
 from fib_rmsnorm.registry.sources.parameters import Parameters, bind, call_in_order, render
 from fib_rmsnorm.registry.sources.python_module import PythonModule, last_name, read_parameters
 from fib_rmsnorm.schema import Definition
@@ -81,6 +82,8 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
     for kept in (launching, {name for name in forms if not _NOT_KERNELS.match(name)}):
         forms = {name: form for name, form in forms.items() if name in kept} or forms
     modules = {name for name in module.classes if name in forms and not forms[name][0].startswith(f"{name}.apply(")}
+    if modules and find_arguments(definition) is not None:  # only a module has the Model's parameters
+        forms = {name: forms[name] for name in modules}
     inner = {used for name in forms if name not in modules for used in reached[name] - {name}}
     inner |= {name for name in modules if reached[name] & (forms.keys() - modules)}  # it wraps a function
     found: list[KernelCall] = []
@@ -127,6 +130,8 @@ def _find_form_of_class(module: PythonModule, name: str, definition: Definition)
     if any(last_name(base) == "Function" for base in node.bases):
         method = next(each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
         return f"{name}.apply({{}})" + _choose_outputs(method, definition), [forward]
+    if (arguments := find_arguments(definition)) is not None:
+        return f"{name}({arguments})({{}})", [forward]
     made = module.method(name, "__init__") or ()
     targets = [each.targets[0] for each in _nodes(node, ast.Assign) if last_name(each.value) == "Parameter"]
     own = [target.attr for target in targets if isinstance(target, ast.Attribute)]
