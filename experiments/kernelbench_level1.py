@@ -28,20 +28,19 @@ from fib_rmsnorm.registry.sources.model_file import make_definition, make_descri
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Settings, Workload
 
-_TIMEOUT_S = 120.0
+_CONFIG = RunConfig(Settings(), 120.0, None)
 _WRONG = """
 _right = ModelNew.forward
 ModelNew.forward = lambda self, *inputs: (_right(self, *inputs) * 1.5 + 1).to(_right(self, *inputs).dtype)
 """
 
 
-def judge(fork_server: ForkServer, file: Path, folder: Path) -> tuple[str, str, str]:
+def judge(fork_server: ForkServer, runner: DeviceRunner, file: Path, folder: Path) -> tuple[str, str, str]:
     """Whether a Definition is made, and what is said of the right and of the wrong ModelNew."""
-    device, registry = choose_devices("cpu")[0], Registry(shipped_registry())
-    config = RunConfig(Settings(), _TIMEOUT_S, None)
+    device, registry = runner.device, Registry(shipped_registry())
     try:
         describing, nothing = make_describing(file), Workload(axes={}, inputs={}, uuid="describing")
-        definition, workloads = make_definition(file, call_reference(fork_server, describing, nothing, device, config))
+        definition, workloads = make_definition(file, call_reference(fork_server, describing, nothing, device, _CONFIG))
     except InputError as error:
         return f"no: {str(error).removeprefix(f'{file}: ')}", "", ""
     made = ", ".join(f"{name} {list(spec.shape or [])}" for name, spec in definition.inputs.items())
@@ -52,7 +51,6 @@ def judge(fork_server: ForkServer, file: Path, folder: Path) -> tuple[str, str, 
     for name, text in {"right": right, "wrong": right + _WRONG}.items():
         kernel = folder / f"{name}_{file.name}"
         kernel.write_text(text)
-        runner = DeviceRunner(fork_server, device, config)
         try:
             (draft,) = draft_calls(registry, kernel, definition).values()
             check, _ = runner.gate.check(definition, workloads[0], draft)
@@ -60,7 +58,7 @@ def judge(fork_server: ForkServer, file: Path, folder: Path) -> tuple[str, str, 
         except (InputError, ReferenceFailedError) as error:
             said.append(str(error)[:200])
         finally:
-            runner.workers.close()
+            runner.workers.end_others([])
     return made, *said
 
 
@@ -70,8 +68,9 @@ def main() -> None:
     counts: Counter[str] = Counter()
     print("| problem | inputs of its Definition, or why it has none | its own Model | a wrong one |\n|---|---|---|---|")
     with TemporaryDirectory() as folder, ForkServer(ROLES) as fork_server:
+        runner = DeviceRunner(fork_server, choose_devices("cpu")[0], _CONFIG)
         for file in files:
-            row = judge(fork_server, file, Path(folder))
+            row = judge(fork_server, runner, file, Path(folder))
             counts.update(["made" if row[1] else "refused", f"right {row[1]}", f"wrong {row[2]}"])
             print(f"| {file.stem} | {' | '.join(row)} |", flush=True)
     print("\n", dict(counts), sep="")

@@ -17,7 +17,11 @@ from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 from fib_rmsnorm.syntax_trees import parse_expression
 
-_IMPORTS = {"torch": "import torch", "functional_call": "from torch.func import functional_call"}
+_IMPORTS = {
+    "torch": "import torch",
+    "functional_call": "from torch.func import functional_call",
+    "SimpleNamespace": "from types import SimpleNamespace",
+}
 """The names that a call may use beside those that its file defines."""
 _MODULES = '''
 
