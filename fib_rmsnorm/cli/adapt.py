@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from fib_rmsnorm.cli.options import DefinitionNames, Json, Languages, Root, SolutionNames, split_names
 from fib_rmsnorm.cli.printing import note, print_json, say
@@ -17,6 +20,12 @@ _LIMIT_S = 60.0
 
 
 def command(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE", help="A file in KernelBench's form, of which to make a Definition.", show_default=False
+        ),
+    ] = None,
     definitions: DefinitionNames = None,
     solutions: SolutionNames = None,
     languages: Languages = None,
@@ -27,10 +36,18 @@ def command(
 
     The kernels are the registry's and those that ship with this tool. What a Definition's reference computes, and its
     constants such as an eps, are found by calling it. A small file calls the kernel in the Definition's order.
+
+    With FILE, which has KernelBench's `class Model`, `get_inputs()` and `get_init_inputs()`: write its Definition and
+    Workloads instead. `try` judges a `class ModelNew` by it; both are made after the same seed, as in KernelBench.
     """
     from fib_rmsnorm.registry import Registry
 
     registry = Registry.find(root)
+    if file is not None:
+        if definitions or solutions or languages:
+            raise InputError("FILE makes a Definition: leave out --definitions, --solutions and --languages")
+        _define(registry, file, as_json=json)
+        return
     kernels = _choose_kernels(registry, split_names(solutions), split_names(languages))
     written, unfit = _adapt(registry, kernels, split_names(definitions), is_choice=bool(solutions or languages))
     if not any(each["solution"] for record in written for each in record["solutions"]):
@@ -53,6 +70,37 @@ def command(
         say(f"{record['definition']} ({record['operator']}{constants}):")
         for each in record["solutions"]:
             say(f"  {each['solution']}" if each["solution"] else f"  not {each['kernel']}: {each['reason']}")
+
+
+def _define(registry: Registry, file: Path, *, as_json: bool) -> None:
+    """Write the Definition and the Workloads of a file, which a worker runs."""
+    from fib_rmsnorm.cli.program import importing
+    from fib_rmsnorm.evaluation import ROLES
+    from fib_rmsnorm.registry.sources.model_file import make_definition, make_describing
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
+
+    describing = make_describing(file)
+    with ForkServer(ROLES) as fork_server:
+        with importing():
+            from fib_rmsnorm.evaluation.judging.recogniser import call_reference
+            from fib_rmsnorm.evaluation.run_config import RunConfig
+            from fib_rmsnorm.machine.devices import choose_devices
+            from fib_rmsnorm.schema import Settings, Workload
+
+        config, workload = RunConfig(Settings(), _LIMIT_S, None), Workload(axes={}, inputs={}, uuid="describing")
+        described = call_reference(fork_server, describing, workload, choose_devices("cpu")[0], config)
+    definition, workloads = make_definition(file, described)
+    known = registry.definitions().get(definition.name)
+    if known not in (None, definition):
+        raise InputError(f"{definition.name} is another Definition already; rename the file, or remove that one first")
+    registry.write_definition(definition)
+    path = registry.write_workloads(definition, workloads)
+    if as_json:
+        print_json(definition.model_dump(mode="json"))
+        return
+    say(f"Wrote {registry.layout.definition(definition.op_type, definition.name).relative_to(registry.root)}")
+    say(f"Wrote {path.relative_to(registry.root)} ({len(workloads)} Workloads)")
+    say(f"Next:\n  fib-rmsnorm try SOLUTION.py --definition {definition.name}")
 
 
 def _adapt(

@@ -12,7 +12,7 @@ from itertools import product
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import default_scalars
 from fib_rmsnorm.registry.selection import row_axis
-from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, TensorSpec, Workload
+from fib_rmsnorm.schema import Definition, DType, RandomInput, SafetensorsInput, ScalarInput, TensorSpec, Workload
 
 DEFAULT_BATCH_SIZES = (1, 8, 32, 128, 512)
 LARGE_BATCH_SIZES = (4096, 16384, 65536)
@@ -20,6 +20,7 @@ LARGE_BATCH_SIZES = (4096, 16384, 65536)
 MOST_ROWS = 2**31 - 1
 """The most blocks of a CUDA grid: kernels may use one block per row."""
 
+_NOT_IN_TORCH = DType.FLOAT4_E2M1  # it has pairs of them alone, float4_e2m1fn_x2
 # Any fixed value works; changing it would rename every generated Workload.
 _NAMESPACE = uuid.UUID("6f2c1f0e-2b43-5c0c-9a66-3d8a3f1f4c11")
 
@@ -63,8 +64,11 @@ def choose_workloads(
 
     Without either, the registered ones, one for each set of sizes, or if there are none generated ones of the default
     sizes. Those of a Definition whose other sizes and scalars nobody knows are the registered ones of these sizes.
-    Raises InputError if one is missing, or if one has empty tensors.
+    Raises InputError if one is missing, if one has empty tensors, or if a dtype is not one of torch's.
     """
+    specs = {**definition.inputs, **definition.outputs}
+    if lacking := [f"{name} ({spec.dtype.value})" for name, spec in specs.items() if spec.dtype is _NOT_IN_TORCH]:
+        raise InputError(f"{definition.name}: torch has no tensors of the dtype of {lacking[0]}, so none can be made")
     axis, undetermined = row_axis(definition), list_undetermined(definition)
     if registered and not batch_sizes and not usual:
         by_sizes: dict[tuple[int, ...], Workload] = {}

@@ -1,24 +1,83 @@
 """Kernels as their authors write them: the call is found, and what is said of each stands in its first line.
 
-Each file says the exit code of `try`, and a text that it prints.
+A file says the exit code of `try` and a text that it prints; or `paste` and a line that `try` prints, with which the
+kernel passes. Each is written after a pattern of public projects, which its name says.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.definition_choice import choose_definition
+from fib_rmsnorm.registry.sources.draft import draft_calls
+from fib_rmsnorm.schema import DType
 from support.paths import REPOSITORY
+from support.registries import make_empty_registry
 
 FIELD = Path(__file__).parent
-FILES = sorted(file.relative_to(FIELD) for file in FIELD.rglob("*.py") if file.read_text()[:3] in ("# 0", "# 1", "# 2"))
+HEADERS = {
+    file.relative_to(FIELD): (found[1], found[2])
+    for file in sorted(FIELD.rglob("*.*"))
+    if file.suffix in (".py", ".cu", ".cpp")
+    if (found := re.match(r"(?:#|//) (0|1|2|paste) (.*)", file.read_text()))
+}
+MARKED = [
+    pytest.param(file, id=str(file), marks=pytest.mark.process if file.suffix != ".cpp" else pytest.mark.compile)
+    for file in HEADERS
+]
+CALLED = {file: said.removeprefix("Called as ") for file, (_, said) in HEADERS.items() if said.startswith("Called as")}
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_a_kernel_as_its_author_wrote_it(fib, file):
-    code, _, said = (FIELD / file).read_text().partition("\n")[0].removeprefix("# ").partition(" ")
-    outcome = fib("try", FIELD / file, "--check", "--batch-sizes", "1", "--root", REPOSITORY)
-    assert outcome.code == int(code), outcome.out + outcome.err
+@pytest.mark.parametrize("file", CALLED, ids=str)
+def test_the_call_is_among_the_likely_ones(file):
+    registry = Registry(REPOSITORY)
+    drafts = draft_calls(registry, FIELD / file, choose_definition(registry, FIELD / file))
+    assert any(call.text.startswith(CALLED[file]) for call in drafts)
+
+
+@pytest.fixture
+def rooted(tmp_path):
+    """The committed Definitions, where others may be added."""
+    registry = make_empty_registry(tmp_path / "registry")
+    for definition in Registry(REPOSITORY).definitions().values():
+        registry.write_definition(definition)
+    (registry.root / "registry.toml").write_text('main_definition = "rmsnorm_d4096"\n')
+    return registry.root
+
+
+@pytest.mark.parametrize("file", MARKED)
+def test_a_kernel_as_its_author_wrote_it(fib, file, rooted):
+    code, said = HEADERS[file]
+    asked = ("try", FIELD / file, "--check", "--batch-sizes", "1", "--root", rooted)
+    outcome = fib(*asked)
     assert said in outcome.out + outcome.err
+    if code != "paste":
+        assert outcome.code == int(code), outcome.out + outcome.err
+        return
+    given: list[str] = []
+    while outcome.code:  # each line that is pasted leads on
+        lines = [line for line in (outcome.out + outcome.err).splitlines() if line.startswith(("--", "fib-rmsnorm "))]
+        assert lines, outcome.out + outcome.err
+        pasted = shlex.split(said if said in lines else lines[0])
+        assert pasted != given
+        if pasted[0] == "fib-rmsnorm":
+            assert fib(*pasted[1:], "--root", rooted).code == 0
+            given = []  # what is defined is the main Definition
+        else:
+            given = pasted
+        outcome = fib(*asked, *given)
+
+
+def test_a_dtype_that_torch_lacks_ends_a_try_in_one_line(fib, registry):
+    made = RmsNorm().define(256)
+    lacking = made.inputs["x"].model_copy(update={"dtype": DType.FLOAT4_E2M1})
+    registry.write_definition(made.model_copy(update={"name": "fp4", "inputs": {**made.inputs, "x": lacking}}))
+    refused = fib("try", FIELD / "weight_first.py", "--definition", "fp4", "--root", registry.root)
+    said = "fp4: torch has no tensors of the dtype of x (float4_e2m1), so none can be made"
+    assert (refused.code, refused.refusal) == (2, said)

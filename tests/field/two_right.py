@@ -1,4 +1,4 @@
-# 1 --call 'first(x, weight, eps)'
+# paste --call 'first(x, weight, eps)'
 import torch
 
 

@@ -6,9 +6,11 @@ and an awkward size, and the judge compares its outputs with the exact answer.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.judging.comparer import (
     Comparer,
     ReferenceFailedError,
@@ -23,6 +25,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition, list_candidates, recognise_source
+from fib_rmsnorm.registry import tensor_bytes
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, EvaluationStatus, RandomInput, SafetensorsInput, ScalarInput, Workload
 
@@ -91,6 +94,22 @@ class Recogniser:
 def _is_right(verdict: Verdict) -> bool:
     """Whether the reference's outputs are right, by the number of elements that are rounded otherwise too."""
     return verdict.missing is None and not any(output.comparison.is_wrong for output in verdict.outputs)
+
+
+def call_reference(
+    fork_server: ForkServer, definition: Definition, workload: Workload, device: Device, config: RunConfig
+) -> bytes:
+    """The bytes of what a Definition's reference returns on a CPU. Raises InputError that says how it failed."""
+    workers = WorkerPool(fork_server, device, config)
+    try:
+        worker = workers.find(definition, reference_solution(definition))
+        worker.ask(Call(workload=workload, case=0, recognition=None), Called)
+        return os.pread(worker.process.outputs_file, sum(tensor_bytes(definition, workload).values()), 0)
+    except EvaluationFailedError as failure:
+        what = str(failure).partition("\n")[0]  # without the traceback
+        raise InputError(f"the reference of {definition.name} failed: {what}") from None
+    finally:
+        workers.close()
 
 
 def recognise_all(

@@ -174,7 +174,7 @@ class RmsNormBackward(NormOperator):
         made |= {"weight": inputs["weight"] * 0 + 1, **self.derive_inputs(made)}
         if "dnew_residual" in inputs:
             made["dnew_residual"] = residual = inputs["dnew_residual"] * 0
-            residual[order.index(hard_rows.LIMITS) :: len(order), 1] = math.nan  # where dx is 0
+            residual[order.index(hard_rows.LIMITS) :: len(order), 1:2] = math.nan  # where dx is 0
         return HardCase(hard_rows.NAME, made, order, explains=False)
 
     def count_cost(self, sizes: Mapping[str, int]) -> Cost:

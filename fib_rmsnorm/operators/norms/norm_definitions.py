@@ -25,17 +25,15 @@ SHORT_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 MOST_HIDDEN = 1 << 20
 """The limit of the hidden size, far above any model's: a mistyped size could need gigabytes per row."""
 
-HIDDEN = Option("hidden", 4096, f"Hidden size: a multiple of 128, at most {MOST_HIDDEN}.")
+HIDDEN = Option("hidden", 4096, f"Hidden size, at most {MOST_HIDDEN}.")
 DTYPE = Option("dtype", "float16", f"{', '.join(DTYPES)} (short: {', '.join(SHORT_DTYPES)}).")
 WEIGHT = Option("weight", "same", "dtype of the weight and the bias: same (as x) or float32.")
 
 
 def check_hidden(hidden: int) -> int:
-    """Raise InputError if the hidden size is not a positive multiple of 128 up to 2^20."""
-    if hidden <= 0 or hidden % 128:
-        raise InputError(f"hidden must be a positive multiple of 128, not {hidden}")
-    if hidden > MOST_HIDDEN:
-        raise InputError(f"hidden must be at most {MOST_HIDDEN}, not {hidden}")
+    """Raise InputError if the hidden size is not one of 1 to 2^20."""
+    if not 0 < hidden <= MOST_HIDDEN:
+        raise InputError(f"hidden must be 1 to {MOST_HIDDEN}, not {hidden}")
     return hidden
 
 

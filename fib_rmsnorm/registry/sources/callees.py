@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fib_rmsnorm.registry.sources.parameters import Parameters, bind, call_in_order, render
+from fib_rmsnorm.registry.sources.model_file import find_arguments
+from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters, bind, call_in_order, render
 from fib_rmsnorm.registry.sources.python_module import PythonModule, last_name, read_parameters
 from fib_rmsnorm.schema import Definition
 
@@ -16,7 +17,7 @@ UNNAMED = 2
 """The rank from which on no name tells what a parameter gets."""
 _KERNELS = {"jit", "kernel", "prim_func", "autotune", "heuristics", "load_inline"}
 _NOT_KERNELS = re.compile(
-    r"_*(test|bench|main|check|verify|compare|get_|profile|plot|setup|Model$)|.*(ref|reference|naive|baseline|golden"
+    r"_$|_*(test|bench|main|check|verify|compare|get_|profile|plot|setup|Model$)|.*(ref|reference|naive|baseline|golden"
     r"|eager|torch|pytorch|backward|bwd|grad)(_|\d|$)",
     re.IGNORECASE,
 )
@@ -38,16 +39,17 @@ class KernelCall:
 
     def writes(self, definition: Definition) -> bool:
         """Whether it writes to the Definition's outputs."""
-        return any(map(self._uses, definition.outputs))
+        return any(map(self.uses, definition.outputs))
 
     def find_sizes(self, definition: Definition, form: str) -> dict[str, str]:
         """The axes that it uses, and the size of each, in a form such as `{}.shape[{}]`."""
         sizes = {axis: str(size) for axis, size in definition.const_axes.items()}
         for name, spec in reversed(definition.inputs.items()):
             sizes |= {axis: form.format(name, number) for number, axis in enumerate(spec.shape or ())}
-        return {axis: size for axis, size in sizes.items() if self._uses(axis)}
+        return {axis: size for axis, size in sizes.items() if self.uses(axis)}
 
-    def _uses(self, name: str) -> bool:
+    def uses(self, name: str) -> bool:
+        """Whether a name stands in it."""
         return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", self.text) is not None
 
 
@@ -76,11 +78,17 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
     names = [entry] if entry else [*functions.values(), *module.classes, *module.values]
     callable_ = [name for name in names if name not in kernels or _made_by(module, name)]
     forms = {name: form for name in callable_ if (form := _find_form(module, name, definition))}
+    if not forms:  # kernels that nothing launches
+        grid = f"[({next(iter(definition.axes))},)]({{}})"
+        parameters = {name: module.parameters_of(name) for name in names if name in kernels}
+        forms = {name: (f"{name}{grid}", [each]) for name, each in parameters.items() if each}
     reached = {name: _reach(module, name) for name in forms}
     launching = {name for name, used in reached.items() if used & {"[", *kernels, *_KERNELS}}
     for kept in (launching, {name for name in forms if not _NOT_KERNELS.match(name)}):
         forms = {name: form for name, form in forms.items() if name in kept} or forms
     modules = {name for name in module.classes if name in forms and not forms[name][0].startswith(f"{name}.apply(")}
+    if modules and find_arguments(definition) is not None:  # only a module has the Model's parameters
+        forms = {name: forms[name] for name in modules}
     inner = {used for name in forms if name not in modules for used in reached[name] - {name}}
     inner |= {name for name in modules if reached[name] & (forms.keys() - modules)}  # it wraps a function
     found: list[KernelCall] = []
@@ -114,19 +122,26 @@ def _find_form(module: PythonModule, name: str, definition: Definition) -> _Form
     if inner := _made_by(module, name):
         return f"{name}({{}})({{}})", [parameters, inner]
     function = module.functions.get(name)
-    if len(parameters) == 1 < len(definition.inputs) and function and _is_unpacked(function):
-        return f"{name}(({call_in_order(definition, is_destination=False)}))", [()]
+    if function and (form := _find_packed_form(function, definition)):
+        return form
     return f"{name}({{}})" + _choose_outputs(function, definition), [parameters]
 
 
 def _find_form_of_class(module: PythonModule, name: str, definition: Definition) -> _Form | None:
     """The form of an autograd function, or of a module whose parameters are the Definition's vectors."""
-    node, forward = module.classes[name], module.method(name)
+    node, forward = module.classes[name], module.method(name) or module.method(name, "__call__")
     if forward is None:
-        return None
+        static = [
+            each for each in _nodes(node, ast.FunctionDef) if "staticmethod" in map(last_name, each.decorator_list)
+        ]
+        return next(
+            ((f"{name}.{each.name}({{}})", [found]) for each in static if (found := read_parameters(each.args))), None
+        )
     if any(last_name(base) == "Function" for base in node.bases):
         method = next(each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
         return f"{name}.apply({{}})" + _choose_outputs(method, definition), [forward]
+    if (arguments := find_arguments(definition)) is not None:
+        return f"{name}({arguments})({{}})", [forward]
     made = module.method(name, "__init__") or ()
     targets = [each.targets[0] for each in _nodes(node, ast.Assign) if last_name(each.value) == "Parameter"]
     own = [target.attr for target in targets if isinstance(target, ast.Attribute)]
@@ -137,11 +152,29 @@ def _find_form_of_class(module: PythonModule, name: str, definition: Definition)
     return f"functional_call({name}({{}}), {{{{{given}}}}}, ({{}},))", [made, forward]
 
 
-def _is_unpacked(function: ast.FunctionDef) -> bool:
-    """Whether a function takes a tuple apart: its only parameter."""
-    values = [each.value for each in _nodes(function, ast.Assign)]
-    values += [each.value for each in _nodes(function, ast.Subscript)]
-    return any(isinstance(each, ast.Name) and each.id == function.args.args[0].arg for each in values)
+def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _Form | None:
+    """The form of a function of one parameter that has all inputs: a tuple, a dictionary, or a module and an input."""
+    first = function.args.args[0].arg if function.args.args else ""
+
+    def is_first(node: ast.expr) -> bool:
+        return isinstance(node, ast.Name) and node.id == first
+
+    attributes = dict.fromkeys(each.attr for each in _nodes(function, ast.Attribute) if is_first(each.value))
+    if "weight" in attributes and "weight" in definition.inputs:
+        given = {each: "eps" if "eps" in each else each for each in attributes if "eps" in each or each == "weight"}
+        made = ", ".join(f"{each}={value}" for each, value in given.items())
+        return f"{function.name}(SimpleNamespace({made}), {{}})", [read_parameters(function.args, skipped=1) or ()]
+    if len(function.args.args) != 1 or len(definition.inputs) == 1:
+        return None
+    indices = [each.slice for each in _nodes(function, ast.Subscript) if is_first(each.value)]
+    if keys := [each.value for each in indices if isinstance(each, ast.Constant) and isinstance(each.value, str)]:
+        return f"{function.name}(dict({{}}))", [tuple(Parameter(key, is_keyword=True) for key in dict.fromkeys(keys))]
+    assigned = [each.targets[0] for each in _nodes(function, ast.Assign) if is_first(each.value)]
+    if not indices and not assigned:
+        return None
+    counts = [len(each.elts) for each in assigned if isinstance(each, ast.Tuple)]
+    is_destination = len(definition.inputs) + len(definition.outputs) in counts
+    return f"{function.name}(({call_in_order(definition, is_destination=is_destination)}))", [()]
 
 
 def _made_by(module: PythonModule, name: str) -> Parameters | None:

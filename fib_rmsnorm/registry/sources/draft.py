@@ -91,9 +91,10 @@ def draft_solution(
     Raises KernelError with the calls to choose from if several may be meant, which only running them can tell.
     """
     drafts = draft_calls(registry, path, definition, call, flags)
-    if len(drafts) > 1:
+    likeliest, *others = drafts
+    if others and (others[0].rank == likeliest.rank or likeliest.rank >= UNNAMED):
         raise ask_for_call(f"{path}: several calls may be meant, and try finds the right one", drafts)
-    return next(iter(drafts.values()))
+    return drafts[likeliest]
 
 
 def ask_for_call(why: str, calls: Iterable[KernelCall]) -> KernelError:
@@ -213,17 +214,20 @@ def _find_calls(
     if style is not None or (kernel.entry in kernel.entries and parameters is None):
         return [KernelCall(f"{kernel.entry}({call_in_order(definition, is_destination=bool(style))})")]
     taken = ", ".join(each.name for each in parameters or ())
-    known = registry.definitions() if parameters else {}
-    orders = {
-        name: [call_in_order(each, is_destination=style) for style in (False, True)] for name, each in known.items()
-    }
-    if fitting := [name for name, each in orders.items() if taken in each]:
-        lines = "\n".join(f"--definition {name}" for name in fitting[:_MOST_NAMED])
-        raise KernelError(f"{kernel.path}: its parameters ({taken}) do not fit {definition.name}, but:", lines)
+    what = f"{kernel.entry}({taken}) does not fit" if parameters is not None else "nothing in it fits"
     with blaming_kernel() if function is None or parameters else nullcontext():
-        if calls := kernel.find_calls(definition):
-            likeliest = [call for call in calls if call.rank == calls[0].rank < UNNAMED]
-            return likeliest if len(likeliest) == 1 else calls[:_MOST_CALLS]
+        calls = kernel.find_calls(definition)
+        if not calls or calls[0].rank >= UNNAMED:
+            fitting = [
+                name
+                for name, each in registry.definitions().items()
+                if any(call.rank < UNNAMED for call in kernel.find_calls(each))
+            ]
+            if fitting:
+                lines = "\n".join(f"--definition {name}" for name in fitting[:_MOST_NAMED])
+                raise KernelError(f"{kernel.path}: {what} {definition.name}, but:", lines)
+        if calls:
+            return [call for call in calls if call.rank < UNNAMED] or calls[:_MOST_CALLS]
     usual = f"{kernel.entry}({call_in_order(definition, is_destination=False)})"
     if parameters is not None:
         raise KernelError(f"{kernel.path}: {kernel.entry}({taken}) cannot be called as {usual} for {definition.name}")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
+from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry.sources.callees import KernelCall, make_calls
-from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters, call_in_order
+from fib_rmsnorm.registry.sources.parameters import SCRATCH, STREAM, Parameter, Parameters, call_in_order
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 
@@ -177,15 +178,33 @@ def _write_export(function: NativeFunction, call: KernelCall, definition: Defini
     tensors = {name: spec.dtype.value for name, spec in specs.items() if spec.shape is not None}
     pointer = next((re.sub(r"const|[*\s]", "", each.type) for each in function.parameters if "*" in each.type), "")
     if pointer in _DTYPES and _DTYPES[pointer] not in tensors.values():
-        what = f"{function.name} takes {pointer}*, so it computes in {_DTYPES[pointer]}"
-        raise InputError(f"{what}: judge it by a Definition in {_DTYPES[pointer]}, not by {definition.name}")
+        what = f"{function.name} takes {pointer}*, so it computes in {(dtype := _DTYPES[pointer])}"
+        known, paste = recognise_source(definition), ""
+        if known and dtype != "float64":
+            hidden = definition.const_axes[known.axes["hidden"]]
+            paste = f"fib-rmsnorm define {known.operator} --hidden {hidden} --dtype {dtype}"
+        raise InputError(f"{what}: judge it by a Definition in {dtype}, not by {definition.name}", paste)
     view, tensor = "_view" * bool(pointer), "torch::Tensor" if binding == "torch" else _TENSOR_VIEW
     passed = [*definition.inputs, *(definition.outputs if call.writes(definition) else ())]
     parameters = ", ".join(f"{tensor} {name}{view}" if name in tensors else f"double {name}" for name in passed)
     sizes = call.find_sizes(definition, f"{{}}{view}.size({{}})")
-    lines = [f"#include <tvm/ffi/{header}>" for header in ("container/tensor.h", "function.h") if binding != "torch"]
+    lines = [
+        f"#include <tvm/ffi/{header}>"
+        for header in ("container/tensor.h", "extra/c_env_api.h", "function.h")
+        if binding != "torch"
+    ]
     lines += [f"auto {_CALLED}_in_order({parameters}) {{"]
     lines += [f"  auto* {name} = static_cast<{pointer}*>({name}_view.data_ptr());" for name in tensors if pointer]
+    if call.uses(STREAM):
+        device = f"{next(iter(tensors))}{view}.device()"
+        stream = f"TVMFFIEnvGetStream({device}.device_type, {device}.device_id)"
+        lines += [f"  auto {STREAM} = static_cast<cudaStream_t>({stream});"]
+    if call.uses(SCRATCH):
+        first = f"{next(iter(tensors))}_view"
+        made = (
+            f"tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {first}.shape(), {first}.dtype(), {first}.device())"
+        )
+        lines += [f"  const auto made = {made};", f"  auto* {SCRATCH} = static_cast<{pointer}*>(made.data_ptr());"]
     lines += [f"  const auto {axis} = {size};" for axis, size in sizes.items()]
     export = f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({_CALLED}, {_CALLED}_in_order);"
     if binding == "torch":

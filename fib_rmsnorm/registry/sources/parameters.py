@@ -14,6 +14,11 @@ _UNLIKE = 3
 """The cost of an argument that nothing speaks for; up to 1, the names agree."""
 _ROWS = re.compile(r"[MBT]|bs|(n_?|num_?)?(rows|tokens)|batch(_size)?")
 _COLUMNS = re.compile(r"[NCDH]|(n_?|num_?)?(cols|columns|features|channels)|hidden(_size|_dim)?|dim|size|width")
+_STRIDE, _BLOCK = re.compile(r"(?i).*stride.*|ld[a-z]?"), re.compile(r"(?i).*(block|blk).*")
+SCRATCH = "scratch"
+"""The argument for memory that a function writes beside the outputs."""
+STREAM = "stream"
+"""The argument for the stream on which a function shall launch its kernels."""
 _INPUT, _OUTPUT = re.compile(r"a|inp(ut)?|hidden_states|src"), re.compile(r"y|dst|out(put)?|res(ult)?")
 _KINDS = {
     "tensor": r"Tensor|\*",
@@ -71,13 +76,18 @@ def bind(parameters: Parameters, definition: Definition, given: Collection[str] 
     for chosen in islice(product(*(_options(each, definition) for each in parameters)), _MOST_COMPARED):
         used = [argument for _, argument in chosen if argument in order]
         written = len({*used} & {*definition.outputs})
-        if len({*used}) == len(used) and needed.issubset(used) and written in (0, len(definition.outputs)):
+        arguments = [argument for _, argument in chosen]
+        styles = (len(definition.outputs),) if SCRATCH in arguments else (0, len(definition.outputs))
+        is_once = len({*used, *given}) == len(used) + len(given) and arguments.count(next(iter(definition.axes))) <= 1
+        if is_once and needed.issubset(used) and written in styles:
             places = [order.index(name) for name in used if name in definition.inputs]
             unused = len({*definition.inputs}.difference(used, given))
             cost = sum(cost for cost, _ in chosen) + sum(a > b for a, b in pairwise(places)) + 2 * unused
             is_named = all(cost <= 1 for cost, _ in chosen)
-            found.append((cost, tuple(argument for _, argument in chosen), is_named))
-    return [(arguments, is_named) for _, arguments, is_named in sorted(found, key=lambda each: each[0])[:_MOST_CALLS]]
+            found.append((cost, tuple(arguments), is_named))
+    found.sort(key=lambda each: each[0])
+    least = next((cost for cost, _, is_named in found if is_named), -1)
+    return [(arguments, is_named and cost == least) for cost, arguments, is_named in found[:_MOST_CALLS]]
 
 
 def find_style(parameters: Parameters, definition: Definition) -> bool | None:
@@ -108,29 +118,35 @@ def _options(parameter: Parameter, definition: Definition) -> Sequence[tuple[int
         if first in fitting and names.fullmatch(name.lower()):
             likeness[first] = 1
     if (best := min(likeness.values(), default=_UNLIKE)) < _UNLIKE:
-        return [(cost, each) for each, cost in likeness.items() if cost == best]
+        likely: list[tuple[int, str | None]] = [(cost, each) for each, cost in likeness.items() if cost == best]
+        return [(best, None), *likely] if parameter.is_optional and best else likely
     if parameter.is_optional:
         return [(0, None), *((_UNLIKE, each) for each in fitting if each in definition.inputs)]
-    if sizes := _sizes(parameter, definition):
+    if sizes := [(0, STREAM)] if "cudaStream_t" in parameter.type else _sizes(parameter, definition):
         return sizes
+    if "*" in parameter.type and "const" not in parameter.type:
+        return [(1, SCRATCH), *((_UNLIKE + 1, each) for each in fitting if each in definition.outputs)]
     return [*((_UNLIKE + (each in definition.outputs), each) for each in fitting), (_UNLIKE + 2, "None")]
 
 
 def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str | None]]:
     """The sizes that a parameter may stand for; none if it may be something else."""
     axes, kind, name = [*definition.axes], parameter.kind, parameter.name
+    name = name.upper() if kind == "size" and len(name) == 1 else name
     if kind == "shape":
         return [(0, f"({axes[-1]},)")]
+    if parameter.type.endswith("constexpr"):
+        return [(1, f"1 << ({axes[-1]} - 1).bit_length()"), (2, axes[-1])]
     if kind not in ("any", "size") or (kind == "any" and len(name) == 1 and name not in "MN"):
         return []
-    if re.search("block|blk", name.lower()):
-        return [(2, "1"), (2, "128")]
-    name = name.upper() if kind == "size" and len(name) == 1 else name
-    if _ROWS.fullmatch(name):
-        return [(0, axes[0]), (2, "1")]
-    if _COLUMNS.fullmatch(name):
-        return [(0, axes[-1])]
-    return [(2, size) for size in (*axes, "1")] if kind == "size" else []
+    found: list[tuple[int, str | None]] = [(2, size) for size in (*axes, "1")] if kind == "size" else []
+    usual: list[tuple[re.Pattern[str], list[tuple[int, str | None]]]] = [
+        (_COLUMNS, [(0, axes[-1])]),
+        (_ROWS, [(0, axes[0]), (1, "1")]),
+        (_STRIDE, [(1, axes[-1]), (2, "1")]),
+        (_BLOCK, [(2 - (kind == "size"), "128"), (2, "1")]),
+    ]
+    return next((sizes for pattern, sizes in usual if pattern.fullmatch(name)), found)
 
 
 def _compare(name: str, wanted: str) -> int:

@@ -17,8 +17,22 @@ from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 from fib_rmsnorm.syntax_trees import parse_expression
 
-_IMPORTS = {"torch": "import torch", "functional_call": "from torch.func import functional_call"}
+_IMPORTS = {
+    "torch": "import torch",
+    "functional_call": "from torch.func import functional_call",
+    "SimpleNamespace": "from types import SimpleNamespace",
+}
 """The names that a call may use beside those that its file defines."""
+_MODULES = '''
+
+@cache
+def _make(kind, device, *arguments, **named):
+    """A module with the parameters that KernelBench's seeding gives it."""
+    import torch
+
+    torch.manual_seed(0)
+    made = kind(*arguments, **named)
+    return made.to(device).requires_grad_(False) if isinstance(made, torch.nn.Module) else made'''
 _MOST_FILES, _MOST_CHARACTERS = 100, 2_000_000
 
 
@@ -85,15 +99,20 @@ class PythonKernel:
         calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
         called = [each.args[0] if last_name(each) == "functional_call" else each.func for each in calls]
         makers = {last_name(each) for each in called if isinstance(each, ast.Call)}
+        modules = sorted(makers & self.module.classes.keys())
+        own = [name for name in own if name not in modules]
+        first = next((name for name, spec in definition.inputs.items() if spec.shape is not None), "")
         is_destination, module = call.writes(definition), self.name.removesuffix(".py").replace("/", ".")
         lines = [
             f"# Written by fib-rmsnorm, for {definition.name}: {call.text}",
             *imports,
-            "from functools import cache\nfrom importlib import import_module\n",
+            "from functools import cache, partial\nfrom importlib import import_module\n",
             f'_kernel = import_module(".{module}", __package__)',
             # What a class or a factory makes serves all calls of the same sizes.
             *(f"{name} = cache(_kernel.{name})" if name in makers else f"{name} = _kernel.{name}" for name in own),
+            *([_MODULES] if modules else []),
             f"\n\ndef called({call_in_order(definition, is_destination=is_destination)}):",
+            *(f"    {name} = partial(_make, _kernel.{name}, {first}.device)" for name in modules),
             *(f"    {axis} = {size}" for axis, size in call.find_sizes(definition, "{}.shape[{}]").items()),
             f"    {'' if is_destination else 'return '}{call.text}\n",
         ]

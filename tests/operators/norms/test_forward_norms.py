@@ -14,6 +14,7 @@ from fib_rmsnorm.operators import (
     find_operator,
     list_candidates,
     list_derived,
+    list_operators,
     recognise_source,
 )
 from fib_rmsnorm.operators.norms.float64_rows import round_once
@@ -31,10 +32,18 @@ def test_what_is_committed_is_what_define_writes():
     assert committed == RmsNorm().define(4096).model_dump_json(indent=2) + "\n"
 
 
-@pytest.mark.parametrize("hidden", [0, -128, 100, 4097])
-def test_a_hidden_size_that_breaks_the_constraint_is_refused(hidden):
-    with pytest.raises(InputError, match="multiple of 128"):
+@pytest.mark.parametrize("hidden", [0, -128, 2**20 + 1])
+def test_a_hidden_size_that_no_model_has_is_refused(hidden):
+    with pytest.raises(InputError, match=f"hidden must be 1 to 1048576, not {hidden}"):
         RmsNorm().define(hidden)
+
+
+@pytest.mark.parametrize("operator", [each.name for each in list_operators()])
+@pytest.mark.parametrize("hidden", [1, 3, 64, 2880])
+def test_any_hidden_size_is_judged(operator, hidden, tmp_path):
+    definition = find_operator(operator).define(hidden)
+    assert definition.constraints == [] and define_by_name(definition.name) == definition
+    assert judge(definition.reference, definition, tmp_path) == {}
 
 
 def test_an_operator_a_dtype_or_a_weight_that_cannot_be_is_refused():
