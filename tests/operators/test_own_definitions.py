@@ -25,7 +25,8 @@ def test_it_is_named_and_recognised_and_its_reference_is_right(tmp_path, name, d
     assert not suffix.endswith("_fp32") or {definition.inputs[each].dtype.value for each in columns} <= {"float32"}
     assert definition.name == f"{name}_d1152{suffix}"
     assert ("stage:training" in definition.tags) == ("backward" in name)
-    assert recognise_source(definition).operator == name
+    found = recognise_source(definition)
+    assert found.operator == name and found.define_own(definition) == definition
     assert define_by_name(definition.name) == definition
     assert judge(definition.reference, definition, tmp_path, 14) == {}
 
