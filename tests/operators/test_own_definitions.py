@@ -8,14 +8,20 @@ from fib_rmsnorm.operators import define_by_name, find_operator, recognise_sourc
 from support.mistakes import judge
 from support.norms import NORMS
 
-PLAIN = {("float16",): "", ("bf16",): "_bf16", ("fp32",): "_fp32"}
-WITH_WEIGHT = {("float16", "float32"): "_weight_fp32", ("bf16", "fp32"): "_bf16_weight_fp32", ("fp32", "fp32"): "_fp32"}
-CASES = [(name, *each) for name in NORMS for each in PLAIN.items()]
-CASES += [
-    (name, *each)
-    for name in ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
-    for each in WITH_WEIGHT.items()
+PLAIN: dict[tuple[str, ...], str] = {("float16",): "", ("bf16",): "_bf16", ("fp32",): "_fp32"}
+WITH_WEIGHT: dict[tuple[str, ...], str] = {
+    ("float16", "float32"): "_weight_fp32",
+    ("bf16", "fp32"): "_bf16_weight_fp32",
+    ("fp32", "fp32"): "_fp32",
+}
+WEIGHTED = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
+CASES = [
+    (name, dtypes, suffix)
+    for names, suffixes in ((NORMS, PLAIN), (WEIGHTED, WITH_WEIGHT))
+    for name in names
+    for dtypes, suffix in suffixes.items()
 ]
+"""The operators, the dtypes of x and the weight, and what these add to the Definition's name."""
 
 
 @pytest.mark.parametrize(("name", "dtypes", "suffix"), CASES)
@@ -25,7 +31,8 @@ def test_it_is_named_and_recognised_and_its_reference_is_right(tmp_path, name, d
     assert not suffix.endswith("_fp32") or {definition.inputs[each].dtype.value for each in columns} <= {"float32"}
     assert definition.name == f"{name}_d1152{suffix}"
     assert ("stage:training" in definition.tags) == ("backward" in name)
-    assert recognise_source(definition).operator == name
+    found = recognise_source(definition)
+    assert found.operator == name and found.define_own(definition) == definition
     assert define_by_name(definition.name) == definition
     assert judge(definition.reference, definition, tmp_path, 14) == {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fib_rmsnorm.operators import RmsNorm, define_by_name, list_candidates, recognise_source
+from fib_rmsnorm.operators import RmsNorm, list_candidates, recognise_source
 from fib_rmsnorm.schema import Definition
 from support.norms import define_norm
 
@@ -92,15 +92,6 @@ WEIGHT = {"shape": ["hidden"], "dtype": "float16"}
 )
 def test_other_shapes_and_dtypes_are_not_probed(definition):
     assert list_candidates(definition) == []
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["rmsnorm_d128_bf16_weight_fp32", "layernorm_bias_d256_bf16", "rmsnorm_backward_d128_fp32", "rmsnorm_fp8_d128"],
-)
-def test_the_own_definition_of_one_is_itself_whatever_its_names(name):
-    definition = define_by_name(name)
-    assert recognise_source(definition).define_own(definition) == definition
 
 
 def test_the_own_definition_has_the_sizes_and_dtypes_that_were_recognised():

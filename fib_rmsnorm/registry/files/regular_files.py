@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -83,17 +84,11 @@ def read_records(path: Path, root: Path | None = None) -> Iterator[tuple[int, by
         elif start.strip() == b"{":
             yield 1, _read_at_most(file, MOST_RECORD, path)
         else:
-            yield from ((number, line) for number, line in _lines_of(file, path) if not line.isspace())
-
-
-def _lines_of(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of an open file, numbered from 1."""
-    number = 0
-    while line := file.readline(MOST_RECORD + 1):
-        number += 1
-        if len(line) > MOST_RECORD:
-            raise InputError(f"{path}:{number}: {_too_large(MOST_RECORD)}")
-        yield number, line
+            for number, line in enumerate(iter(partial(file.readline, MOST_RECORD + 1), b""), start=1):
+                if len(line) > MOST_RECORD:
+                    raise InputError(f"{path}:{number}: {_too_large(MOST_RECORD)}")
+                if not line.isspace():
+                    yield number, line
 
 
 def _read_at_most(file: BinaryIO, most: int, path: Path) -> bytes:

@@ -199,15 +199,12 @@ def wrong_outputs(
         return lambda: apply(each, right_rstd(each))
 
     of_x = _normalizing(rows, x)
-    for what, fix, compute in (
-        ("RMSNorm of x alone", "add the residual before the squares", normalize(of_x)),
-        (
-            "x + residual times the reciprocal root of x alone",
-            "add the squares of the sum, not those of x",
-            lambda: apply(right, right_rstd(of_x)),
-        ),
-    ):
-        yield mistake(what, fix, compute)
+    yield mistake("RMSNorm of x alone", "add the residual before the squares", normalize(of_x))
+    yield mistake(
+        "x + residual times the reciprocal root of x alone",
+        "add the squares of the sum, not those of x",
+        lambda: apply(right, right_rstd(of_x)),
+    )
 
     def word(*, rounded: bool, is_right: bool) -> Wording:
         how = "" if is_right else f", {'rounded' if rounded else 'not rounded'} to {dtype_name(dtype)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
+from itertools import product
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, round_once
@@ -139,9 +140,8 @@ def narrow_statistics(narrow: Rounding) -> Iterator[Callable[[Rows], torch.Tenso
 
     On a CPU, it rounds the sum before it divides, and the root before its reciprocal.
     """
-    for round_sum in (narrow, _keep):
-        for round_root in (narrow, _keep):
-            yield partial(_narrow_rstd, narrow=narrow, round_sum=round_sum, round_root=round_root)
+    for round_sum, round_root in product((narrow, _keep), repeat=2):
+        yield partial(_narrow_rstd, narrow=narrow, round_sum=round_sum, round_root=round_root)
 
 
 def _narrow_rstd(rows: Rows, narrow: Rounding, round_sum: Rounding, round_root: Rounding) -> torch.Tensor:
