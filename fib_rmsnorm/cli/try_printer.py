@@ -86,7 +86,7 @@ class TryPrinter:
         names = (solution.name for solution in (self._trial.draft, *self._trial.rivals))
         table = LiveTable(names, self._titles.values(), stdout())
         evaluations = self._in_order([*drafts, *rivals])
-        if any(trace.performance for trace in evaluations):
+        if any(trace.performance and not trace.performance.interpreted for trace in evaluations):
             stdout().print(table.header())
         for told in evaluations or checks:
             title = self._titles[told.workload.uuid]
