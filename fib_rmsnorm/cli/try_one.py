@@ -98,7 +98,8 @@ def _print(version: Version) -> None:
     """Print a line for each evaluation, in the order of the Workloads, then why one failed, and the verdict."""
     titles, records = version.titles, version.records
     table = LiveTable((each.solution or "" for each in records), titles.values(), stdout())
-    if any(isinstance(told, Trace) and told.performance for told in records):
+    timed = (told.performance for told in records if isinstance(told, Trace))
+    if any(each and not each.interpreted for each in timed):
         stdout().print(table.header())
     for told in records:
         stdout().print(table.line(told, titles[told.workload.uuid], tells_why=told.solution != version.kernel))
