@@ -159,6 +159,6 @@ def test_two_files_serve_the_definition_that_they_name(fib, tmp_path):
     outcome = fib("compare", "--measure", layer, mixed, *options)
     assert "serve different Definitions: layernorm_bias_d4096, rmsnorm_d4096" in outcome.refusal
     outcome = fib("compare", "--measure", layer, layer, *options, "--definition", "rmsnorm_d4096")
-    assert outcome.code == 1 and "do not fit rmsnorm_d4096" in outcome.err
+    assert outcome.code == 1 and "does not fit rmsnorm_d4096" in outcome.err
     assert "\n--definition layernorm_bias_d4096\n" in outcome.err
     assert "for --measure" in fib("compare", layer, layer, "--definition", "rmsnorm_d4096").refusal
