@@ -53,7 +53,7 @@ class _Description(BaseModel):
     definition: dict[str, Any]
     """Its axes, inputs and outputs."""
     arguments: str
-    """Of the Model, as literals."""
+    """The literals that the Model takes."""
     rows: int | None
     values: dict[str, bool | int | float]
     """The scalar inputs."""
