@@ -179,6 +179,6 @@ def test_two_files_serve_the_definition_that_they_name(fib, tmp_path):
     layer.write_text("# definition: layernorm_bias_d4096\ndef run(x, weight, bias, eps):\n    return missing\n")
     options = ("--root", REPOSITORY, "--device", "cpu", "--batch-sizes", "1")
     outcome = fib("compare", "--measure", layer, layer, *options, "--definition", "rmsnorm_d4096")
-    assert outcome.code == 1 and "do not fit rmsnorm_d4096" in outcome.err
+    assert outcome.code == 1 and "does not fit rmsnorm_d4096" in outcome.err
     assert "\n--definition layernorm_bias_d4096\n" in outcome.err
     assert "for --measure" in fib("compare", layer, layer, "--definition", "rmsnorm_d4096").refusal

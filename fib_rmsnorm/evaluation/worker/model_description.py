@@ -11,6 +11,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _OTHER_SIZES = (5, 7)
+_SCALARS = {float: "float32", int: "int64", bool: "bool"}
+_RANDOM = {"rand", "randn", "mul", "add", "sub", "detach"}
+"""Operations after which values are still any: a right kernel is right on those of N(0, 1) too."""
 _Shapes = list[list[int | None]]
 
 
@@ -27,8 +30,12 @@ class _Origins(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.made[id(found)] = found, {func.overloadpacket.__name__}.union(*used)
         return found
 
-    def list_operations(self, tensor: torch.Tensor) -> list[str]:
-        return sorted(self.made[id(tensor)][1]) if id(tensor) in self.made else []
+    def require_random(self, name: str, tensor: torch.Tensor) -> None:
+        """Raise ValueError if a right kernel may be wrong on other values than the tensor's."""
+        made = self.made[id(tensor)][1] if id(tensor) in self.made else {"other code"}
+        if others := sorted(made - _RANDOM):
+            what = f"{name} holds what {' and '.join(others)} made of it"
+            raise ValueError(f"{what}; a Workload can ask for values of N(0, 1) alone")
 
 
 def describe_model(
@@ -37,29 +44,44 @@ def describe_model(
     """The JSON that `registry.sources.model_file` reads, as int8 [size], with spaces after it."""
     with torch.device("meta"), torch.no_grad():
         with _Origins() as origins:
-            inputs = [*get_inputs()]
+            values = [*get_inputs()]
         arguments = get_init_inputs()
         model = make(*arguments)
-        resized, outputs = _find_rows(model, inputs)
-        dtypes = [str(each.dtype) for each in _call(model, inputs)]
-    found = {
-        "names": [*inspect.signature(model.forward).parameters],
-        "arguments": ", ".join(map(repr, arguments)),
-        "rows": inputs[resized[0]].shape[0] if resized else None,
-        "inputs": [
-            {
-                "shape": [None, *each.shape[1:]] if number in resized else [*each.shape],
-                "dtype": str(each.dtype),
-                "origin": origins.list_operations(each),
-            }
-            if isinstance(each, torch.Tensor)
-            else {"value": each, "dtype": type(each).__name__}
-            for number, each in enumerate(inputs)
-        ],
-        "outputs": [{"shape": shape, "dtype": dtype} for shape, dtype in zip(outputs, dtypes, strict=True)],
+        inputs = dict(zip(inspect.signature(model.forward).parameters, values, strict=False))
+        resized, shapes = _find_rows(model, values)
+        outputs = _call(model, values)
+    for name, each in inputs.items():
+        if isinstance(each, torch.Tensor) and each.dtype != torch.bool:
+            origins.require_random(name, each)
+    rows = "rows" if "batch" in inputs else "batch"
+
+    def specify(each: Any, shape: Sequence[int | None] | None = None) -> dict[str, Any]:
+        if shape is None:
+            return {"shape": None, "dtype": _SCALARS[type(each)]}
+        axes = [rows if size is None else f"d{size}" for size in shape]
+        return {"shape": axes, "dtype": str(each.dtype).removeprefix("torch.")}
+
+    names = ["out", *(f"out_{number}" for number in range(1, len(outputs)))]
+    definition = {
+        "inputs": {
+            name: specify(each, [None, *each.shape[1:]] if number in resized else getattr(each, "shape", None))
+            for number, (name, each) in enumerate(inputs.items())
+        },
+        "outputs": {
+            name + "_" * (name in inputs): specify(*each)
+            for name, each in zip(names, zip(outputs, shapes, strict=True), strict=True)
+        },
     }
-    text = json.dumps(found).encode().ljust(size)
-    return torch.frombuffer(bytearray(text), dtype=torch.int8)
+    specs = [*definition["inputs"].values(), *definition["outputs"].values()]
+    used = dict.fromkeys(axis for spec in specs for axis in spec["shape"] or ())
+    sizes = {axis: {"type": "const", "value": int(axis[1:])} for axis in sorted(used) if axis != rows}
+    found = {
+        "definition": {"axes": {**({rows: {"type": "var"}} if resized else {}), **sizes}, **definition},
+        "arguments": ", ".join(map(repr, arguments)),
+        "rows": values[resized[0]].shape[0] if resized else None,
+        "values": {name: each for name, each in inputs.items() if not isinstance(each, torch.Tensor)},
+    }
+    return torch.frombuffer(bytearray(json.dumps(found).encode().ljust(size)), dtype=torch.int8)
 
 
 def _call(model: Callable[..., Any], inputs: Sequence[Any]) -> list[torch.Tensor]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm import syntax_trees
 from fib_rmsnorm.errors import InputError
@@ -18,14 +18,11 @@ from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.sources.python_module import read_module
 from fib_rmsnorm.registry.store import describe, read_text
 from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, generate_workloads
-from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, DType, TensorSpec, Workload
+from fib_rmsnorm.schema import AxisConst, Definition, DType, TensorSpec, Workload
 
 _OP_TYPE, _MAKER = "kernelbench", "_make_model"
 _NEEDED = ("Model", "get_inputs", "get_init_inputs")
 _BYTES = 1 << 16
-_SCALARS = {"float": "float32", "int": "int64", "bool": "bool"}
-_RANDOM = {"rand", "randn", "mul", "add", "sub", "detach"}
-"""Operations after which values are still any: a right kernel is right on those of N(0, 1) too."""
 _DESCRIBE = f"""
 
 def run():
@@ -50,25 +47,16 @@ def run({names}):
 '''
 
 
-class _Value(BaseModel):
-    """An input or output: a tensor, or a number."""
-
-    dtype: str
-    shape: list[int | None] | None = None
-    """None for the size of the rows."""
-    value: float | int | bool | None = None
-    origin: list[str] = []
-    """The operations that made it."""
-
-
 class _Description(BaseModel):
     """The answer of a worker, which anyone's code may have written."""
 
-    names: list[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]]
+    definition: dict[str, Any]
+    """Its axes, inputs and outputs."""
     arguments: str
+    """The literals that the Model takes."""
     rows: int | None
-    inputs: Annotated[list[_Value], Field(min_length=1)]
-    outputs: Annotated[list[_Value], Field(min_length=1)]
+    values: dict[str, bool | int | float]
+    """The scalar inputs."""
 
 
 def make_describing(path: Path) -> Definition:
@@ -98,53 +86,23 @@ def make_definition(path: Path, described: bytes) -> tuple[Definition, list[Work
     """
     try:
         found = _Description.model_validate_json(described)
-        return _make(path, found)
+        ast.literal_eval(f"[{found.arguments}]")
+        inputs = found.definition["inputs"]
+        first = next(name for name, spec in inputs.items() if spec["shape"] is not None)
+        run = _RUN.format(arguments=found.arguments, names=", ".join(inputs), first=first)
+        about = f"The Model of {path.name}, in KernelBench's form."
+        reference = {"description": about, "reference": f"{read_text(path).rstrip()}\n{run}"}
+        definition = Definition.model_validate(
+            {**found.definition, "name": path.stem, "op_type": _OP_TYPE, **reference}
+        )
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None
-
-
-def _make(path: Path, found: _Description) -> tuple[Definition, list[Workload]]:
-    names = found.names[: len(found.inputs)]
-    if len(names) < len(found.inputs):
-        raise InputError(f"{path}: forward takes {len(names)} inputs by name, and get_inputs makes {len(found.inputs)}")
-    for name, each in zip(names, found.inputs, strict=True):
-        made = {*each.origin} - _RANDOM
-        if each.shape is not None and made and each.dtype != "torch.bool":
-            means = f"{name} holds what {' and '.join(sorted(made))} made of it"
-            raise InputError(f"{path}: {means}; a Workload can ask for values of N(0, 1) alone")
-    try:
-        ast.literal_eval(f"[{found.arguments}]")
     except (SyntaxError, ValueError):
         raise InputError(f"{path}: get_init_inputs must make literals") from None
-    inputs = dict(zip(names, found.inputs, strict=True))
-    tensors = [name for name, each in inputs.items() if each.shape is not None]
-    if not tensors:
-        raise InputError(f"{path}: no input is a tensor")
-    rows = "rows" if "batch" in names else "batch"
-    outputs = ["out", *(f"out_{at}" for at in range(1, len(found.outputs)))]
-    outputs = [f"{name}_" if name in names else name for name in outputs]
-    sizes = sorted({size for each in (*found.inputs, *found.outputs) for size in each.shape or () if size is not None})
-
-    def specify(each: _Value) -> TensorSpec:
-        shape = None if each.shape is None else [rows if size is None else f"d{size}" for size in each.shape]
-        return TensorSpec.model_validate(
-            {"shape": shape, "dtype": _SCALARS.get(each.dtype, each.dtype.removeprefix("torch."))}
-        )
-
-    text = _RUN.format(arguments=found.arguments, names=", ".join(names), first=tensors[0])
-    varying: dict[str, AxisVar | AxisConst] = {rows: AxisVar()} if found.rows else {}
-    definition = Definition(
-        name=path.stem,
-        op_type=_OP_TYPE,
-        description=f"The Model of {path.name}, in KernelBench's form.",
-        axes={**varying, **{f"d{size}": AxisConst(value=size) for size in sizes}},
-        inputs={name: specify(each) for name, each in inputs.items()},
-        outputs={name: specify(each) for name, each in zip(outputs, found.outputs, strict=True)},
-        reference=f"{read_text(path).rstrip()}\n{text}",
-    )
-    values = {name: each.value for name, each in inputs.items() if each.value is not None}
-    fewer = [size for size in DEFAULT_BATCH_SIZES if size < found.rows] if found.rows else []
-    return definition, generate_workloads(definition, [*fewer, found.rows] if found.rows else None, scalars=values)
+    except StopIteration:
+        raise InputError(f"{path}: no input is a tensor") from None
+    rows = [size for size in DEFAULT_BATCH_SIZES if size < found.rows] + [found.rows] if found.rows else None
+    return definition, generate_workloads(definition, rows, scalars=found.values)
 
 
 def find_arguments(definition: Definition) -> str | None:

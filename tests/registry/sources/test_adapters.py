@@ -124,9 +124,9 @@ def write(path: Path, source: str) -> Path:
     [
         ("", None, "kernel.py: is empty"),
         ("X = 1\n", None, "no function 'run'; define run(x, weight, eps), or start from a kernel of: fib-rmsnorm new"),
-        ("def run(x): pass\n", None, "run(x) cannot be called as run(x, weight, eps) for rmsnorm_d128_fp32"),
+        ("def run(): pass\n", None, "run() cannot be called as run(x, weight, eps) for rmsnorm_d128_fp32"),
         (
-            "class Net:\n    def forward(self, x): pass\n",
+            "class Net:\n    def forward(self): pass\n",
             None,
             "no function 'run'; define run(x, weight, eps), or give",
         ),

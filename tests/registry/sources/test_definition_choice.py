@@ -112,7 +112,7 @@ def test_parameters_that_fit_another_definition_choose_nothing(check, write):
     kernel = write(FORGOT)
     said = check(kernel)
     assert (said.code, said.out) == (1, "")
-    start = f"fib-rmsnorm: {kernel}: its parameters (x, eps) do not fit rmsnorm_d4096, but:\n\n"
+    start = f"fib-rmsnorm: {kernel}: run(x, eps) does not fit rmsnorm_d4096, but:\n\n"
     assert said.err.startswith(start)
     tried = check(kernel, *split(said.err.removeprefix(start)))
     assert tried.code == 1 and tried.lines[-1].startswith("kernel.py FAILED as rmsnorm_no_weight_d4096 on ")
@@ -121,7 +121,7 @@ def test_parameters_that_fit_another_definition_choose_nothing(check, write):
 def test_each_definition_that_the_parameters_fit_is_offered(fib, check, write):
     said = check(write(FOUR), "--definition", "layernorm_d4096")
     offered = "--definition layernorm_bias_d4096\n--definition rmsnorm_bias_d4096\n\n"
-    assert said.code == 1 and said.err.endswith(f"do not fit layernorm_d4096, but:\n\n{offered}")
+    assert said.code == 1 and said.err.endswith(f"does not fit layernorm_d4096, but:\n\n{offered}")
 
 
 def test_what_is_registered_is_filed_by_the_same_rule(register, write):
