@@ -109,10 +109,9 @@ def _find_on_workload(catalogue: Catalogue, owner: str, workload: str) -> Trace:
         there = ", ".join(_names(traces)) or "none"
         raise InputError(f"{owner} has no Trace at {workload!r} (available: {there})")
     if len(names := _names(found)) > 1:
-        shown = ", ".join(
-            [show_name(owner, each) for each in names[:_MOST_SHOWN]] + ["..."][: len(names) > _MOST_SHOWN]
-        )
-        raise InputError(f"'{owner}@{workload}' is ambiguous: {shown}")
+        shown = ", ".join(show_name(owner, each) for each in names[:_MOST_SHOWN])
+        more = ", ..." if len(names) > _MOST_SHOWN else ""
+        raise InputError(f"{f'{owner}@{workload}'!r} is ambiguous: {shown}{more}")
     return max(reversed(found), key=lambda trace: trace.timestamp)
 
 
