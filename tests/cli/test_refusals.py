@@ -171,7 +171,7 @@ REFUSED = [
 
 UNREADABLE = [
     ("register wrong.py --name new_v1 --author ann", "wrong.py:1: "),
-    ("register few.py --name new_v1 --author ann", "few.py: run(x) cannot be called as"),
+    ("register few.py --name new_v1 --author ann", "few.py: run() cannot be called as"),
     ("try binary.py", "binary.py: is not UTF-8 text"),
     (f"{MEASURE} wrong.py {PYTHON}", "wrong.py:1: "),
     (f"explain wrong.py --definition {DEFINITION}", "wrong.py:1: "),
@@ -181,7 +181,7 @@ UNREADABLE = [
 @pytest.mark.parametrize(("command", "said"), UNREADABLE)
 def test_a_kernel_that_cannot_be_read_is_at_fault_and_not_its_caller(fib, full_registry, command, said):
     Path("wrong.py").write_text("def run(:\n")
-    Path("few.py").write_text("def run(x): pass\n")
+    Path("few.py").write_text("def run(): pass\n")
     Path("binary.py").write_bytes(b"\xff\xfe")
     before = files_of(full_registry.root)
     assert said in fib(*split(command)).kernel_fault
