@@ -70,7 +70,7 @@ REFUSED = [
     ),
     *((f"init {name}", f"{name} exists and is not an empty folder") for name in ("kernel.py", "folder.py")),
     ("init kernel.py/below", "kernel.py/below: Not a directory"),
-    ("define --hidden 128000000000", "hidden must be at most 1048576"),
+    ("define --hidden 128000000000", "hidden must be 1 to 1048576, not 128000000000"),
     ("define --dtype FP16", "float16, bfloat16, float32, fp16, bf16, fp32"),
     ("exercise 9", "no exercise 9 (available: 1 ("),
     (
