@@ -141,10 +141,10 @@ REFUSED_SOURCES = [
     ("kernel.py", RIGHT, ["--call", "f"], 2, "kernel.py: no function 'f' (available: run)"),
     (
         "kernel.py",
-        "def run(x):\n    return x\n",
+        "def run():\n    return 0\n",
         [],
         1,
-        "kernel.py: run(x) cannot be called as run(x, weight, eps) for ",
+        "kernel.py: run() cannot be called as run(x, weight, eps) for ",
     ),
     ("kernel.cpp", "int main() {}", [], 1, "kernel.cpp: does not export 'run'"),
     ("kernel.py", RIGHT, ["--definition", "rmsnorm_d7"], 2, "no Definition 'rmsnorm_d7' in "),

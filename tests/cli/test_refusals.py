@@ -70,7 +70,7 @@ REFUSED = [
     ),
     *((f"init {name}", f"{name} exists and is not an empty folder") for name in ("kernel.py", "folder.py")),
     ("init kernel.py/below", "kernel.py/below: Not a directory"),
-    ("define --hidden 128000000000", "hidden must be at most 1048576"),
+    ("define --hidden 128000000000", "hidden must be 1 to 1048576, not 128000000000"),
     ("define --dtype FP16", "float16, bfloat16, float32, fp16, bf16, fp32"),
     ("exercise 9", "no exercise 9 (available: 1 ("),
     (
@@ -171,7 +171,7 @@ REFUSED = [
 
 UNREADABLE = [
     ("register wrong.py --name new_v1 --author ann", "wrong.py:1: "),
-    ("register few.py --name new_v1 --author ann", "few.py: run(x) cannot be called as"),
+    ("register few.py --name new_v1 --author ann", "few.py: run() cannot be called as"),
     ("try binary.py", "binary.py: is not UTF-8 text"),
     (f"{MEASURE} wrong.py {PYTHON}", "wrong.py:1: "),
     (f"explain wrong.py --definition {DEFINITION}", "wrong.py:1: "),
@@ -181,7 +181,7 @@ UNREADABLE = [
 @pytest.mark.parametrize(("command", "said"), UNREADABLE)
 def test_a_kernel_that_cannot_be_read_is_at_fault_and_not_its_caller(fib, full_registry, command, said):
     Path("wrong.py").write_text("def run(:\n")
-    Path("few.py").write_text("def run(x): pass\n")
+    Path("few.py").write_text("def run(): pass\n")
     Path("binary.py").write_bytes(b"\xff\xfe")
     before = files_of(full_registry.root)
     assert said in fib(*split(command)).kernel_fault

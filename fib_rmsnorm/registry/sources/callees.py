@@ -161,7 +161,8 @@ def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _For
 
     attributes = dict.fromkeys(each.attr for each in _nodes(function, ast.Attribute) if is_first(each.value))
     if "weight" in attributes and "weight" in definition.inputs:
-        given = {each: "eps" if "eps" in each else each for each in attributes if "eps" in each or each == "weight"}
+        scalars = {each: "eps" for each in attributes if "eps" in each and "eps" in definition.inputs}
+        given = {"weight": "weight", **scalars}
         made = ", ".join(f"{each}={value}" for each, value in given.items())
         return f"{function.name}(SimpleNamespace({made}), {{}})", [read_parameters(function.args, skipped=1) or ()]
     if len(function.args.args) != 1 or len(definition.inputs) == 1:
