@@ -13,8 +13,8 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
     assert outcome.code == 0
     alone = "no hard inputs, no odd sizes, judged by the reference alone"
     assert outcome.lines == [
-        "batch=2      twice.py  PASSED  1 case judged",
-        "batch=3      twice.py  PASSED  1 case judged",
+        "batch=2   twice.py  PASSED  1 case judged",
+        "batch=3   twice.py  PASSED  1 case judged",
         "",
         f"twice.py PASSED as double (2 workloads, {alone}); not timed",
     ]
