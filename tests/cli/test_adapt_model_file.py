@@ -67,7 +67,7 @@ def test_a_model_becomes_a_definition_by_which_a_new_one_is_judged(adapt, fib, r
     assert adapt(MODEL).code == 0  # it is there already
     kernel = tmp_path / "new.py"
     for text, code, said in (
-        (NEW, 0, "Called as ModelNew(64)(x, scale)"),
+        (NEW, 0, "ModelNew(64)(x, scale) returns its outputs"),
         (NEW.replace("self.slope * y", "0 * y"), 1, "INCORRECT_NUMERICAL"),
         (NEW.replace("nn.Linear", "nn.Linear(5, 5) and nn.Linear"), 1, "INCORRECT_NUMERICAL"),  # after another seed
     ):

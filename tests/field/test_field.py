@@ -56,7 +56,7 @@ def test_a_kernel_as_its_author_wrote_it(fib, file, rooted):
     code, said = HEADERS[file]
     asked = ("try", FIELD / file, "--check", "--batch-sizes", "1", "--root", rooted)
     outcome = fib(*asked)
-    assert said in outcome.out + outcome.err
+    assert CALLED.get(file, said) in outcome.out + outcome.err
     if code != "paste":
         assert outcome.code == int(code), outcome.out + outcome.err
         return

@@ -87,11 +87,11 @@ def test_what_other_sources_measured_is_not_reused(fib, tuned):
 def test_timings_of_a_definition_that_nobody_knows_are_not_lost(fib, tuned):
     """Their part of the table could not be written again."""
     (kept,) = (tuned.root / "tuning").rglob("*.jsonl")
-    unknown = kept.parents[1] / "rmsnorm_d999" / kept.name
+    unknown = kept.parents[1] / "softmax_d999" / kept.name
     unknown.parent.mkdir()
     unknown.write_bytes(kept.read_bytes())
     before = (folder_of(tuned) / TABLE).read_text()
-    assert "holds timings of rmsnorm_d999, which is not defined" in fib("tune", NAME, "--reuse").refusal
+    assert "holds timings of softmax_d999, which is not defined" in fib("tune", NAME, "--reuse").refusal
     assert (folder_of(tuned) / TABLE).read_text() == before
 
 
