@@ -21,8 +21,8 @@ from fib_rmsnorm.operators import derive_inputs, list_derived
 # The magnitudes of the new elements, uniformly distributed. They are large enough that an output which only uses the
 # mean square of an earlier call exceeds the tolerance in 99.7% of all rows of 4096 elements (99% of 32768).
 _MIN_MAGNITUDE, _MAX_MAGNITUDE = 16.0, 128.0
-# Replacements are drawn for many calls at once, so that a call needs two small kernels per tensor rather than nine. On
-# a GPU, each of them takes 15 us of the host's time and is waited for.
+# Replacements are drawn for many calls at once, so that a call needs one small kernel per tensor rather than nine. On a
+# GPU, each of them takes 15 us of the host's time and is waited for.
 _MAX_DRAWS = 64
 _MAX_DRAWN_ELEMENTS = 1 << 20
 _SEED_BITS = 54
@@ -30,17 +30,23 @@ _SEED_BITS = 54
 
 @dataclass(frozen=True)
 class _Draw:
-    """Replacements in the rows of a tensor: places, original and new values, with one column for each number."""
+    """Replacements in the rows of a tensor, by number. All values are integers of the elements' size."""
 
     rows: torch.Tensor
     places: torch.Tensor
+    """Of each number two columns for each row: that of the number before it, and its own. `[numbers, rows, 2]`"""
+    values: torch.Tensor
+    """What these two columns hold at the number: the original element, and the new one."""
     originals: torch.Tensor
-    replacements: torch.Tensor
+    """The original elements of the number's own column. `[numbers, rows, 1]`"""
 
-    def put(self, column: int, values: torch.Tensor) -> None:
-        """Put in the new or the original values of a number. New ones of no other number may be there."""
-        one = slice(column, column + 1)
-        as_integers(self.rows).scatter_(1, self.places[:, one], as_integers(values)[:, one])
+    def put(self, number: int) -> None:
+        """Put in the new values of a number, and the original ones where the number before it had its own."""
+        self.rows.scatter_(1, self.places[number], self.values[number])
+
+    def restore(self, number: int) -> None:
+        """Put in the original values of a number."""
+        self.rows.scatter_(1, self.places[number, :, 1:], self.originals[number])
 
 
 class FreshInputs:
@@ -70,7 +76,7 @@ class FreshInputs:
         self._drawn: list[_Draw] = []
         """The replacements of all numbers of the seed."""
         self._column: int | None = None
-        """The column of the number that is set."""
+        """The place of the number that is set among those of its seed."""
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -92,12 +98,13 @@ class FreshInputs:
         They are the same in every process.
         """
         seed, column = divmod(number, self._draws)
-        self._restore()
+        if seed != self._seed or column - 1 != self._column:
+            self._restore()
         if seed != self._seed:
             self._generator.manual_seed(seed)
             self._seed, self._drawn = seed, [self._draw(rows) for rows in self._rows]
         for draw in self._drawn:
-            draw.put(column, draw.replacements)
+            draw.put(column)
         self._column = column
         self._derive()
         return dict(self._values)
@@ -112,7 +119,11 @@ class FreshInputs:
     def _draw(self, rows: torch.Tensor) -> _Draw:
         places = self._places(rows)
         picked = rows.view(-1)[self._indices(0, rows.numel(), rows.shape[0], self._draws)]
-        return _Draw(rows, places, rows.gather(1, places), self._with_large_magnitudes(picked))
+        new, originals = as_integers(self._with_large_magnitudes(picked)), as_integers(rows.gather(1, places))
+        before = [0, *range(self._draws - 1)]  # the first number comes after none
+        kept = torch.where(places[:, before] == places, new, originals[:, before])  # rows of one element have one place
+        by_number = [torch.stack(pair, 2).transpose(0, 1) for pair in ((places[:, before], places), (kept, new))]
+        return _Draw(as_integers(rows), *map(torch.Tensor.contiguous, by_number), originals.t().unsqueeze(2))
 
     def _places(self, rows: torch.Tensor) -> torch.Tensor:
         """A random column for each row and number. Consecutive numbers never have the same one."""
@@ -137,7 +148,7 @@ class FreshInputs:
     def _restore(self) -> None:
         if self._column is not None:
             for draw in self._drawn:
-                draw.put(self._column, draw.originals)
+                draw.restore(self._column)
             self._column = None
 
     def changed(self) -> list[str]:

@@ -38,6 +38,45 @@ LOOP:
     ret;
 }
 """
+_EVICTION_THREADS, _EVICTION_BLOCKS_PER_MULTIPROCESSOR = 256, 8
+# Every thread reads 16 bytes at a time. The buffer is zero, so nothing is written.
+_EVICTION_PTX = """
+.version 7.8
+.target sm_70
+.address_size 64
+
+.visible .entry read_all(.param .u64 begin, .param .u64 end)
+{
+    .reg .pred %past, %found;
+    .reg .b32 %thread, %block, %threads, %blocks, %a, %b, %c, %d, %seen;
+    .reg .b64 %begin, %at, %end, %step;
+    ld.param.u64 %begin, [begin];
+    ld.param.u64 %end, [end];
+    mov.u32 %thread, %tid.x;
+    mov.u32 %block, %ctaid.x;
+    mov.u32 %threads, %ntid.x;
+    mov.u32 %blocks, %nctaid.x;
+    mad.lo.u32 %thread, %block, %threads, %thread;
+    mad.wide.u32 %at, %thread, 16, %begin;
+    mul.lo.u32 %threads, %threads, %blocks;
+    mul.wide.u32 %step, %threads, 16;
+    mov.u32 %seen, 0;
+LOOP:
+    setp.ge.u64 %past, %at, %end;
+    @%past bra DONE;
+    ld.global.v4.u32 {%a, %b, %c, %d}, [%at];
+    or.b32 %a, %a, %b;
+    or.b32 %c, %c, %d;
+    or.b32 %seen, %seen, %a;
+    or.b32 %seen, %seen, %c;
+    add.u64 %at, %at, %step;
+    bra LOOP;
+DONE:
+    setp.ne.u32 %found, %seen, 0;
+    @%found st.global.u32 [%begin], %seen;
+    ret;
+}
+"""
 END_OF_CALL = "fib_rmsnorm_end_of_call"
 _END_PTX = f"""
 .version 7.8
@@ -94,6 +133,21 @@ def make_event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
+class Kernel:
+    """A kernel compiled from PTX for the current device, of one thread unless told otherwise."""
+
+    def __init__(self, ptx: str, name: str, blocks: int = 1, threads: int = 1) -> None:
+        self._launch = load_driver().cuLaunchKernel
+        self._module, self._function = load_kernel(ptx, name)
+        self._shape = tuple(map(ctypes.c_uint, (blocks, 1, 1, threads, 1, 1, 0)))
+
+    def launch(self, stream: torch.cuda.Stream, *values: ctypes.c_uint32 | ctypes.c_uint64) -> None:
+        """Enqueue the kernel on a stream. The values are its parameters."""
+        parameters = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        launched = self._launch(self._function, *self._shape, ctypes.c_void_p(stream.cuda_stream), parameters, None)
+        require_success(launched, "launching a kernel of the timer")
+
+
 class L2Eviction:
     """Fills L2 with clean lines by reading a buffer that is larger than L2.
 
@@ -107,45 +161,31 @@ class L2Eviction:
 
     def __init__(self, device: str) -> None:
         properties = torch.cuda.get_device_properties(device)
-        self._buffer = torch.zeros(2 * max(properties.L2_cache_size, 1 << 20) // 4, dtype=torch.int32, device=device)
-        self._sink = torch.empty((), dtype=torch.int32, device=device)
+        self._buffer = torch.zeros(2 * max(properties.L2_cache_size, 1 << 20), dtype=torch.uint8, device=device)
+        begin = self._buffer.data_ptr()
+        self._range = ctypes.c_uint64(begin), ctypes.c_uint64(begin + self._buffer.nbytes)
+        blocks = _EVICTION_BLOCKS_PER_MULTIPROCESSOR * properties.multi_processor_count
+        self._read = Kernel(_EVICTION_PTX, "read_all", blocks, _EVICTION_THREADS)
         has_persisting_lines = (properties.major, properties.minor) >= _FIRST_WITH_PERSISTING_LINES
         self._synchronize = Synchronize()
         self._reset = load_driver().cuCtxResetPersistingL2Cache if has_persisting_lines else None
 
-    def __call__(self) -> None:
-        """Wait for the device, and enqueue the eviction on the current stream.
+    def __call__(self, stream: torch.cuda.Stream) -> None:
+        """Wait for the device, and enqueue the eviction on a stream.
 
         Raises MeasurementError if the driver refuses.
         """
         self._synchronize()  # otherwise running work could still use L2, and mark lines after the reset
         if self._reset is not None:
             require_success(self._reset(), "resetting the persisting lines of L2")
-        torch.amax(self._buffer, dim=0, out=self._sink)
+        self._read.launch(stream, *self._range)
 
 
 class LateReleaseError(MeasurementError):
     """The blocking kernel reached its limit: the call waited for the device, or the host took longer than that."""
 
 
-class OneThread:
-    """A kernel of one thread, compiled from PTX for the current device."""
-
-    def __init__(self, ptx: str, name: str) -> None:
-        self._driver = load_driver()
-        self._module, self._function = load_kernel(ptx, name)
-
-    def launch(self, stream: torch.cuda.Stream, *values: ctypes.c_uint32 | ctypes.c_uint64) -> None:
-        """Enqueue the kernel on a stream. The values are its parameters."""
-        parameters = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        one = (ctypes.c_uint(1),) * 3
-        launched = self._driver.cuLaunchKernel(
-            self._function, *one, *one, 0, ctypes.c_void_p(stream.cuda_stream), parameters, None
-        )
-        require_success(launched, "launching a kernel of the timer")
-
-
-class EndOfCall(OneThread):
+class EndOfCall(Kernel):
     """Marks on a call's stream where its work ends, also work that the GPU launched itself."""
 
     def __init__(self) -> None:
@@ -160,7 +200,7 @@ class BlockingKernel:
     """
 
     def __init__(self) -> None:
-        self._kernel = OneThread(_BLOCKING_PTX, "wait_for_host")
+        self._kernel = Kernel(_BLOCKING_PTX, "wait_for_host")
         self._memory = torch.zeros(2, dtype=torch.int32, pin_memory=True)
         """The number of the last call that was released, and of the last one that was not released in time."""
         self._released, self._late = (

@@ -35,10 +35,11 @@ class CudaEvents(Timer):
         for index in repeat(calls, budget_s):
             call = prepare(index)
             start, end = make_event(), make_event()
+            stream = torch.cuda.current_stream()
             if cold:
-                self._evict()
+                self._evict(stream)
             if queued:
-                self._blocking_kernel.hold(torch.cuda.current_stream())
+                self._blocking_kernel.hold(stream)
             start.record()
             try:
                 call()

@@ -142,6 +142,8 @@ class Cupti(Timer):
         self._synchronize = Synchronize()
         self._stream = make_private_stream(device)
         self._blocking_kernel = BlockingKernel()
+        self._held = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        """On our stream, after the blocking kernel. One is enough: the device is idle between calls."""
         self._end_of_call = EndOfCall()
         self._stream_number: int | None = None
         """CUPTI's number for our stream; None while CUPTI is detached."""
@@ -173,15 +175,16 @@ class Cupti(Timer):
         return self._recorder.take()
 
     def _mark_start(self, *, cold: bool, queued: bool) -> None:
-        with torch.cuda.stream(self._stream):
-            if cold:
-                self._evict()
-            else:
-                self._synchronize()
+        if cold:
+            self._evict(self._stream)
+        else:
+            self._synchronize()
+            with torch.cuda.stream(self._stream):
                 self._marker.zero_()
         if queued:
             self._blocking_kernel.hold(self._stream)
-            torch.cuda.current_stream().wait_stream(self._stream)
+            self._held.record(self._stream)
+            torch.cuda.current_stream().wait_event(self._held)
         else:
             self._synchronize()
 

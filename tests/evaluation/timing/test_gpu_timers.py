@@ -17,7 +17,7 @@ import torch
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import build_native, find_cuda_home, load_native
 from fib_rmsnorm.evaluation.timing import choose_timer, cupti_fault
-from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
+from fib_rmsnorm.evaluation.timing.cuda_driver import L2Eviction, LateReleaseError
 from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Timer
@@ -195,3 +195,11 @@ def test_lines_that_a_kernel_asked_to_keep_are_evicted():
     assert time(cold=False) < 0.9 * ordinary  # or nothing would show below
     assert time(keep=True) > 0.97 * ordinary
     assert time(in_window=True) > 0.97 * ordinary
+
+
+def test_eviction_reads_all_of_a_buffer_of_twice_the_cache():
+    evict = L2Eviction("cuda:0")
+    assert evict._buffer.nbytes == 2 * torch.cuda.get_device_properties(0).L2_cache_size
+    evict._buffer[-1] = 7  # what is read last is told by a write to the begin
+    evict(torch.cuda.current_stream())
+    assert evict._buffer[:16].any()

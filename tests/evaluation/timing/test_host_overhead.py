@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.timing import cuda_driver, cuda_events, host_overhead
-from fib_rmsnorm.evaluation.timing.cuda_driver import L2Eviction
+from fib_rmsnorm.evaluation.timing import cuda_events, host_overhead
 from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 
@@ -104,29 +103,6 @@ def test_slow_calls_are_not_repeated_for_long(spend):
     assert len(calls) <= 300
 
 
-L2_BYTES = 4 << 20
-
-
-def driver(steps: list[str]) -> SimpleNamespace:
-    """One that notes what it is asked for, and does it."""
-    return SimpleNamespace(
-        cuCtxSynchronize=lambda: steps.append("wait") or 0,
-        cuCtxResetPersistingL2Cache=lambda: steps.append("reset") or 0,
-    )
-
-
-def test_l2_is_evicted_by_reading_twice_its_size_when_the_device_is_idle(monkeypatch):
-    steps: list[str] = []
-    properties = SimpleNamespace(L2_cache_size=L2_BYTES, major=9, minor=0)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
-    monkeypatch.setattr(cuda_driver, "load_driver", lambda: driver(steps))
-    evict = L2Eviction("cpu")
-    assert evict._buffer.nbytes == 2 * L2_BYTES
-    evict._buffer[-1] = 7  # what is read last
-    evict()
-    assert evict._sink.item() == 7 and steps == ["wait", "reset"]
-
-
 @pytest.mark.parametrize("cold", [False, True])
 @pytest.mark.parametrize("queued", [False, True])
 def test_events_enclose_the_call_alone_and_are_read_when_it_has_ended(monkeypatch, cold, queued):
@@ -171,11 +147,12 @@ def test_cuptis_marker_has_ended_or_holds_the_call_when_it_begins(monkeypatch, c
 
     monkeypatch.delitem(sys.modules, "fib_rmsnorm.evaluation.timing.cupti")  # others get the real package, if any
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
-    current = SimpleNamespace(wait_stream=lambda _: steps.append("follow"))
+    current = SimpleNamespace(wait_event=lambda _: steps.append("follow"))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: current)
     timer: Any = SimpleNamespace(
         _stream=None,
-        _evict=lambda: steps.append("evict"),
+        _evict=lambda _: steps.append("evict"),
+        _held=SimpleNamespace(record=lambda _: None),
         _synchronize=lambda: steps.append("wait"),
         _marker=SimpleNamespace(zero_=lambda: steps.append("fill")),
         _blocking_kernel=SimpleNamespace(hold=lambda _: steps.append("hold")),
