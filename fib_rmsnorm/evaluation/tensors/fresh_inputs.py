@@ -8,6 +8,7 @@ trial, which exposes caches by address.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from secrets import randbits
 from typing import Any
@@ -33,12 +34,12 @@ class _Draw:
     """Replacements in the rows of a tensor, by number. All values are integers of the elements' size."""
 
     rows: torch.Tensor
-    places: torch.Tensor
-    """Of each number two columns for each row: that of the number before it, and its own. `[numbers, rows, 2]`"""
-    values: torch.Tensor
+    places: Sequence[torch.Tensor]
+    """Two columns for each row: that of the number before, and the number's own. Each `[rows, 2]`."""
+    values: Sequence[torch.Tensor]
     """What these two columns hold at the number: the original element, and the new one."""
-    originals: torch.Tensor
-    """The original elements of the number's own column. `[numbers, rows, 1]`"""
+    originals: Sequence[torch.Tensor]
+    """The original elements of the number's own column. Each `[rows, 1]`."""
 
     def put(self, number: int) -> None:
         """Put in the new values of a number, and the original ones where the number before it had its own."""
@@ -46,7 +47,7 @@ class _Draw:
 
     def restore(self, number: int) -> None:
         """Put in the original values of a number."""
-        self.rows.scatter_(1, self.places[number, :, 1:], self.originals[number])
+        self.rows.scatter_(1, self.places[number][:, 1:], self.originals[number])
 
 
 class FreshInputs:
@@ -122,8 +123,9 @@ class FreshInputs:
         new, originals = as_integers(self._with_large_magnitudes(picked)), as_integers(rows.gather(1, places))
         before = [0, *range(self._draws - 1)]  # the first number comes after none
         kept = torch.where(places[:, before] == places, new, originals[:, before])  # rows of one element have one place
-        by_number = [torch.stack(pair, 2).transpose(0, 1) for pair in ((places[:, before], places), (kept, new))]
-        return _Draw(as_integers(rows), *map(torch.Tensor.contiguous, by_number), originals.t().unsqueeze(2))
+        pairs = ((places[:, before], places), (kept, new))
+        by_number = [torch.stack(pair, 2).transpose(0, 1).contiguous().unbind() for pair in pairs]
+        return _Draw(as_integers(rows), *by_number, originals.t().unsqueeze(2).unbind())
 
     def _places(self, rows: torch.Tensor) -> torch.Tensor:
         """A random column for each row and number. Consecutive numbers never have the same one."""

@@ -170,23 +170,24 @@ class Cupti(Timer):
 
     def _record_marker(self, *, cold: bool) -> list[Piece]:
         self._recorder.on()
-        self._mark_start(cold=cold, queued=False)
+        self._mark_start(cold=cold)
         self._recorder.off()
         return self._recorder.take()
 
-    def _mark_start(self, *, cold: bool, queued: bool) -> None:
+    def _mark_start(self, *, cold: bool, held: torch.cuda.Stream | None = None) -> None:
+        """Run a marker. A queued call's stream is `held` until `release`; for another call, wait for the marker."""
         if cold:
             self._evict(self._stream)
         else:
             self._synchronize()
             with torch.cuda.stream(self._stream):
                 self._marker.zero_()
-        if queued:
+        if held is None:
+            self._synchronize()
+        else:
             self._blocking_kernel.hold(self._stream)
             self._held.record(self._stream)
-            torch.cuda.current_stream().wait_event(self._held)
-        else:
-            self._synchronize()
+            held.wait_event(self._held)
 
     def measure(
         self,
@@ -210,7 +211,7 @@ class Cupti(Timer):
                 call = prepare(index)
                 stream = torch.cuda.current_stream()
                 self._recorder.on()
-                self._mark_start(cold=cold, queued=queued)
+                self._mark_start(cold=cold, held=stream if queued else None)
                 try:
                     call()
                     self._end_of_call.launch(stream)

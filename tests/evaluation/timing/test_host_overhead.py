@@ -147,8 +147,7 @@ def test_cuptis_marker_has_ended_or_holds_the_call_when_it_begins(monkeypatch, c
 
     monkeypatch.delitem(sys.modules, "fib_rmsnorm.evaluation.timing.cupti")  # others get the real package, if any
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
-    current = SimpleNamespace(wait_event=lambda _: steps.append("follow"))
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: current)
+    current: Any = SimpleNamespace(wait_event=lambda _: steps.append("follow"))
     timer: Any = SimpleNamespace(
         _stream=None,
         _evict=lambda _: steps.append("evict"),
@@ -157,5 +156,5 @@ def test_cuptis_marker_has_ended_or_holds_the_call_when_it_begins(monkeypatch, c
         _marker=SimpleNamespace(zero_=lambda: steps.append("fill")),
         _blocking_kernel=SimpleNamespace(hold=lambda _: steps.append("hold")),
     )
-    Cupti._mark_start(timer, cold=cold, queued=queued)
+    Cupti._mark_start(timer, cold=cold, held=current if queued else None)
     assert steps == expected
