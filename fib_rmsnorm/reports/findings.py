@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
-from fib_rmsnorm.analysis.difference import Estimate
 from fib_rmsnorm.analysis.roofline import SectionFindings, WorkloadRoof
 from fib_rmsnorm.machine.gpu_models import GpuModel
 from fib_rmsnorm.reports.ranking import contest_record, describe_left_out
 from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_copy
-from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
+from fib_rmsnorm.reports.text.document import Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent, pick
 
 
@@ -165,42 +164,27 @@ def _latency(latency_ms: float | None) -> str:
 
 
 def _describe_scaling(section: SectionFindings) -> Iterator[Part]:
-    """The lines fitted to latency over bytes, and where they say too much."""
-    if not section.fits:
-        yield "Unknown: a line needs latencies of one Solution at four or more sizes."
+    """How much more each Workload moves than the one before it, and how much longer its fastest Solution takes."""
+    known = [each for each in section.workloads if each.bytes_moved and each.best and each.best.record.latency_ms]
+    if len(known) < 2:
+        yield "Unknown: it takes latencies on two or more Workloads."
         return
     yield (
-        "A line fitted to each Solution, latency = floor + bytes / bandwidth, by its relative residuals, with 95%"
-        " intervals. The crossover is where moving the bytes takes as long as the floor: below it more work costs"
-        " little, above it the time grows in proportion."
+        "From each Workload to the next: how many times as many bytes, and how many times as long the fastest Solution"
+        " takes. Where the launch bounds, more work costs little; where the memory does, the time grows with the bytes."
     )
-    yield Grid(
-        ("solution", ">floor", ">95%", ">bandwidth", ">95%", ">crossover", ">worst miss", "at"),
-        [
-            (
-                fit.solution,
-                format_latency(fit.floor_ms.value),
-                _span(fit.floor_ms, 1e3, " us"),
-                format_bandwidth(fit.bandwidth_gb_per_s.value),
-                _span(fit.bandwidth_gb_per_s, 1, " GB/s"),
-                format_bytes(fit.crossover_bytes),
-                f"{fit.worst_miss:+.0%}",
-                fit.worst.axes_text,
-            )
-            for fit in section.fits
-        ],
-    )
-    peak = section.peak
-    beyond = [fit.solution for fit in section.fits if peak and fit.bandwidth_gb_per_s.value > peak.gb_per_s]
-    if beyond:
-        yield Doubt(f"{', '.join(beyond)}: the line's bandwidth is above the device's peak, so it is not the memory's.")
+    rows = []
+    for small, large in pairwise(known):
+        more_bytes, longer = (
+            (large.bytes_moved or 0) / (small.bytes_moved or 1),
+            _latency_of(large) / _latency_of(small),
+        )
+        rows.append((small.title, large.title, f"{more_bytes:.3g}x", f"{longer:.3g}x"))
+    yield Grid(("from", "to", ">bytes", ">latency"), rows)
 
 
-def _span(estimate: Estimate, scale: float, unit: str) -> str:
-    low, high = max(0.0, estimate.low * scale), estimate.high * scale
-    digits = 2 if high < 10 else 1 if high < 100 else 0
-    top = f"{high:.{digits}f}" if math.isfinite(high) else "any"
-    return f"{low:.{digits}f} to {top}{unit}"
+def _latency_of(roof: WorkloadRoof) -> float:
+    return (roof.best.record.latency_ms if roof.best else None) or 0.0
 
 
 def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]:
@@ -216,13 +200,6 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
             "peak_flops_per_s": section.flops_per_s,
             "ridge_flops_per_byte": section.ridge,
             "workloads": [_workload_record(each) for each in section.workloads],
-            "scaling": [
-                {
-                    **pick(fit, "solution", "floor_ms", "bandwidth_gb_per_s", "crossover_bytes", "worst_miss"),
-                    "worst_miss_at": fit.worst.axes,
-                }
-                for fit in section.fits
-            ],
         }
         for section in sections
     ]
