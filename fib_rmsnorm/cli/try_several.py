@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from queue import SimpleQueue
 
-from fib_rmsnorm.cli.printing import Format, write_report
+from fib_rmsnorm.cli.printing import write_report
 from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, UnsuitedError
@@ -56,7 +56,7 @@ def try_several(
     if as_json:
         echo(found.to_json())
     else:
-        write_report(describe_side_by_side, found.model_dump, found, chosen=Format.TABLE)
+        write_report(describe_side_by_side, found.model_dump, found, is_json=False)
     if any(not version.passed and not version.skipped for version in versions):
         return KERNEL_FAILED
     return BAD_INPUT if any(version.skipped for version in versions) else 0
