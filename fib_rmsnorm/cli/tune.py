@@ -86,6 +86,7 @@ def _sweep(
     tunables: Sequence[Tunable], device: Device, options: SweepOptions, config: RunConfig, *, as_json: bool
 ) -> tuple[dict[str, list[Trace]], int]:
     """Measure and print everything; return the Traces of each Definition, and how many passed."""
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.cli.sweep_printer import SweepPrinter, print_results
     from fib_rmsnorm.schema import Trace
     from fib_rmsnorm.tuning.sweep import Sweep
@@ -96,7 +97,8 @@ def _sweep(
         mine = traces.setdefault(tunable.definition.name, [])
         note(f"{tunable.name} for {tunable.definition.name} on {device.hardware}")
         sweep = Sweep(tunable, device, config)
-        with SweepPrinter(as_json=as_json) as printer, closing(sweep.run(options)) as events:
+        with ProgressBar(doing="building") as bar, closing(sweep.run(options)) as events:
+            printer = SweepPrinter(bar, as_json=as_json)
             for event in events:
                 printer.show(event)
                 mine += [event] if isinstance(event, Trace) else []

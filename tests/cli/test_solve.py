@@ -45,7 +45,6 @@ def spoil(registry, which: str) -> Path:
         *((each, ("--solutions", "*_v1"), True) for each in (SOLVE, BENCH)),
         *((each, ("--languages", "python"), True) for each in (SOLVE, BENCH)),
         (BENCH, ("--definitions", "rmsnorm_d128"), True),
-        (BENCH, ("--authors", "tester"), True),
     ],
     ids=lambda value: " ".join(value[:1] + value[-1:]) if isinstance(value, tuple) else "",
 )
