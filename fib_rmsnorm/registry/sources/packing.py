@@ -28,6 +28,7 @@ from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, chec
 class FaultySources:
     """A folder of sources that cannot be packed, and why."""
 
+    author: str
     home: str
     """The Definition of their folder."""
     name: str
@@ -70,8 +71,9 @@ def pack_sound(registry: Registry, definitions: dict[str, Definition]) -> tuple[
         try:
             found = pack_folder(registry, manifest_path.parent, definitions)
         except InputError as error:
+            author, *_ = manifest_path.relative_to(registry.layout.solutions).parts
             *_, home, name, _ = manifest_path.parts
-            faulty.append(FaultySources(home, name, error))
+            faulty.append(FaultySources(author, home, name, error))
             continue
         for solution in found:
             if solution.name in packed:
