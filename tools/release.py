@@ -47,7 +47,7 @@ def check_wheel(version: str, folder: Path) -> Path:
     if (printed := tool("--version")) != f"fib-rmsnorm {version}":
         sys.exit(f"{wheel.name} says that it is {printed}")
     tool("init", "registry")
-    tool("validate", "--root", "registry")
+    tool("validate", "registry")
     return wheel
 
 

@@ -49,19 +49,16 @@ def command(
         _define(registry, file, as_json=json)
         return
     kernels = _choose_kernels(registry, split_names(solutions), split_names(languages))
-    written, unfit = _adapt(registry, kernels, split_names(definitions), is_choice=bool(solutions or languages))
-    if not any(each["solution"] for record in written for each in record["solutions"]):
-        unfit += [
-            f"{record['definition']}: not {each['kernel']}: {each['reason']}"
-            for record in written
-            for each in record["solutions"]
-        ]
+    written, unfit = _adapt(registry, kernels, split_names(definitions))
+    tried = [(record["definition"], each) for record in written for each in record["solutions"]]
+    is_any_written = any(each["solution"] for _, each in tried)
+    if not is_any_written:
+        unfit += [f"{definition}: not {each['kernel']}: {each['reason']}" for definition, each in tried]
+    if definitions or not is_any_written:
         for line in unfit:
             note(line)
+    if not is_any_written:
         raise InputError("no kernel was adapted to a chosen Definition")
-    if definitions:
-        for line in unfit:
-            note(line)
     if json:
         print_json(written)
         return
@@ -104,9 +101,9 @@ def _define(registry: Registry, file: Path, *, as_json: bool) -> None:
 
 
 def _adapt(
-    registry: Registry, kernels: list[KernelFolder], names: tuple[str, ...], *, is_choice: bool
+    registry: Registry, kernels: list[KernelFolder], names: tuple[str, ...]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """The files that were written for each Definition, and why none were for others."""
+    """The files that were written for each Definition, and why none of these kernels were for others."""
     from fib_rmsnorm.cli.program import importing
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation import ROLES
@@ -130,19 +127,14 @@ def _adapt(
                 unfit.append(f"{definition.name}: {found}")
                 continue
             adapted = [
-                {
-                    "kernel": each.kernel,
-                    "solution": each.solution.name if each.solution else None,
-                    "reason": each.reason,
-                }
+                {"kernel": each.kernel, "solution": each.solution and each.solution.name, "reason": each.reason}
                 for each in adapt(registry, kernels, definition, found)
             ]
             if adapted:
                 known = {"definition": definition.name, "operator": found.operator, "constants": found.constants}
                 written.append({**known, "solutions": adapted})
             else:
-                among = " (of those chosen)" if is_choice else ""
-                unfit.append(f"{definition.name}: {describe_none(kernels, definition, found)}{among}")
+                unfit.append(f"{definition.name}: {describe_none(kernels, definition, found)}")
     return written, unfit
 
 

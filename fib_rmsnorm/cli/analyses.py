@@ -20,7 +20,7 @@ from fib_rmsnorm.cli.options import (
     read_traces,
     refuse_empty,
 )
-from fib_rmsnorm.cli.printing import Format, choose_format, write_or_print, write_report
+from fib_rmsnorm.cli.printing import suffix_of, write_or_print, write_report
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.reports.legend import LEGEND
 
@@ -40,7 +40,7 @@ def analyze(
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
     findings = analyze_sections(find_results(found), found.roots)
-    write_report(describe_findings, finding_records, findings, chosen=Format.JSON if json else Format.TABLE)
+    write_report(describe_findings, finding_records, findings, is_json=json)
 
 
 def best(
@@ -58,7 +58,7 @@ def best(
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes, believes_all=False)
     rankings = [rank(section) for section in find_results(found)]
-    write_report(describe_rankings, ranking_records, rankings, chosen=Format.JSON if json else Format.TABLE)
+    write_report(describe_rankings, ranking_records, rankings, is_json=json)
 
 
 def history(
@@ -78,16 +78,19 @@ def history(
 
     found = read_traces(traces, root, definitions, name, batch_sizes, all_versions=True)
     histories = find_histories(found.records)
-    write_report(describe_histories, histories_record, histories, chosen=Format.JSON if json else Format.TABLE)
+    write_report(describe_histories, histories_record, histories, is_json=json)
 
 
 def report(
     traces: Traces = None,
-    format_: Annotated[
-        Format | None, typer.Option("--format", help="Output format; default: by the suffix of --output, else table.")
-    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", callback=check_output, help="Write to this file instead.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            callback=check_output,
+            help="Write to this file instead: by its suffix as .md, .json or .html, else as text.",
+        ),
     ] = None,
     baseline: Annotated[
         str | None,
@@ -113,10 +116,12 @@ def report(
     json: Json = False,
 ) -> None:
     """Report latency, bandwidth, percent of peak, speedups, and numbers not to trust."""
-    chosen = choose_format(format_, output, is_json=json)
+    suffix = suffix_of(output)
+    if json and suffix in (".md", ".html"):
+        raise InputError(f"--json conflicts with the suffix of --output {output}")
     if against is not None and summary:
         raise InputError("--against and --summary are two reports: give one of them")
-    if (against is not None or summary) and (baseline or chosen is Format.HTML):
+    if (against is not None or summary) and (baseline or suffix == ".html"):
         option = "--summary" if summary else "--against"
         raise InputError(f"{option} is one table: leave out --baseline and HTML")
     found = read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
@@ -125,7 +130,7 @@ def report(
         from fib_rmsnorm.reports.differences import describe_differences, difference_records
 
         differences = find_output_differences(found.records, against, found.roots)
-        write_report(describe_differences, difference_records, differences, chosen=chosen, output=output)
+        write_report(describe_differences, difference_records, differences, is_json=json, output=output)
         return
     from fib_rmsnorm.analysis.results import find_results
 
@@ -134,11 +139,11 @@ def report(
         from fib_rmsnorm.analysis.ranking import summarize
         from fib_rmsnorm.reports.ranking import describe_summaries, summary_records
 
-        write_report(describe_summaries, summary_records, summarize(results), chosen=chosen, output=output)
+        write_report(describe_summaries, summary_records, summarize(results), is_json=json, output=output)
         return
     from fib_rmsnorm.reports.results import describe_results, results_record
 
-    if chosen is Format.HTML:
+    if suffix == ".html":
         from fib_rmsnorm.analysis.roofline import analyze_sections
         from fib_rmsnorm.reports.charts import make_charts
         from fib_rmsnorm.reports.page import make_page
@@ -147,7 +152,7 @@ def report(
         charts = list(map(make_charts, sections))
         write_or_print(make_page(sections, charts, found.solutions, found.superseded), output)
         return
-    write_report(describe_results, results_record, results, found.superseded, chosen=chosen, output=output)
+    write_report(describe_results, results_record, results, found.superseded, is_json=json, output=output)
 
 
 _WORDS = (f"{word}: {meaning}" for word, meaning in LEGEND.items())

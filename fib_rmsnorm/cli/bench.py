@@ -12,7 +12,6 @@ from typer.core import TyperCommand
 from fib_rmsnorm.cli.options import (
     L2,
     Atol,
-    AuthorNames,
     BatchSizes,
     Context,
     DefinitionNamesOrMain,
@@ -53,7 +52,6 @@ def command(
     definitions: DefinitionNamesOrMain = None,
     solutions: SolutionNames = None,
     languages: Languages = None,
-    authors: AuthorNames = None,
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     warmup_runs: Annotated[
@@ -142,7 +140,6 @@ def command(
                 definitions=split_definitions(definitions, registry.root, solutions),
                 solutions=split_names(solutions),
                 languages=tuple(check_languages(split_names(languages))),
-                authors=split_names(authors),
                 batch_sizes=split_sizes(batch_sizes),
                 against=against or "",
             ),

@@ -16,8 +16,6 @@ from fib_rmsnorm.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
-    from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.schema import Settings
 
 
@@ -83,7 +81,6 @@ Languages = Annotated[str | None, name_option("--languages", "Comma-separated la
 DefinitionNames = Annotated[str | None, name_option("--definitions", _NAMES, "NAME,...")]
 DefinitionNamesOrMain = Annotated[str | None, name_option("--definitions", _DEFINITION_OR_MAIN, "NAME,...")]
 SolutionNames = Annotated[str | None, name_option("--solutions", _NAMES, "NAME,...")]
-AuthorNames = Annotated[str | None, name_option("--authors", _NAMES, "NAME,...")]
 KernelDefinition = Annotated[
     str | None,
     name_option(
@@ -227,30 +224,3 @@ def read_traces(
         gc.enable()
         for line in told:
             warn(line)
-
-
-def read_catalogue(
-    registry: Registry,
-    definitions: str | None,
-    solutions: str | None,
-    languages: str | None = None,
-    authors: str | None = None,
-) -> Catalogue:
-    """Read a registry and keep the chosen records.
-
-    Raises InputError for a choice that matches nothing, or nothing but sources that cannot be packed.
-    """
-    from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.registry.catalogue import Catalogue
-    from fib_rmsnorm.registry.sources.packing import check_languages, require_packed
-
-    with ProgressBar(doing="reading"):
-        everything = Catalogue.read(registry)
-    names = split_names(solutions)
-    require_packed(everything.faulty, names, everything.solutions)
-    return everything.select(
-        definitions=split_names(definitions),
-        solutions=names,
-        languages=check_languages(split_names(languages)),
-        authors=split_names(authors),
-    )

@@ -1,13 +1,10 @@
-"""Print and write the output of commands: lines, notes, JSON, and a report in the requested format."""
+"""Print and write the output of commands: lines, notes, JSON, and reports."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,66 +42,35 @@ def print_json(record: object) -> None:
     echo(json_text(record), end="")
 
 
-class Format(str, Enum):
-    """The format of a report."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    JSON = "json"
-    HTML = "html"
-
-
-_FORMAT_OF_SUFFIX = {
-    "": Format.TABLE,
-    ".txt": Format.TABLE,
-    ".md": Format.MARKDOWN,
-    ".json": Format.JSON,
-    ".html": Format.HTML,
-}
-
-
-def choose_format(format_: Format | None, output: Path | None, *, is_json: bool) -> Format:
-    """The format to write: that of --json or --format, else of the suffix of --output.
-
-    Raises InputError if the options conflict, or for a suffix that says nothing.
-    """
-    if is_json and format_ not in (None, Format.JSON):
-        raise InputError(f"--json conflicts with --format {format_.value}")
-    asked = Format.JSON if is_json else format_
-    suffix = output.suffix.lower() if output else ""
-    told = _FORMAT_OF_SUFFIX.get(suffix)
-    if asked is None and told is None:
-        known = ", ".join(filter(None, _FORMAT_OF_SUFFIX))
-        raise InputError(f"--output {output}: unknown suffix {suffix}; use {known}, or give --format")
-    if asked is not None and told not in (None, Format.TABLE, asked):  # a .txt file may hold any text
-        option = "--json" if is_json else f"--format {asked.value}"
-        raise InputError(f"{option} conflicts with the suffix of --output {output}")
-    return asked or told or Format.TABLE
-
-
 def write_report(
     describe: Callable[..., Iterable[Part]],
     record: Callable[..., object],
     *found: object,
-    chosen: Format,
+    is_json: bool,
     output: Path | None = None,
 ) -> None:
-    """Write a report of what was found, but for HTML, to a file, or print it: its parts, or its record as JSON.
+    """Print a report of what was found, or write it to a file: its parts, or its record as JSON.
 
-    A table has the terminal's width.
+    `is_json` or the suffix .json asks for JSON, .md for Markdown; else it is a table, which has the terminal's width.
     """
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.document import as_markdown, as_text, print_parts
     from fib_rmsnorm.reports.text.units import json_text
 
-    if chosen is Format.JSON:
+    suffix = suffix_of(output)
+    if is_json or suffix == ".json":
         write_or_print(json_text(record(*found)), output)
-        return
-    listed = list(describe(*found))
-    if chosen is Format.TABLE and output is None and stdout().is_terminal:
-        print_parts(listed, stdout())
+    elif suffix == ".md":
+        write_or_print(as_markdown(describe(*found)), output)
+    elif output is None and stdout().is_terminal:
+        print_parts(describe(*found), stdout())
     else:
-        write_or_print(as_markdown(listed) if chosen is Format.MARKDOWN else as_text(listed), output)
+        write_or_print(as_text(describe(*found)), output)
+
+
+def suffix_of(output: Path | None) -> str:
+    """The lower-case suffix of a file, which decides the format of a report; empty without a file."""
+    return output.suffix.lower() if output else ""
 
 
 def write_or_print(text: str, output: Path | None) -> None:

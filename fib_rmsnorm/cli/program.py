@@ -114,15 +114,10 @@ def _complain_of_file(error: OSError) -> int:
     return _complain(f"cannot write{f' {error.filename}' if error.filename else ''}: {error.strerror}")
 
 
-def _complain(message: str, paste: str = "", code: int = BAD_INPUT) -> int:
-    print_error(message, code, paste=paste)
-    return code
-
-
-def print_error(message: str, exit_code: int, stream: TextIO | None = None, paste: str = "") -> None:
+def _complain(message: str, paste: str = "", code: int = BAD_INPUT, stream: TextIO | None = None) -> int:
     """Print an error as one line on stderr: for --json as an object, so that stdout holds nothing but results.
 
-    Lines of code to paste are printed below, between empty lines.
+    Lines of code to paste are printed below, between empty lines. Returns the exit code.
     """
     from fib_rmsnorm.reports.text.control_characters import harmless
 
@@ -130,11 +125,12 @@ def print_error(message: str, exit_code: int, stream: TextIO | None = None, past
     if "--json" in takewhile(lambda word: word != "--", sys.argv[1:]):
         from json import dumps
 
-        line = dumps({"error": line, "exit_code": exit_code, **({"paste": paste} if paste else {})})
+        line = dumps({"error": line, "exit_code": code, **({"paste": paste} if paste else {})})
     else:
         line = _fold(harmless(f"fib-rmsnorm: {line}"), stream or sys.stderr)
         line += harmless(f"\n\n{paste}\n") if paste else ""
     print(line, file=stream or sys.stderr, flush=True)
+    return code
 
 
 def _fold(line: str, stream: TextIO) -> str:
@@ -151,7 +147,8 @@ def end_interrupted(hint: str = "") -> NoReturn:
     with suppress(OSError):
         sys.stdout.flush()
     _tidy()
-    print_error(f"interrupted{hint}", INTERRUPTED, sys.__stderr__)  # not sys.stderr, which a progress bar replaces
+    # Not sys.stderr, which a progress bar replaces.
+    _complain(f"interrupted{hint}", code=INTERRUPTED, stream=sys.__stderr__)
     # Not sys.exit: if Ctrl-C hit an import that runs generated code, the interpreter would still die of SIGINT.
     os._exit(INTERRUPTED)
 

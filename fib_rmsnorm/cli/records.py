@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fib_rmsnorm.cli.options import (
-    AuthorNames,
     DefinitionNames,
     Json,
     Languages,
     Root,
     SolutionNames,
-    read_catalogue,
+    split_names,
     there,
 )
 from fib_rmsnorm.cli.printing import note, print_json, say
@@ -38,22 +37,28 @@ def list_(
     definitions: DefinitionNames = None,
     solutions: SolutionNames = None,
     languages: Languages = None,
-    authors: AuthorNames = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
     """List the records of the registry and show which Solutions can run on this machine."""
     if kind is not None and kind not in _KINDS:
         raise InputError(f"cannot list {kind!r}: choose from {', '.join(_KINDS)}")
-    if (solutions or languages or authors) and kind in ("definitions", "workloads"):
-        raise InputError(f"--solutions, --languages and --authors do not filter {kind}; use --definitions")
+    if (solutions or languages) and kind in ("definitions", "workloads"):
+        raise InputError(f"--solutions and --languages do not filter {kind}; use --definitions")
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.registry.selection import creating_command
+    from fib_rmsnorm.registry.sources.packing import check_languages, require_packed
     from fib_rmsnorm.reports.records import listing
     from fib_rmsnorm.reports.text.console import Folded
 
     registry = Registry.find(root)
-    catalogue = read_catalogue(registry, definitions, solutions, languages, authors)
+    with ProgressBar(doing="reading"):
+        everything = Catalogue.read(registry)
+    names = split_names(solutions)
+    require_packed(everything.faulty, names, everything.solutions)
+    catalogue = everything.select(split_names(definitions), names, check_languages(split_names(languages)))
     rows = _make_rows(catalogue, kind)
     if "solutions" in rows:
         for sources in catalogue.faulty:

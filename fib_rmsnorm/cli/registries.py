@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import Json, Root
+from fib_rmsnorm.cli.options import Json
 from fib_rmsnorm.cli.printing import print_json, say
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.reports.text.units import count, pick
@@ -99,19 +99,16 @@ def validate(
         bool,
         typer.Option("--published", help="Of the Traces, check only traces/published/, not what was benched here."),
     ] = False,
-    root: Root = None,
     json: Json = False,
 ) -> int:
     """Check a registry or dataset: schema, names, file locations, references. Exit code 1 if it is invalid."""
-    if folder and root:
-        raise InputError("DIR and --root both name what to check: leave one of them out")
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar(doing="checking"):
         from fib_rmsnorm.registry import validation as checks
         from fib_rmsnorm.registry.layout import find_root
 
-        found = checks.validate(folder or find_root(root), published_only=published)
+        found = checks.validate(folder or find_root(), published_only=published)
     if json:
         print_json({**pick(found, "root", "counts", "findings"), "valid": found.is_valid})
     else:

@@ -192,14 +192,10 @@ def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None
 
     from fib_rmsnorm.languages import title_of
     from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.units import pick
 
     if as_json:
-        record = {
-            "solution": compilation.solution.name,
-            "outcome": compilation.outcome,
-            "seconds": compilation.seconds,
-            "message": compilation.message,
-        }
+        record = {"solution": compilation.solution.name, **pick(compilation, "outcome", "seconds", "message")}
         bar.print(stdout(), json.dumps(record))
         return
     line = f"{compilation.solution.name} ({title_of(compilation.solution.spec.language.value)}): "

@@ -20,20 +20,13 @@ from fib_rmsnorm.tuning.tunable import Tunable
 
 
 class SweepPrinter:
-    """Prints each result of one Definition once. A context manager, because it owns the bar."""
+    """Prints each result of one Definition once."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, bar: ProgressBar, *, as_json: bool) -> None:
         self.results = SweepResults()
         self._as_json = as_json
-        self._bar = ProgressBar(doing="building")
+        self._bar = bar
         self._expected = 0
-
-    def __enter__(self) -> SweepPrinter:
-        self._bar.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
     def show(self, event: SweepEvent) -> None:
         """Print one event."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from queue import SimpleQueue
 
-from fib_rmsnorm.cli.printing import Format, write_report
+from fib_rmsnorm.cli.printing import write_report
 from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, UnsuitedError
@@ -56,23 +56,17 @@ def try_several(
     if as_json:
         echo(found.to_json())
     else:
-        write_report(describe_side_by_side, found.model_dump, found, chosen=Format.TABLE)
+        write_report(describe_side_by_side, found.model_dump, found, is_json=False)
     if any(not version.passed and not version.skipped for version in versions):
         return KERNEL_FAILED
     return BAD_INPUT if any(version.skipped for version in versions) else 0
 
 
 def _name(kernels: Sequence[KernelFile]) -> list[str]:
-    """Their names, each with as many of its folders as tell it from the others."""
-    paths = [kernel.file.absolute().parts for kernel in kernels]
-    names = [""] * len(paths)
-    for depth in range(1, max(map(len, paths)) + 1):
-        shared = Counter(names)
-        names = [
-            "/".join(path[-depth:]) if shared[name] > 1 or depth == 1 else name
-            for path, name in zip(paths, names, strict=True)
-        ]
-    return names
+    """Their names, with the paths that they were given by where two have the same name."""
+    names = [kernel.file.absolute().name for kernel in kernels]
+    uses = Counter(names)
+    return [name if uses[name] == 1 else str(kernel.file) for name, kernel in zip(names, kernels, strict=True)]
 
 
 def _follow(jobs: dict[Job, str], changed: SimpleQueue[Job], bar: ProgressBar) -> None:

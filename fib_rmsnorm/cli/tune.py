@@ -43,9 +43,6 @@ def command(
     ] = None,
     device: DeviceName = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure, but do not write the table.")] = False,
-    reuse: Annotated[
-        bool, typer.Option("--reuse", help="Measure nothing; write the table from stored Traces.")
-    ] = False,
     timeout: TimeLimit = 120.0,
     root: Root = None,
     json: Json = False,
@@ -59,19 +56,12 @@ def command(
     from fib_rmsnorm.registry.selection import choose
     from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
     from fib_rmsnorm.schema import Settings
-    from fib_rmsnorm.tuning.choosing import collect_timings
-    from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, read_kept
+    from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, count_multiprocessors, read_kept
     from fib_rmsnorm.tuning.tunable import find_tunables
 
     registry = Registry.find(root)
     tunables = find_tunables(registry, solution)
     first = tunables[0]
-    if reuse:
-        kept = read_kept(tunables, None)
-        if not any(map(collect_timings, kept.values())):
-            raise InputError(f"{first.name}: no timings are stored for its current sources; run tune without --reuse")
-        _write(registry, tunables, kept)
-        return 0
     names = split_names(definitions)
     swept = choose("Definition", tunables, lambda each: each.definition.name, names) if names else [first]
     for tunable in swept:
@@ -87,7 +77,7 @@ def command(
     traces, passes = _sweep(swept, place, options, RunConfig(Settings(), timeout, registry.root), as_json=json)
     if passes and not dry_run and not interpreted:
         # From the stored Traces of devices that share the table, or from this run where none are stored.
-        kept = read_kept(tunables, place)
+        kept = read_kept(tunables, place.hardware, count_multiprocessors(place))
         _write(registry, tunables, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
     return 0 if passes else 1
 
@@ -96,6 +86,7 @@ def _sweep(
     tunables: Sequence[Tunable], device: Device, options: SweepOptions, config: RunConfig, *, as_json: bool
 ) -> tuple[dict[str, list[Trace]], int]:
     """Measure and print everything; return the Traces of each Definition, and how many passed."""
+    from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.cli.sweep_printer import SweepPrinter, print_results
     from fib_rmsnorm.schema import Trace
     from fib_rmsnorm.tuning.sweep import Sweep
@@ -106,7 +97,8 @@ def _sweep(
         mine = traces.setdefault(tunable.definition.name, [])
         note(f"{tunable.name} for {tunable.definition.name} on {device.hardware}")
         sweep = Sweep(tunable, device, config)
-        with SweepPrinter(as_json=as_json) as printer, closing(sweep.run(options)) as events:
+        with ProgressBar(doing="building") as bar, closing(sweep.run(options)) as events:
+            printer = SweepPrinter(bar, as_json=as_json)
             for event in events:
                 printer.show(event)
                 mine += [event] if isinstance(event, Trace) else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
@@ -70,7 +69,6 @@ class Selection:
     definitions: tuple[str, ...] = ()
     solutions: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
-    authors: tuple[str, ...] = ()
     batch_sizes: tuple[int, ...] = ()
     against: str = ""
     """The name, or a glob, of the one Solution of each Definition with whose outputs the others' are compared."""
@@ -137,7 +135,7 @@ def make_plan(
     definitions = choose("Definition", records.definitions.values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
     candidates = [s for s in records.solutions.values() if s.definition in chosen_names]
-    solutions = choose_solutions(candidates, selection.solutions, selection.languages, selection.authors)
+    solutions = choose_solutions(candidates, selection.solutions, selection.languages)
     plan.solutions = {solution.name for solution in solutions}
     found = {solution.name: find_readiness(solution) for solution in solutions}
     runnable = [solution for solution in solutions if found[solution.name].runs]
@@ -193,12 +191,11 @@ def _leave_out_unpacked(plan: Plan, records: BenchRecords, selection: Selection)
 
     Raises InputError if it selects everything, or if a name of it means nothing else.
     """
-    filters = (selection.definitions, selection.solutions, selection.languages, selection.authors)
+    filters = (selection.definitions, selection.solutions, selection.languages)
     names = filter(None, (*selection.solutions, selection.against))
     require_packed(records.faulty, names, records.solutions, chooses_all=not any(filters))
     for faulty in records.faulty:
-        may_be_among = faulty.may_be_among(selection.solutions, selection.definitions, records.definitions)
-        if may_be_among and any(fnmatch(faulty.author, glob) for glob in selection.authors or ("*",)):
+        if faulty.may_be_among(selection.solutions, selection.definitions, records.definitions):
             plan.skips.append(Skip(faulty.home, faulty.name, str(faulty.error), is_failure=True))
 
 

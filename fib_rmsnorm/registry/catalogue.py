@@ -59,7 +59,6 @@ class Catalogue:
         definitions: Collection[str] = (),
         solutions: Collection[str] = (),
         languages: Collection[str] = (),
-        authors: Collection[str] = (),
     ) -> Catalogue:
         """Keep the records that the globs match. A Trace follows its Solution, and every record its Definition.
 
@@ -68,9 +67,9 @@ class Catalogue:
         kept = choose("Definition", self.definitions.values(), lambda d: d.name, definitions)
         names = {definition.name for definition in kept}
         mine = [solution for solution in self.solutions.values() if not definitions or solution.definition in names]
-        mine = choose_solutions(mine, solutions, languages, authors)
+        mine = choose_solutions(mine, solutions, languages)
         chosen = {solution.name for solution in mine}
-        by_solution = bool(solutions or languages or authors)
+        by_solution = bool(solutions or languages)
         return Catalogue(
             definitions={definition.name: definition for definition in kept},
             solutions={solution.name: solution for solution in mine},

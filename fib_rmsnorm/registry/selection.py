@@ -48,13 +48,10 @@ def name_others(wrong: str, names: Collection[str]) -> str:
     return f"available: {', '.join(list(names)[:_MOST_NAMED])}, ...; {len(names)} in all"
 
 
-def choose_solutions(
-    found: Iterable[Solution], names: Collection[str], languages: Collection[str], authors: Collection[str]
-) -> list[Solution]:
+def choose_solutions(found: Iterable[Solution], names: Collection[str], languages: Collection[str]) -> list[Solution]:
     """Keep the Solutions that match a glob of each kind. Raises InputError for a glob without a match."""
     chosen = choose("Solution", found, lambda s: s.name, names)
-    chosen = choose("language", chosen, lambda s: s.spec.language.value, languages)
-    return choose("author", chosen, lambda s: s.author, authors)
+    return choose("language", chosen, lambda s: s.spec.language.value, languages)
 
 
 def choose_peers(solutions: Iterable[Solution], definitions: Collection[str], glob: str) -> dict[str, Solution]:

@@ -27,7 +27,7 @@ from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.registry.store import append_line, read_jsonl
 from fib_rmsnorm.registry.workload_generation import refuse_empty
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Evaluation, Trace, Workload
+from fib_rmsnorm.schema import Trace, Workload
 from fib_rmsnorm.tuning.choosing import TOLERANCE, collect_timings
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable
 
@@ -135,7 +135,7 @@ class Sweep:
         """Turn the Trace of a variant into one of its Solution, with the variant's parameters."""
         if trace.evaluation is None:
             return trace
-        details = {"parameters": dict(parameters), "multiprocessors": _count_multiprocessors(self._device)}
+        details = {"parameters": dict(parameters), "multiprocessors": count_multiprocessors(self._device)}
         evaluation = trace.evaluation.model_copy(update=details)
         return trace.model_copy(update={"solution": self._tunable.solution.name, "evaluation": evaluation})
 
@@ -158,38 +158,26 @@ def choose_finalists(traces: Sequence[Trace]) -> list[Parameters]:
     return [parameters for _, parameters in near[:_FINALISTS]]
 
 
-def read_kept(tunables: Sequence[Tunable], device: Device | None) -> dict[str, list[Trace]]:
+def read_kept(tunables: Sequence[Tunable], hardware: str, multiprocessors: int | None) -> dict[str, list[Trace]]:
     """Read each Definition's stored Traces that come from the current sources and devices which share a table.
 
-    They share it with `device`, or with the one of the newest Trace.
+    Devices share one with `hardware` if they have as many multiprocessors; without any (None), only its own kind.
     """
+
+    def is_shared(trace: Trace) -> bool:
+        measured = trace.evaluation.multiprocessors if trace.evaluation else None
+        return measured == multiprocessors and (bool(multiprocessors) or trace.hardware == hardware)
+
     found: dict[str, list[Trace]] = {}
     for tunable in tunables:
         if tunable.tuning_file and tunable.tuning_file.exists():
-            found[tunable.definition.name] = tunable.select_current(
-                read_jsonl(tunable.tuning_file, Trace, tunable.root)
-            )
-    if device is not None:
-        shared = _name_table(device.hardware, _count_multiprocessors(device))
-    else:
-        everything = [trace.evaluation for traces in found.values() for trace in traces if trace.evaluation]
-        shared = _table_of(max(everything, key=lambda each: each.timestamp)) if everything else ""
-    return {
-        name: [each for each in traces if each.evaluation and _table_of(each.evaluation) == shared]
-        for name, traces in found.items()
-    }
+            stored = read_jsonl(tunable.tuning_file, Trace, tunable.root)
+            found[tunable.definition.name] = list(filter(is_shared, tunable.select_current(stored)))
+    return found
 
 
-def _table_of(evaluation: Evaluation) -> str:
-    return _name_table(evaluation.environment.hardware, evaluation.multiprocessors)
-
-
-def _name_table(hardware: str, multiprocessors: int | None) -> str:
-    """The property that devices which share a table have in common: for GPUs, the number of multiprocessors."""
-    return f"{multiprocessors} multiprocessors" if multiprocessors else hardware
-
-
-def _count_multiprocessors(device: Device) -> int | None:
+def count_multiprocessors(device: Device) -> int | None:
+    """The number of multiprocessors of a GPU; None for a CPU."""
     gpu = find_properties(device.name)
     return gpu.multiprocessors if gpu else None
 

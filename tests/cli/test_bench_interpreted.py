@@ -70,13 +70,18 @@ def test_upstream_reads_it(outcome, root):
         (("best",), "Left out (interpreted, so not timed): triton_v1 at batch=35"),
         (("analyze",), "Left out (interpreted, so not timed): triton_v1 at batch=35"),
         (("history", "triton_v1"), "correct"),
-        (("report", "--format", "html"), "interpreted, so not timed"),
     ],
 )
 def test_who_reads_it_shows_no_time(fib, outcome, root, command, row):
     found = fib(*command, *([] if command[0] == "history" else [root / "traces.json"]), "--root", root)
     assert found.code == 0, found.err
     assert any(" ".join(row.split()) in " ".join(line.split()) for line in found.lines)
+
+
+def test_its_page_shows_no_time(fib, outcome, root, tmp_path):
+    page = tmp_path / "page.html"
+    assert fib("report", root / "traces.json", "--root", root, "--output", page).code == 0
+    assert "interpreted, so not timed" in page.read_text()
 
 
 def test_show_and_compare(fib, outcome, root):

@@ -25,8 +25,8 @@ from support.paths import PUBLISHED
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 ANALYSES = (
     ("report",),
-    ("report", "--format", "markdown"),
-    ("report", "--format", "html"),
+    ("report", "--output", "report.md"),
+    ("report", "--output", "report.html"),
     ("best",),
     ("analyze",),
     ("compare", CUDA_TRACES, PYTHON_TRACES),

@@ -56,6 +56,7 @@ def test_a_solution_with_all_its_sources(fib, full_registry):
 def test_a_solution_tells_traces_of_earlier_contents_apart(fib, full_registry, workloads):
     changed = change_sources(full_registry)
     assert "Traces:          0 (and 2 of earlier contents)" in fib("show", PYTHON).lines
+    assert f"Solution:           {PYTHON} (changed since)" in fib("show", f"{PYTHON}@batch=1").lines
     for workload in workloads:
         wrong = make_trace(changed, workload, status="INCORRECT_NUMERICAL")
         full_registry.append_trace(wrong, "baseline", "norm")
@@ -123,11 +124,6 @@ def test_the_newest_of_several(fib, full_registry, workloads):
     for trace in (new, old):
         full_registry.append_trace(trace, "baseline", "norm")
     assert "Hardware:           Other" in fib("show", f"{PYTHON}@batch=1").lines
-
-
-def test_a_trace_of_sources_that_changed(fib, full_registry):
-    change_sources(full_registry)
-    assert f"Solution:           {PYTHON} (changed since)" in fib("show", f"{PYTHON}@batch=1").lines
 
 
 def test_a_trace_that_others_wrote(fib, full_registry, workloads):

@@ -112,7 +112,6 @@ def test_a_kernel_file_brings_its_table(napping):
         (("--set", "few=1", "--set", "many=1"), "no combination of its parameters is within the limits"),
         (("--definitions", "rmsnorm_d999"), "no Definition matches 'rmsnorm_d999'"),
         (("--batch-sizes", "0"), "'0' is not a positive integer"),
-        (("--reuse",), "no timings are stored"),
     ],
 )
 def test_wrong_requests(fib, napping, arguments, complaint):

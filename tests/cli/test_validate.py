@@ -29,11 +29,6 @@ def test_a_sound_registry_is_valid_and_nothing_else_is_reported(fib, full_regist
     assert outcome.err == ""
 
 
-def test_the_registry_may_be_named_as_for_other_commands(fib, full_registry, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert fib("validate", "--root", full_registry.root).lines == fib("validate", full_registry.root).lines
-
-
 def test_every_problem_is_listed_of_what_cannot_be_read_the_first(fib, full_registry):
     edit(CUDA_FILE, "spec", "language", "fortran")
     edit(CUDA_FILE, "author", "")

@@ -22,7 +22,7 @@ from support.full_registry import (
 from support.record_faults import edit
 from support.registries import add_kernel
 
-READERS = [("report",), ("report", "--format", "html"), ("best",), ("analyze",), ("compare", ".", ".")]
+READERS = [("report",), ("report", "--output", "page.html"), ("best",), ("analyze",), ("compare", ".", ".")]
 
 
 @pytest.mark.parametrize("content", [b'{"name": "\xff\xfe"}', b"[" * 9000, b'{"name": "a", "spec": ' + b"[" * 9000])
@@ -68,7 +68,7 @@ def test_a_histogram_of_another_type_is_left_out(fib, full_registry, histogram):
     for line in (1, 2):
         edit(PYTHON_TRACES, "evaluation", "settings", settings, line=line)
         edit(PYTHON_TRACES, "evaluation", "correctness", "extra", extra, line=line)
-    assert fib("report", "--format", "html").code == 0
+    assert fib("report", "--output", "page.html").code == 0
     outcome = fib("show", f"{PYTHON}@batch=1")
     assert outcome.code == 0
     assert "tolerance" in outcome.out and "random" in outcome.out

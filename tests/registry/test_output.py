@@ -20,7 +20,7 @@ WAITS = """\
     x_fp32"""
 COMMANDS = {
     "bench": ("bench", "--device", "cpu"),
-    "report": ("report", "--format", "json"),
+    "report": ("report", "--json"),
     "profile": ("profile", "solution_v1"),
 }
 

@@ -8,8 +8,11 @@ import shutil
 import pytest
 
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.tuning.choosing import write_table
+from fib_rmsnorm.tuning.sweep import read_kept
+from fib_rmsnorm.tuning.tunable import find_tunables
 from support.command_line import run_cli
-from support.tunable_solution import EMPTY, NAME, TABLE, folder_of, kept, make_tunable
+from support.tunable_solution import NAME, TABLE, folder_of, kept, make_tunable
 
 pytestmark = pytest.mark.process
 
@@ -48,14 +51,6 @@ def test_what_reads_the_table_is_packed_again(fib, tuned):
     assert fib("validate").code == 0
 
 
-def test_the_table_is_made_again_from_what_is_kept(fib, tuned):
-    path = folder_of(tuned) / TABLE
-    before = path.read_text()
-    path.write_text(EMPTY)
-    assert fib("tune", NAME, "--reuse").code == 0
-    assert path.read_text() == before
-
-
 def test_gpus_of_as_many_multiprocessors_share_the_table(fib, tuned):
     """And no GPU of another number, nor the CPU, adds to it."""
     (file,) = (tuned.root / "tuning").rglob("*.jsonl")
@@ -70,18 +65,12 @@ def test_gpus_of_as_many_multiprocessors_share_the_table(fib, tuned):
             record["evaluation"]["timestamp"] = f"2026-01-0{1 if hardware == 'GPU C' else 2}T00:00:00+00:00"
             lines.append(json.dumps(record))
     file.write_text("\n".join(lines) + "\n")
-    outcome = fib("tune", NAME, "--reuse")
-    assert outcome.code == 0 and "on GPU A and GPU B)" in outcome.err
+    tunables = find_tunables(tuned, NAME)
+    write_table(tuned, tunables, read_kept(tunables, "GPU A", 132))
     text = (folder_of(tuned) / TABLE).read_text()
     assert "GPU A, 2026-01-02 / GPU B, 2026-01-02" in text and "GPU C" not in text
     assert "// 1: 500.00 us / 500.00 us" in text, "neither of those that are slow on one of them"
     assert "{128, 2, 132, 0, 0, 0}," in text
-
-
-def test_what_other_sources_measured_is_not_reused(fib, tuned):
-    path = folder_of(tuned) / "kernel.py"
-    path.write_text(path.read_text() + "\n# edited\n")
-    assert "no timings are stored for its current sources" in fib("tune", NAME, "--reuse").refusal
 
 
 def test_timings_of_a_definition_that_nobody_knows_are_not_lost(fib, tuned):
@@ -91,7 +80,7 @@ def test_timings_of_a_definition_that_nobody_knows_are_not_lost(fib, tuned):
     unknown.parent.mkdir()
     unknown.write_bytes(kept.read_bytes())
     before = (folder_of(tuned) / TABLE).read_text()
-    assert "holds timings of softmax_d999, which is not defined" in fib("tune", NAME, "--reuse").refusal
+    assert "holds timings of softmax_d999, which is not defined" in fib("tune", NAME, "--device", "cpu").refusal
     assert (folder_of(tuned) / TABLE).read_text() == before
 
 
@@ -117,8 +106,8 @@ def test_another_definition_adds_to_the_table(fib, tuned, other_definition):
     assert "{128, 2, 0, 0, " in text
     assert "{256, 2, 0, 0, " in text
     other_definition.unlink()  # its name tells what it was
-    assert fib("tune", NAME, "--reuse").code == 0
-    assert (folder_of(tuned) / TABLE).read_text() == text
+    assert fib("tune", NAME, "--device", "cpu", "--batch-sizes", "1", "--set", "few=0", "--set", "many=0").code == 0
+    assert "{256, 2, 0, 0, " in (folder_of(tuned) / TABLE).read_text()
 
 
 def test_a_definition_whose_timings_are_of_other_sources_leaves_the_table_and_is_named(fib, tuned, other_definition):

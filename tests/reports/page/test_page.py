@@ -1,4 +1,4 @@
-"""`report --format html`: the page is tried in a real browser where there is one."""
+"""`report --output page.html`: the page is tried in a real browser where there is one."""
 
 from __future__ import annotations
 
