@@ -1,30 +1,20 @@
-"""Analyse a section: what bounds each Workload (launch, memory or arithmetic), and its scaling.
-
-Latency grows with the work as t = floor + bytes / bandwidth, fitted over the Workloads of a Solution.
-"""
+"""Analyse a section: what bounds each Workload (launch, memory or arithmetic)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from fib_rmsnorm.analysis.difference import Estimate
 from fib_rmsnorm.analysis.loading import read_definitions
 from fib_rmsnorm.analysis.ranking import Contest, Ranking, rank
 from fib_rmsnorm.analysis.results import Peak, Result, SectionResults, WorkloadResults, peak_of
-from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
-from fib_rmsnorm.student_t import t_quantile
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
-
-_FEWEST_POINTS = 4
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -94,71 +84,6 @@ def _roof(
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A line through the latencies of a Solution, with 95% intervals from how far the points lie from it."""
-
-    solution: str
-    floor_ms: Estimate
-    """The latency with no bytes to move: the launch and the latency of a row."""
-    bandwidth_gb_per_s: Estimate
-    """The bandwidth that it approaches as the work grows."""
-    worst: TraceRecord
-    """The point farthest from the line, and how far: relative to the line, above it if positive."""
-    worst_miss: float
-
-    @property
-    def crossover_bytes(self) -> float:
-        """The size whose bytes take as long to move as the floor: below it the floor rules, above it the bandwidth."""
-        return self.floor_ms.value * self.bandwidth_gb_per_s.value * 1e6
-
-
-def fit(records: Sequence[TraceRecord]) -> Fit | None:
-    """Fit the records of one Solution; None for fewer than four sizes, or where no such line fits.
-
-    Weighted least squares with weights 1/t^2: both the noise of a latency and the fault of the model are
-    proportional to it, and unweighted the largest Workload alone would decide. The intervals come from the
-    residuals (Student's t), not from the noise of each point, because the line is a simplification: what
-    overlaps in a kernel adds up in the model.
-    """
-    points = [
-        (float(record.bytes_moved), record.latency_ms, record)
-        for record in records
-        if record.is_native and record.bytes_moved and record.latency_ms
-    ]
-    if len({moved for moved, _, _ in points}) < _FEWEST_POINTS:
-        return None
-    weights = [1 / latency**2 for _, latency, _ in points]
-    total = sum(weights)
-    weighted = list(zip(weights, points, strict=True))
-    mean_x = sum(w * x for w, (x, _, _) in weighted) / total
-    mean_y = sum(w * y for w, (_, y, _) in weighted) / total
-    spread = sum(w * (x - mean_x) ** 2 for w, (x, _, _) in weighted)
-    per_byte = sum(w * (x - mean_x) * (y - mean_y) for w, (x, y, _) in weighted) / spread
-    floor_ms = mean_y - per_byte * mean_x
-    if per_byte <= 0 or floor_ms <= 0:
-        return None
-    residuals = (w * (y - floor_ms - per_byte * x) ** 2 for w, (x, y, _) in weighted)
-    variance = sum(residuals) / (len(points) - 2)
-    t = t_quantile(_CONFIDENCE, len(points) - 2)
-    slope = _around(per_byte, t * math.sqrt(variance / spread))
-    misses = [(latency / (floor_ms + per_byte * moved) - 1, record) for moved, latency, record in points]
-    worst_miss, worst = max(misses, key=lambda miss: abs(miss[0]))
-    return Fit(
-        solution=points[0][2].solution,
-        floor_ms=_around(floor_ms, t * math.sqrt(variance * (1 / total + mean_x**2 / spread))),
-        bandwidth_gb_per_s=Estimate(
-            1e-6 / slope.value, 1e-6 / slope.high, 1e-6 / slope.low if slope.low > 0 else math.inf
-        ),
-        worst=worst,
-        worst_miss=worst_miss,
-    )
-
-
-def _around(value: float, either_side: float) -> Estimate:
-    return Estimate(value, value - either_side, value + either_side)
-
-
-@dataclass(frozen=True)
 class SectionFindings:
     """A section, analysed."""
 
@@ -172,8 +97,6 @@ class SectionFindings:
     clock_mhz: float | None
     flops_per_s: float | None
     workloads: tuple[WorkloadRoof, ...]
-    fits: tuple[Fit, ...]
-    """A fit for each Solution that has one, the lowest floor first."""
 
     @property
     def ridge(self) -> float | None:
@@ -188,7 +111,7 @@ def analyze_sections(sections: Sequence[SectionResults], roots: Iterable[Path]) 
 
 
 def analyze_section(section: SectionResults, definition: Definition | None) -> SectionFindings:
-    """Rank its results, compute the roofs of its Workloads, and fit a line for each Solution."""
+    """Rank its results, and compute the roofs of its Workloads."""
     ranking = rank(section)
     records = [result.record for result in section.results]
     newest = max(records, key=lambda record: (record.peak_bandwidth_gb_per_s is not None, record.timestamp))
@@ -198,11 +121,6 @@ def analyze_section(section: SectionResults, definition: Definition | None) -> S
     flops_per_s = device.fp32_flops(clock_mhz) if device else None
     costs = [_count_cost(definition, each) for each in section.workloads]
     roofs = [_roof(each, cost, peak, flops_per_s, device) for each, cost in zip(ranking.contests, costs, strict=True)]
-    groups: dict[str, list[TraceRecord]] = {}
-    for result in section.results:
-        groups.setdefault(result.label, []).append(result.record)
-    fits = [line for records in groups.values() if (line := fit(records)) is not None]
-    fits.sort(key=lambda line: line.floor_ms.value)
     return SectionFindings(
         results=section,
         ranking=ranking,
@@ -212,5 +130,4 @@ def analyze_section(section: SectionResults, definition: Definition | None) -> S
         clock_mhz=clock_mhz,
         flops_per_s=flops_per_s,
         workloads=tuple(roofs),
-        fits=tuple(fits),
     )

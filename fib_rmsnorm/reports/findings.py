@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
-from fib_rmsnorm.analysis.difference import Estimate
 from fib_rmsnorm.analysis.roofline import SectionFindings, WorkloadRoof
 from fib_rmsnorm.machine.gpu_models import GpuModel
 from fib_rmsnorm.reports.ranking import contest_record, describe_left_out
 from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_copy
-from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
-from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent, pick
+from fib_rmsnorm.reports.text.document import Grid, Heading, Part
+from fib_rmsnorm.reports.text.units import (
+    format_bandwidth,
+    format_bytes,
+    format_latency,
+    format_percent,
+    format_ratio,
+    pick,
+)
 
 
 def describe_findings(sections: Sequence[SectionFindings]) -> Iterator[Part]:
@@ -165,42 +171,30 @@ def _latency(latency_ms: float | None) -> str:
 
 
 def _describe_scaling(section: SectionFindings) -> Iterator[Part]:
-    """The lines fitted to latency over bytes, and where they say too much."""
-    if not section.fits:
-        yield "Unknown: a line needs latencies of one Solution at four or more sizes."
+    """How many times the bytes and the latency of the fastest grow from each Workload to the next."""
+    timed = [(each, latency) for each in section.workloads if each.best and (latency := each.best.record.latency_ms)]
+    if len(timed) < 2:
+        yield "Unknown: fewer than two Workloads have a latency."
         return
     yield (
-        "A line fitted to each Solution, latency = floor + bytes / bandwidth, by its relative residuals, with 95%"
-        " intervals. The crossover is where moving the bytes takes as long as the floor: below it more work costs"
-        " little, above it the time grows in proportion."
+        "How many times the bytes and the latency of the fastest grow from each Workload to the next. Where both grow"
+        " alike, memory is the limit; where the latency grows less, the launch is; where it grows more, the tensors no"
+        " longer fit in a cache."
     )
     yield Grid(
-        ("solution", ">floor", ">95%", ">bandwidth", ">95%", ">crossover", ">worst miss", "at"),
+        ("from", "to", ">times the bytes", ">times the latency"),
         [
             (
-                fit.solution,
-                format_latency(fit.floor_ms.value),
-                _span(fit.floor_ms, 1e3, " us"),
-                format_bandwidth(fit.bandwidth_gb_per_s.value),
-                _span(fit.bandwidth_gb_per_s, 1, " GB/s"),
-                format_bytes(fit.crossover_bytes),
-                f"{fit.worst_miss:+.0%}",
-                fit.worst.axes_text,
+                before.title,
+                after.title,
+                format_ratio(after.bytes_moved / before.bytes_moved)
+                if before.bytes_moved and after.bytes_moved
+                else "",
+                format_ratio(latency / earlier),
             )
-            for fit in section.fits
+            for (before, earlier), (after, latency) in pairwise(timed)
         ],
     )
-    peak = section.peak
-    beyond = [fit.solution for fit in section.fits if peak and fit.bandwidth_gb_per_s.value > peak.gb_per_s]
-    if beyond:
-        yield Doubt(f"{', '.join(beyond)}: the line's bandwidth is above the device's peak, so it is not the memory's.")
-
-
-def _span(estimate: Estimate, scale: float, unit: str) -> str:
-    low, high = max(0.0, estimate.low * scale), estimate.high * scale
-    digits = 2 if high < 10 else 1 if high < 100 else 0
-    top = f"{high:.{digits}f}" if math.isfinite(high) else "any"
-    return f"{low:.{digits}f} to {top}{unit}"
 
 
 def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]:
@@ -216,13 +210,6 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
             "peak_flops_per_s": section.flops_per_s,
             "ridge_flops_per_byte": section.ridge,
             "workloads": [_workload_record(each) for each in section.workloads],
-            "scaling": [
-                {
-                    **pick(fit, "solution", "floor_ms", "bandwidth_gb_per_s", "crossover_bytes", "worst_miss"),
-                    "worst_miss_at": fit.worst.axes,
-                }
-                for fit in section.fits
-            ],
         }
         for section in sections
     ]
