@@ -84,9 +84,8 @@ class SectionResults:
 
 
 def find_results(found: TraceSet, baseline: str | None = None) -> list[SectionResults]:
-    """Sum up each section; what it does not show is dropped. Raises InputError if no Trace is of the `baseline`."""
+    """Sum up each section. Raises InputError if no Trace is of the `baseline`."""
     sections = found.sections
-    found.traces.clear()  # a million take 2 GB, and those that are shown have become records
     if baseline is not None:
         names = sorted({record.solution for section in sections for record in section.records})
         if baseline not in names:
