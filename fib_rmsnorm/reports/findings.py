@@ -43,12 +43,12 @@ def describe_section(section: SectionFindings) -> Iterator[Part]:
 def _describe_intensity(section: SectionFindings) -> Iterator[Part]:
     """Operations a byte, and how they are counted."""
     largest = section.workloads[-1]
-    if section.cost is None or largest.intensity is None:
-        missing = "bytes of this Workload are" if section.cost else "operations of this Definition are"
+    if largest.cost is None or largest.intensity is None:
+        missing = "bytes of this Workload are" if largest.cost else "operations of this Definition are"
         yield f"Unknown: the {missing} not counted."
         return
     yield (
-        f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {section.cost.how}, and the bytes of all"
+        f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {largest.cost.how}, and the bytes of all"
         " inputs and outputs, each once, which is the least that any kernel moves."
     )
     yield Grid(
@@ -56,7 +56,7 @@ def _describe_intensity(section: SectionFindings) -> Iterator[Part]:
         [
             (
                 each.title,
-                f"{each.flops:,}" if each.flops is not None else "",
+                f"{each.cost.flops:,}" if each.cost else "",
                 format_bytes(each.bytes_moved) if each.bytes_moved else "",
                 f"{each.intensity:.2f}" if each.intensity is not None else "",
             )
@@ -204,7 +204,7 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
             "definition": section.results.definition,
             **pick(section.results.conditions, "hardware", "timer", "cold_l2"),
             "clock_mhz": section.clock_mhz,
-            "flop_count": section.cost.how if section.cost else None,
+            "flop_count": cost.how if (cost := section.workloads[-1].cost) else None,
             "peak_bandwidth_gb_per_s": section.peak.gb_per_s if section.peak else None,
             "peak_source": section.peak.source if section.peak else None,
             "peak_flops_per_s": section.flops_per_s,
@@ -218,7 +218,8 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
 def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
     return {
         **workload.contest.workload.identity,
-        **pick(workload, "flops", "bytes_moved", "memory_ms", "compute_ms", "fits_l2"),
+        **pick(workload.cost, "flops"),
+        **pick(workload, "bytes_moved", "memory_ms", "compute_ms", "fits_l2"),
         "flops_per_byte": workload.intensity,
         "launch_ms": workload.floor_ms,
         "bound_by": workload.bound,

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fib_rmsnorm import load
-from fib_rmsnorm.analysis.loading import TraceChoice, decode_traces
+from fib_rmsnorm.analysis.loading import decode_traces
 from support.command_line import cli_command, cli_environment
 from support.paths import PUBLISHED
 from support.registries import make_empty_registry
@@ -126,13 +126,6 @@ def test_no_mutilated_file_raises(tmp_path, cut, junk, suffix):
     records, told = read(path)
     assert len(records) <= 3 and len(told) <= 1
     assert all("\n" not in line for line in told)
-
-
-def test_traces_are_chosen_by_what_they_are_of(tmp_path):
-    traces = [trace(solution, batch) for solution in ("b_v1", "a_v1") for batch in (8, 1)]
-    decoded = decode_traces([write(tmp_path / "t.jsonl", lines(*traces, *traces))])
-    decoded.choose(TraceChoice(["rms*"], ["b_*"], [1]))
-    assert [(each.line, each.axes) for each in decoded.records] == [(2, {"batch": 1}), (6, {"batch": 1})]
 
 
 MEASURE = """\
