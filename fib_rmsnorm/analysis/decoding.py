@@ -54,7 +54,7 @@ _UNKNOWN: dict[str, Any] = {
     each.name: each.default if each.default_factory is msgspec.NODEFAULT else each.default_factory()
     for each in msgspec.structs.fields(TraceRecord)
 }
-"""What a record says of a field that its Trace lacks."""
+"""The default of each field, for Traces that lack it."""
 
 
 def _part(model: type[BaseModel], **more: tuple[Any, Any]) -> Any:
