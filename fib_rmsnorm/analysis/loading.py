@@ -12,7 +12,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.decoding import DecodedTrace, TraceFacts
 from fib_rmsnorm.analysis.sections import Section, split
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.trace_sources import read_files, read_items
@@ -47,11 +46,11 @@ class TraceChoice:
 
 @dataclass
 class TraceSet:
-    """The Traces of files, to choose among before they become records, and what the registries that they lie in say."""
+    """The Traces of files, to choose among, and what the registries that they lie in say."""
 
     roots: list[Path]
     """The registries, where Definitions and Solutions can be found."""
-    traces: list[DecodedTrace]
+    traces: list[TraceRecord]
     faults: list[str] = field(default_factory=list)
     """A line for each file that could not be read whole."""
     solutions: dict[str, Solution] = field(default_factory=dict)
@@ -64,8 +63,7 @@ class TraceSet:
     @cached_property
     def records(self) -> list[TraceRecord]:
         """All of them."""
-        with collector_off():  # records hold no cycles
-            return self._complete([trace.flatten() for trace in self.traces])
+        return self._complete(self.traces)
 
     @cached_property
     def sections(self) -> list[Section]:
@@ -101,7 +99,7 @@ class TraceSet:
         from fib_rmsnorm.registry.sources.packing import read_current
         from fib_rmsnorm.schema import digest
 
-        measured = {trace.facts.solution for trace in self.traces}
+        measured = {trace.solution for trace in self.traces}
         for root in self.roots:
             with suppress(InputError):
                 self.solutions = {**read_current(Registry(root)).by_name, **self.solutions}
@@ -111,29 +109,25 @@ class TraceSet:
 
     def choose(self, choice: TraceChoice) -> None:
         """Keep what is chosen. Raises InputError for a choice that matches nothing."""
-        kinds = list(dict.fromkeys(trace.facts for trace in self.traces))
-        kinds = choose("Definition with Traces", kinds, attrgetter("definition"), choice.definitions)
-        kinds = choose("Solution with Traces", kinds, attrgetter("solution"), choice.solutions)
-        if choice.batch_sizes:
-            kinds = self._choose_batches(kinds, choice.batch_sizes)
-        kept = set(kinds)
-        self.traces = [trace for trace in self.traces if trace.facts in kept]
+        found = choose("Definition with Traces", self.traces, attrgetter("definition"), choice.definitions)
+        found = choose("Solution with Traces", found, attrgetter("solution"), choice.solutions)
+        self.traces = self._choose_batches(found, choice.batch_sizes) if choice.batch_sizes else found
 
-    def _choose_batches(self, kinds: list[TraceFacts], sizes: Collection[int]) -> list[TraceFacts]:
-        definitions = read_definitions({kind.definition for kind in kinds}, self.roots)
+    def _choose_batches(self, traces: list[TraceRecord], sizes: Collection[int]) -> list[TraceRecord]:
+        definitions = read_definitions({trace.definition for trace in traces}, self.roots)
         axes = {name: row_axis(definition) for name, definition in definitions.items()}
 
-        def size_of(kind: TraceFacts) -> int | None:
+        def size_of(trace: TraceRecord) -> int | None:
             """By the Definition's row axis; of an unknown Definition, by the first axis that the Trace names."""
-            axis = axes.get(kind.definition)
-            return kind.axes.get(axis) if axis else row_size(kind.axes)
+            axis = axes.get(trace.definition)
+            return trace.axes.get(axis) if axis else row_size(trace.axes)
 
-        found = {size for kind in kinds if (size := size_of(kind)) is not None}
+        found = {size for trace in traces if (size := size_of(trace)) is not None}
         for size in sizes:
             if size not in found:
                 available = ", ".join(map(str, sorted(found))) or "none"
                 raise InputError(f"no Trace has batch size {size} (available: {available})")
-        return [kind for kind in kinds if size_of(kind) in sizes]
+        return [trace for trace in traces if size_of(trace) in sizes]
 
     def leave_out_outdated(self, *, shows_them: bool, told: list[str]) -> None:
         """Leave out the Traces of other versions of their Definition than the registries', which lines tell.
@@ -146,18 +140,18 @@ class TraceSet:
 
         newest: dict[str, tuple[str, str]] = {}
         for trace in self.traces:
-            if sha256 := trace.facts.definition_sha256:
-                name = trace.facts.definition
+            if sha256 := trace.definition_sha256:
+                name = trace.definition
                 newest[name] = max(newest.get(name, ("", "")), (trace.timestamp, sha256))
         current = {name: sha256 for name, (_, sha256) in newest.items()}
         current |= {name: digest(definition) for name, definition in read_definitions(current, self.roots).items()}
-        outdated, kept = list[DecodedTrace](), list[DecodedTrace]()
+        outdated, kept = list[TraceRecord](), list[TraceRecord]()
         for trace in self.traces:
-            is_current = (trace.facts.definition_sha256 or None) in (None, current.get(trace.facts.definition))
+            is_current = (trace.definition_sha256 or None) in (None, current.get(trace.definition))
             (kept if is_current else outdated).append(trace)
-        versions = {(trace.facts.definition, trace.facts.definition_sha256) for trace in outdated}
+        versions = {(trace.definition, trace.definition_sha256) for trace in outdated}
         stays = shows_them and not kept and len(versions) == 1
-        counts = Counter(trace.facts.definition for trace in outdated)
+        counts = Counter(trace.definition for trace in outdated)
         for name, number in counts.items():
             version = f"{_traces(number)} of another version of Definition {name}"
             told.append(f"{version} than the registry's" if stays else f"{version} (left out)")
@@ -170,7 +164,7 @@ class TraceSet:
         """The records to believe; lines name the others. Raises InputError if none is left."""
         false = find_false(self.records)
         told += [f"{path}:{line}: a Trace {origin.value} (left out)" for (path, line), origin in false.items()]
-        kept = [trace for trace in self.traces if (trace.origin.path, trace.line) not in false]
+        kept = [trace for trace in self.traces if (trace.path, trace.line) not in false]
         if not kept:
             raise InputError(f"no Trace is left; measure again: {bench_command({r.definition for r in self.records})}")
         return replace(self, traces=kept)

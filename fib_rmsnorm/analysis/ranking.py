@@ -80,18 +80,13 @@ class Ranking:
     standings: tuple[Standing, ...]
     """Over the Workloads that have a winner: Solutions with all of them first, then those closest to the winners."""
 
-    @property
-    def decided(self) -> int:
-        """The number of Workloads that have a winner."""
-        return sum(contest.winner is not None for contest in self.contests)
-
 
 def rank(section: SectionResults) -> Ranking:
     """Rank the results of a section: one that is wrong or interpreted cannot win."""
     contests = [hold_contest(each) for each in section.workloads]
     places: dict[str, list[Place]] = {}
     for contest in contests:
-        for place in contest.places if contest.winner else ():
+        for place in contest.places:
             places.setdefault(place.result.label, []).append(place)
     standings = [
         Standing(

@@ -37,8 +37,6 @@ class Result:
     """The Solution's name, with the start of its digest unless it is today's; if that is unknown, the newest."""
     mark: str
     """`noisy`, `correct` for what was judged and not timed, or the status of what failed."""
-    is_timed: bool
-    """Whether it passed, and no interpreter ran it."""
     interval_ms: Estimate | None = None
     """The median with its 95% interval."""
     in_graph: Estimate | None = None
@@ -84,9 +82,8 @@ class SectionResults:
 
 
 def find_results(found: TraceSet, baseline: str | None = None) -> list[SectionResults]:
-    """Sum up each section; what it does not show is dropped. Raises InputError if no Trace is of the `baseline`."""
+    """Sum up each section. Raises InputError if no Trace is of the `baseline`."""
     sections = found.sections
-    found.traces.clear()  # a million take 2 GB, and those that are shown have become records
     if baseline is not None:
         names = sorted({record.solution for section in sections for record in section.records})
         if baseline not in names:
@@ -181,14 +178,13 @@ def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Resul
     mark = "correct" if record.interpreted else "noisy" if record.noisy else ""
     if not record.is_native:
         mark = mark if record.passed else record.status
-        return Result(record, label, mark, is_timed=False)
+        return Result(record, label, mark)
     bandwidth = record.bandwidth_gb_per_s
     peak = peak_of(record)
     return Result(
         record,
         label,
         mark,
-        is_timed=True,
         interval_ms=find_interval(record),
         in_graph=recorded(record.chained_latency_ms, record.chained_low_ms, record.chained_high_ms),
         dependent=recorded(record.dependent_latency_ms, record.dependent_low_ms, record.dependent_high_ms),

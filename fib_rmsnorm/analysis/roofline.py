@@ -1,4 +1,4 @@
-"""Analyse a section: what bounds each Workload, the launch, the memory or the arithmetic."""
+"""Analyse a section: what bounds each Workload (launch, memory or arithmetic)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fib_rmsnorm.analysis.loading import read_definitions
 from fib_rmsnorm.analysis.ranking import Contest, Ranking, rank
-from fib_rmsnorm.analysis.results import Peak, Result, SectionResults, WorkloadResults, peak_of
+from fib_rmsnorm.analysis.results import Peak, Result, SectionResults, peak_of
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
 
@@ -23,7 +23,8 @@ class WorkloadRoof:
 
     contest: Contest
     bytes_moved: int | None
-    flops: int | None
+    cost: Cost | None
+    """The number of operations, and how they are counted."""
     memory_ms: float | None
     """To move the bytes at the device's peak bandwidth."""
     compute_ms: float | None
@@ -45,7 +46,7 @@ class WorkloadRoof:
     @property
     def intensity(self) -> float | None:
         """Operations for each byte."""
-        return self.flops / self.bytes_moved if self.flops and self.bytes_moved else None
+        return self.cost.flops / self.bytes_moved if self.cost and self.cost.flops and self.bytes_moved else None
 
     @property
     def bound(self) -> Literal["launch", "memory", "compute"] | None:
@@ -57,29 +58,21 @@ class WorkloadRoof:
         return "compute" if self.compute_ms is not None and self.compute_ms > self.memory_ms else "memory"
 
 
-def _count_cost(definition: Definition | None, workload: WorkloadResults) -> Cost | None:
-    if definition is None:
-        return None
-    judged_by = next((r.record.judged_by for r in workload.results if r.record.judged_by), None)
-    return count_cost(definition, workload.results[0].record.axes, judged_by)
-
-
 def _roof(
-    contest: Contest,
-    cost: Cost | None,
-    peak: Peak | None,
-    flops_per_s: float | None,
-    device: GpuModel | None,
+    contest: Contest, definition: Definition | None, peak: Peak | None, flops_per_s: float | None, l2_bytes: int | None
 ) -> WorkloadRoof:
-    moved = next((r.record.bytes_moved for r in contest.workload.results if r.record.bytes_moved), None)
+    records = [result.record for result in contest.workload.results]
+    judged_by = next((record.judged_by for record in records if record.judged_by), None)
+    cost = count_cost(definition, records[0].axes, judged_by) if definition else None
+    moved = next((record.bytes_moved for record in records if record.bytes_moved), None)
     return WorkloadRoof(
         contest=contest,
         bytes_moved=moved,
-        flops=cost.flops if cost else None,
+        cost=cost,
         memory_ms=moved / peak.gb_per_s / 1e6 if moved and peak else None,
         compute_ms=1e3 * cost.flops / flops_per_s if cost and flops_per_s else None,
         floor_ms=contest.workload.empty_ms,
-        fits_l2=moved <= device.l2_bytes if moved and device else None,
+        fits_l2=moved <= l2_bytes if moved and l2_bytes else None,
     )
 
 
@@ -90,8 +83,6 @@ class SectionFindings:
     results: SectionResults
     ranking: Ranking
     """The winner on each Workload."""
-    cost: Cost | None
-    """The cost of the largest Workload."""
     device: GpuModel | None
     peak: Peak | None
     clock_mhz: float | None
@@ -119,15 +110,13 @@ def analyze_section(section: SectionResults, definition: Definition | None) -> S
     clock_mhz = section.conditions.clock[1] if section.conditions.clock else None
     peak = peak_of(newest)
     flops_per_s = device.fp32_flops(clock_mhz) if device else None
-    costs = [_count_cost(definition, each) for each in section.workloads]
-    roofs = [_roof(each, cost, peak, flops_per_s, device) for each, cost in zip(ranking.contests, costs, strict=True)]
+    l2_bytes = device.l2_bytes if device else None
     return SectionFindings(
         results=section,
         ranking=ranking,
-        cost=costs[-1] if costs else None,
         device=device,
         peak=peak,
         clock_mhz=clock_mhz,
         flops_per_s=flops_per_s,
-        workloads=tuple(roofs),
+        workloads=tuple(_roof(each, definition, peak, flops_per_s, l2_bytes) for each in ranking.contests),
     )

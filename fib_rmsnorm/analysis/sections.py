@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.analysis.trace_record import TraceRecord
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.analysis.decoding import DecodedTrace
+from fib_rmsnorm.analysis.trace_record import TraceRecord, TraceSettings
 
 # Clocks nearer to each other than this are one. A GPU holds its clock or is throttled by steps; a CPU's wanders.
 _GPU_CLOCK_GAP = 0.02
@@ -25,8 +21,7 @@ class SectionConditions:
     clock: tuple[float, float] | None
     """The lowest and the highest clock in MHz."""
     cold_l2: bool | None
-    settings: Any
-    """How it was asked to judge and time; tolerances of None are those of the dtype."""
+    settings: TraceSettings
     text: str = field(default="", compare=False)
     """`NVIDIA H200, cupti, 1980 MHz, cold L2`; with the tolerances, where they are not those of the dtype.
 
@@ -136,33 +131,31 @@ Home = tuple[str, SectionConditions]
 """A Definition and conditions: what makes a section."""
 
 
-def split(traces: Iterable[DecodedTrace]) -> tuple[list[Section], int]:
+def split(traces: Iterable[TraceRecord]) -> tuple[list[Section], int]:
     """Sort into sections, the newest first for each Definition; of equal evaluations the newest counts.
 
     Also how many Traces they leave out because a newer one of the same evaluation is there.
     """
     listed = list(traces)
-    clocks = _cluster_clocks((each.facts.hardware, each.facts.timer, each.during_mhz) for each in listed)
-    newest: dict[Home, dict[tuple[str, ...], DecodedTrace]] = {}
+    clocks = _cluster_clocks((each.hardware, each.timer, each.during_mhz) for each in listed)
+    newest: dict[Home, dict[tuple[str, ...], TraceRecord]] = {}
     homes: dict[tuple[object, ...], Home] = {}
     for trace in listed:
-        facts = trace.facts
-        if facts.failed:
+        if not trace.latency_ms:
             continue
-        key = facts.definition, facts.hardware, facts.timer, trace.during_mhz, facts.cold_l2, facts.settings
+        key = trace.definition, trace.hardware, trace.timer, trace.during_mhz, trace.cold_l2, trace.settings
         if key not in homes:  # few differ among many Traces
-            clock = _find_range(clocks, facts.hardware, facts.timer, trace.during_mhz)
-            measured = facts.hardware, facts.timer, clock, facts.cold_l2, facts.settings
-            homes[key] = facts.definition, SectionConditions(*measured)
+            clock = _find_range(clocks, trace.hardware, trace.timer, trace.during_mhz)
+            measured = trace.hardware, trace.timer, clock, trace.cold_l2, trace.settings
+            homes[key] = trace.definition, SectionConditions(*measured)
         _keep_newest(newest.setdefault(homes[key], {}), trace)
     for trace in listed:
-        if trace.facts.failed:
+        if not trace.latency_ms:
             for home in _homes_of_failure(trace, newest):
                 _keep_newest(newest.setdefault(home, {}), trace)
     kept = {id(trace) for mine in newest.values() for trace in mine.values()}
     sections = [
-        Section(definition, conditions, tuple(trace.flatten() for trace in mine.values()))
-        for (definition, conditions), mine in newest.items()
+        Section(definition, conditions, tuple(mine.values())) for (definition, conditions), mine in newest.items()
     ]
     sections.sort(key=lambda section: max(record.timestamp for record in section.records), reverse=True)
     sections.sort(key=lambda section: section.definition)
@@ -171,7 +164,7 @@ def split(traces: Iterable[DecodedTrace]) -> tuple[list[Section], int]:
 
 def _tell_apart(sections: Sequence[Section]) -> Iterator[Section]:
     """The sections with their texts; those with the same tell the settings in which they differ."""
-    same: dict[tuple[str, str], list[Any]] = {}
+    same: dict[tuple[str, str], list[TraceSettings]] = {}
     for section in sections:
         same.setdefault((section.definition, _describe(section.conditions)), []).append(section.conditions.settings)
     for section in sections:
@@ -193,19 +186,19 @@ def _describe(conditions: SectionConditions) -> str:
     return ", ".join([conditions.hardware or "unknown device", timer, _clock_text(conditions.clock), *cache, *judged])
 
 
-def _tell(settings: Any, name: str) -> str:
+def _tell(settings: TraceSettings, name: str) -> str:
     value = getattr(settings, name)
     if value is None:
         value = "unknown" if settings.warmup_runs is None else "auto"
     return f"{name}={value}"
 
 
-def _evaluated(trace: DecodedTrace) -> tuple[str, ...]:
+def _evaluated(trace: TraceRecord) -> tuple[str, ...]:
     """The key of an evaluation: of equal ones under the same conditions, the newest counts."""
-    return (trace.facts.workload, trace.facts.solution, trace.facts.solution_sha256 or "")
+    return (trace.workload, trace.solution, trace.solution_sha256 or "")
 
 
-def _keep_newest(kept: dict[tuple[str, ...], DecodedTrace], trace: DecodedTrace) -> None:
+def _keep_newest(kept: dict[tuple[str, ...], TraceRecord], trace: TraceRecord) -> None:
     key = _evaluated(trace)
     other = kept.get(key)
     if other is None or other.timestamp <= trace.timestamp:
@@ -213,18 +206,17 @@ def _keep_newest(kept: dict[tuple[str, ...], DecodedTrace], trace: DecodedTrace)
 
 
 def _homes_of_failure(
-    trace: DecodedTrace, newest: Mapping[Home, Mapping[tuple[str, ...], DecodedTrace]]
+    trace: TraceRecord, newest: Mapping[Home, Mapping[tuple[str, ...], TraceRecord]]
 ) -> Sequence[Home]:
     """A failure has no timer or clock: it joins what was measured with the same settings on the same hardware.
 
     That is every section that has an older success of the same evaluation, which it replaces, or else the first one.
     """
-    facts = trace.facts
     alike = [
         (definition, conditions)
         for definition, conditions in newest
-        if (definition, conditions.hardware, conditions.settings) == (facts.definition, facts.hardware, facts.settings)
+        if (definition, conditions.hardware, conditions.settings) == (trace.definition, trace.hardware, trace.settings)
     ]
     replacing = [home for home in alike if _evaluated(trace) in newest[home]]
-    alone = SectionConditions(facts.hardware, None, None, None, facts.settings)
-    return replacing or alike[:1] or [(facts.definition, alone)]
+    alone = SectionConditions(trace.hardware, None, None, None, trace.settings)
+    return replacing or alike[:1] or [(trace.definition, alone)]

@@ -6,10 +6,10 @@ say: flashinfer-bench writes fewer fields than this tool.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
+from msgspec.structs import asdict
 
 LEAST_LATENCY_MS = 1e-9
 """A picosecond: less is not a latency, so its Trace is damaged."""
@@ -18,8 +18,19 @@ Amount = Annotated[float, Meta(ge=0, lt=1e12)]
 Bytes = Annotated[int, Meta(ge=0, lt=10**18)]
 
 
-@dataclass
-class TraceRecord:
+class TraceSettings(Struct, frozen=True, gc=False):
+    """How it was asked to judge and time; tolerances of None are those of the dtype."""
+
+    rtol: float | None = None
+    atol: float | None = None
+    warmup_runs: int | None = None
+    iterations: int | None = None
+    num_trials: int | None = None
+    l2: str | None = None
+    context: str = "isolated"
+
+
+class TraceRecord(Struct, kw_only=True, gc=False):
     """One evaluation, flat: what was evaluated, where and when; where that is written; what was found."""
 
     definition: str
@@ -31,16 +42,17 @@ class TraceRecord:
     """The scalar inputs."""
     solution: str
     author: str | None
-    language: str | None
+    language: str | None = None
     """The Solution's author and language, if its registry was found."""
     status: str
     hardware: str
     """The device, also where an interpreter ran there."""
     timestamp: str
     log: str
-    definition_sha256: str | None
-    solution_sha256: str | None
-    judged_by: str | None
+    settings: TraceSettings
+    definition_sha256: str | None = None
+    solution_sha256: str | None = None
+    judged_by: str | None = None
     """The operator that judged the outputs; `reference` if the Definition's reference alone did."""
     path: str
     """The file in which it was read."""
@@ -100,15 +112,6 @@ class TraceRecord:
     # The device during the trials.
     during_mhz: Amount | None = None
 
-    # How it was asked to judge and time.
-    warmup_runs: int | None = None
-    iterations: int | None = None
-    num_trials: int | None = None
-    l2: str | None = None
-    context: str = "isolated"
-    rtol: float | None = None
-    atol: float | None = None
-
     @property
     def passed(self) -> bool:
         """Whether the outputs were correct."""
@@ -120,17 +123,12 @@ class TraceRecord:
         return bool(self.latency_ms) and self.passed
 
     @property
-    def axes_text(self) -> str:
-        """`batch=8`, `batch=8, length=128`."""
-        return ", ".join(f"{name}={value}" for name, value in self.axes.items())
-
-    @property
     def place(self) -> str:
         """`file:line` of the Trace."""
         return f"{self.file}:{self.line}"
 
     def as_row(self) -> dict[str, Any]:
-        """Every field by name, with a column for each axis and each scalar instead of the two mappings."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        axes, scalars = values.pop("axes"), values.pop("scalars")
-        return {**axes, **scalars, **values}
+        """Every field by name, with a column for each axis, scalar and setting instead of what holds them."""
+        values = asdict(self)
+        axes, scalars, settings = values.pop("axes"), values.pop("scalars"), values.pop("settings")
+        return {**axes, **scalars, **values, **asdict(settings)}

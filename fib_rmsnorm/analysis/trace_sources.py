@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fib_rmsnorm.analysis.decoding import DecodedTrace, NotATraceError, Origin, decode
+from fib_rmsnorm.analysis.decoding import NotATraceError, Origin, decode
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
@@ -20,14 +20,14 @@ TraceFile = tuple[Path, Path | None]
 """A file to read, and the root of a dataset, out of which it must not lead."""
 
 
-def read_files(sources: list[Path], root: Path | None, told: list[str]) -> tuple[list[Path], list[DecodedTrace]]:
+def read_files(sources: list[Path], root: Path | None, told: list[str]) -> tuple[list[Path], list[TraceRecord]]:
     """The registries that the files and folders lie in, by default the one at hand, and the Traces in them.
 
     `told` gets a line for each file that cannot be read whole.
     """
     asked = sources or [_near(find_root(root))]
     roots = _find_roots([file for source in asked for file in _list_files(source)], sources, root)
-    traces: list[DecodedTrace] = []
+    traces: list[TraceRecord] = []
     with locked(reading=roots):
         for path, dataset in (file for source in asked for file in _list_files(source)):
             faults: list[str] = []
@@ -78,7 +78,7 @@ def _dataset_around(folder: Path) -> Path | None:
     return next((each for each in (folder, *folder.parents) if is_registry(each)), None)
 
 
-def _decode_file(path: Path, root: Path | None, faults: list[str]) -> Iterator[DecodedTrace]:
+def _decode_file(path: Path, root: Path | None, faults: list[str]) -> Iterator[TraceRecord]:
     """The Traces of a file; `faults` gets what could not be read in it."""
     origin = _find_origin(path)
     try:

@@ -80,10 +80,10 @@ def print_results(
         for found in [*figures.values()][:1]:
             title += f", and the compiled code at {results.name_batch(batch)} for {found.arch}"
         say(title, results.table(figures))
-    judged = results.passes + results.failures
+    passed, failed, noisy = results.outcomes
     if interpreted:
         sizes = ", ".join(map(results.name_batch, results.batches))
-        what = f"{results.passes} of {judged} correct at {sizes}"
+        what = f"{passed} of {passed + failed} correct at {sizes}"
         note(f"{name}: {what}; nothing was timed, and no table was written")
-    elif not as_json and (results.failures or results.noisy):
-        note(f"{results.failures} failed, {results.noisy} noisy of {judged}")
+    elif not as_json and (failed or noisy):
+        note(f"{failed} failed, {noisy} noisy of {passed + failed}")

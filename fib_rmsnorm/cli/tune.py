@@ -102,7 +102,7 @@ def _sweep(
             for event in events:
                 printer.show(event)
                 mine += [event] if isinstance(event, Trace) else []
-        passes += printer.results.passes
+        passes += printer.results.outcomes[0]
         if printer.results.batches:
             print_results(tunable, printer.results, device, options, config, as_json=as_json)
     return traces, passes

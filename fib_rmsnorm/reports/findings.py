@@ -11,7 +11,14 @@ from fib_rmsnorm.machine.gpu_models import GpuModel
 from fib_rmsnorm.reports.ranking import contest_record, describe_left_out
 from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_copy
 from fib_rmsnorm.reports.text.document import Grid, Heading, Part
-from fib_rmsnorm.reports.text.units import format_bandwidth, format_bytes, format_latency, format_percent, pick
+from fib_rmsnorm.reports.text.units import (
+    format_bandwidth,
+    format_bytes,
+    format_latency,
+    format_percent,
+    format_ratio,
+    pick,
+)
 
 
 def describe_findings(sections: Sequence[SectionFindings]) -> Iterator[Part]:
@@ -36,12 +43,12 @@ def describe_section(section: SectionFindings) -> Iterator[Part]:
 def _describe_intensity(section: SectionFindings) -> Iterator[Part]:
     """Operations a byte, and how they are counted."""
     largest = section.workloads[-1]
-    if section.cost is None or largest.intensity is None:
-        missing = "bytes of this Workload are" if section.cost else "operations of this Definition are"
+    if largest.cost is None or largest.intensity is None:
+        missing = "bytes of this Workload are" if largest.cost else "operations of this Definition are"
         yield f"Unknown: the {missing} not counted."
         return
     yield (
-        f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {section.cost.how}, and the bytes of all"
+        f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {largest.cost.how}, and the bytes of all"
         " inputs and outputs, each once, which is the least that any kernel moves."
     )
     yield Grid(
@@ -49,7 +56,7 @@ def _describe_intensity(section: SectionFindings) -> Iterator[Part]:
         [
             (
                 each.title,
-                f"{each.flops:,}" if each.flops is not None else "",
+                f"{each.cost.flops:,}" if each.cost else "",
                 format_bytes(each.bytes_moved) if each.bytes_moved else "",
                 f"{each.intensity:.2f}" if each.intensity is not None else "",
             )
@@ -164,27 +171,30 @@ def _latency(latency_ms: float | None) -> str:
 
 
 def _describe_scaling(section: SectionFindings) -> Iterator[Part]:
-    """How much more each Workload moves than the one before it, and how much longer its fastest Solution takes."""
-    known = [each for each in section.workloads if each.bytes_moved and each.best and each.best.record.latency_ms]
-    if len(known) < 2:
-        yield "Unknown: it takes latencies on two or more Workloads."
+    """How many times the bytes and the latency of the fastest grow from each Workload to the next."""
+    timed = [(each, latency) for each in section.workloads if each.best and (latency := each.best.record.latency_ms)]
+    if len(timed) < 2:
+        yield "Unknown: fewer than two Workloads have a latency."
         return
     yield (
-        "From each Workload to the next: how many times as many bytes, and how many times as long the fastest Solution"
-        " takes. Where the launch bounds, more work costs little; where the memory does, the time grows with the bytes."
+        "How many times the bytes and the latency of the fastest grow from each Workload to the next. Where both grow"
+        " alike, memory is the limit; where the latency grows less, the launch is; where it grows more, the tensors no"
+        " longer fit in a cache."
     )
-    rows = []
-    for small, large in pairwise(known):
-        more_bytes, longer = (
-            (large.bytes_moved or 0) / (small.bytes_moved or 1),
-            _latency_of(large) / _latency_of(small),
-        )
-        rows.append((small.title, large.title, f"{more_bytes:.3g}x", f"{longer:.3g}x"))
-    yield Grid(("from", "to", ">bytes", ">latency"), rows)
-
-
-def _latency_of(roof: WorkloadRoof) -> float:
-    return (roof.best.record.latency_ms if roof.best else None) or 0.0
+    yield Grid(
+        ("from", "to", ">times the bytes", ">times the latency"),
+        [
+            (
+                before.title,
+                after.title,
+                format_ratio(after.bytes_moved / before.bytes_moved)
+                if before.bytes_moved and after.bytes_moved
+                else "",
+                format_ratio(latency / earlier),
+            )
+            for (before, earlier), (after, latency) in pairwise(timed)
+        ],
+    )
 
 
 def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]:
@@ -194,7 +204,7 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
             "definition": section.results.definition,
             **pick(section.results.conditions, "hardware", "timer", "cold_l2"),
             "clock_mhz": section.clock_mhz,
-            "flop_count": section.cost.how if section.cost else None,
+            "flop_count": cost.how if (cost := section.workloads[-1].cost) else None,
             "peak_bandwidth_gb_per_s": section.peak.gb_per_s if section.peak else None,
             "peak_source": section.peak.source if section.peak else None,
             "peak_flops_per_s": section.flops_per_s,
@@ -208,7 +218,8 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
 def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
     return {
         **workload.contest.workload.identity,
-        **pick(workload, "flops", "bytes_moved", "memory_ms", "compute_ms", "fits_l2"),
+        **pick(workload.cost, "flops"),
+        **pick(workload, "bytes_moved", "memory_ms", "compute_ms", "fits_l2"),
         "flops_per_byte": workload.intensity,
         "launch_ms": workload.floor_ms,
         "bound_by": workload.bound,

@@ -35,11 +35,12 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
         yield summarize_ranking(ranking)
         yield winners_grid(ranking)
         yield from describe_left_out(ranking.contests)
+        decided = sum(contest.winner is not None for contest in ranking.contests)
         yield Grid(
             ("place", "solution", ">behind", ">won or tied"),
             [
                 (
-                    f"{place}." if each.workloads == ranking.decided else "",
+                    f"{place}." if each.workloads == decided else "",
                     each.label,
                     format_change(each.mean_behind),
                     f"{each.wins} of {each.workloads}",

@@ -43,7 +43,7 @@ def result_columns(section: SectionResults) -> list[Column]:
     columns = [
         _text("solution", lambda result: result.label),
         _text("language", lambda result: title_of(result.record.language)),
-        Column(">latency", latency_cell, lambda r: r.record.latency_ms if r.is_timed else None),
+        Column(">latency", latency_cell, lambda r: r.record.latency_ms if r.record.is_native else None),
         Column(">in a graph", _chained_cell, lambda r: r.record.chained_latency_ms),
         Column(
             ">dependent",
@@ -89,13 +89,13 @@ def number_cell(latency_ms: float | None, interval: Estimate | None) -> str:
 
 def latency_cell(result: Result) -> str:
     """`137 us ±9%`; nothing for what failed or was not timed."""
-    return number_cell(result.record.latency_ms, result.interval_ms) if result.is_timed else ""
+    return number_cell(result.record.latency_ms, result.interval_ms) if result.record.is_native else ""
 
 
 def share_of_copy(result: Result) -> str:
     """`72%`."""
     percent = result.record.percent_of_copy
-    return format_percent(percent) if result.is_timed and percent else ""
+    return format_percent(percent) if result.record.is_native and percent else ""
 
 
 def _chained_cell(result: Result) -> str:

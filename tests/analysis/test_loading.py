@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fib_rmsnorm import load
-from fib_rmsnorm.analysis.decoding import DecodedTrace
-from fib_rmsnorm.analysis.loading import TraceChoice, decode_traces
+from fib_rmsnorm.analysis.loading import decode_traces
 from support.command_line import cli_command, cli_environment
 from support.paths import PUBLISHED
 from support.registries import make_empty_registry
@@ -64,15 +63,6 @@ def test_a_record_is_flat_and_has_what_the_trace_says(tmp_path):
     assert (row["latency_ms"], row["num_trials"], row["noisy"]) == (0.002, 4, ["doubt"])
     assert not any(isinstance(value, dict) for value in row.values())
     assert record.is_native
-
-
-def test_a_trace_of_an_early_upstream_without_uuids_tells_workloads_apart(tmp_path):
-    traces = [upstream_trace(batch=batch) for batch in (1, 8)]
-    for each in traces:
-        del each["workload"]["uuid"]
-        each["evaluation"]["environment"] = {"device": "NVIDIA_H100", "libs": {}}
-    records = load(write(tmp_path / "t.jsonl", lines(*traces)))
-    assert len({record.workload for record in records}) == 2 and records[0].hardware == ""
 
 
 def test_the_default_is_the_registry_at_hand(tmp_path, monkeypatch):
@@ -138,13 +128,6 @@ def test_no_mutilated_file_raises(tmp_path, cut, junk, suffix):
     assert all("\n" not in line for line in told)
 
 
-def test_traces_are_chosen_by_what_they_are_of(tmp_path):
-    traces = [trace(solution, batch) for solution in ("b_v1", "a_v1") for batch in (8, 1)]
-    decoded = decode_traces([write(tmp_path / "t.jsonl", lines(*traces, *traces))])
-    decoded.choose(TraceChoice(["rms*"], ["b_*"], [1]))
-    assert [(each.line, each.axes) for each in decoded.records] == [(2, {"batch": 1}), (6, {"batch": 1})]
-
-
 MEASURE = """\
 import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True)
@@ -163,13 +146,3 @@ def test_what_a_hundred_thousand_traces_take_of_the_memory_does_not_grow_with_th
     found = subprocess.run(command, capture_output=True, text=True, env=cli_environment(), check=True)
     assert json.loads(found.stdout)["superseded"] == 100_000 - 850
     assert int(found.stderr) << 10 < 250 << 20
-
-
-def test_only_the_traces_that_are_reported_become_records(fib, tmp_path, monkeypatch):
-    """By their number, not by the time that it takes."""
-    flattened, flatten = [], DecodedTrace.flatten
-    monkeypatch.setattr(DecodedTrace, "flatten", lambda each: flattened.append(each) or flatten(each))
-    path = tmp_path / "traces.jsonl"
-    path.write_text(lines(*(trace(f"kernel_{number % 5}_v1", batch=1 << number % 17) for number in range(170))) * 10)
-    assert json.loads(fib("report", path, "--json").out)["superseded"] == 1700 - 85
-    assert len(flattened) == 85

@@ -1,4 +1,4 @@
-"""Rooflines, the datasheets that they use, and the quantiles of intervals."""
+"""Rooflines, and the quantiles of intervals."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ def test_an_unknown_device_has_no_roof(definition):
 
 
 def test_an_unknown_operator_has_no_cost(definition):
-    assert roofline(None, trace()).cost is None
+    assert roofline(None, trace()).workloads[0].cost is None
     relu = definition.model_copy(update={"reference": "def run(x, weight, eps):\n    return x.relu()\n"})
     by_the_reference = trace()
     by_the_reference["evaluation"]["judged_by"] = "reference"
-    assert roofline(relu, trace()).cost is None
-    assert roofline(relu, by_the_reference).cost is None
+    assert roofline(relu, trace()).workloads[0].cost is None
+    assert roofline(relu, by_the_reference).workloads[0].cost is None
 
 
 def test_a_trace_tells_the_operator_that_judged_it(definition):
     other = definition.model_copy(update={"reference": "from mine import run\n\n\ndef run(a, b, c): ...\n"})
     judged = trace(batch=512)
     judged["evaluation"]["judged_by"] = "rmsnorm"
-    assert roofline(other, judged).cost == count_cost(definition, {"batch": 512})
+    assert roofline(other, judged).workloads[0].cost == count_cost(definition, {"batch": 512})
 
 
 @pytest.mark.parametrize(

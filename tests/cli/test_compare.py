@@ -75,11 +75,6 @@ def test_runs_of_one_session_compare_closer(fib, file):
     found = fib("compare", file(here), file(here))
     assert "session" not in found.out and "Two or more benches of each side" in found.out
     assert "OLD and NEW share no recorded session" in " ".join(fib("compare", file(here), file(there)).out.split())
-    near, far = (
-        json.loads(fib("compare", file(here), file(other), "--json").out)["comparisons"][0] for other in (here, there)
-    )
-    assert near["is_of_one_session"] and not far["is_of_one_session"]
-    assert near["resolution"] < 0.025 < far["resolution"]
 
 
 def test_old_and_new_of_several_runs_agree_with_their_difference(fib, file):

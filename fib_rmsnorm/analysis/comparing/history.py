@@ -6,7 +6,7 @@ Each run is compared with the newest earlier one that was measured under the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fib_rmsnorm.analysis.comparing.comparison import (
@@ -75,9 +75,6 @@ _Home = tuple[str, str, str]
 """Definition, Solution and hardware."""
 
 
-_Compare = Callable[[TraceRecord, TraceRecord], SolutionComparison]
-
-
 _Line = list[tuple[TraceRecord, TraceRecord | None]]
 """The runs on a Workload, each with what it is compared with: the newest earlier run of the same conditions; for a
 failure, any of the same version of the Definition that passed."""
@@ -97,14 +94,11 @@ def find_histories(records: Iterable[TraceRecord]) -> Histories:
     drift = estimate_drift(latencies(repeats) for line in lines for repeats in _find_repeats(line, conditions))
     drift = replace(drift, may_rule=False)  # or a change between runs of equal sources would hide itself
 
-    def compare(old: TraceRecord, new: TraceRecord) -> SolutionComparison:
-        return judge([old], [new], drift, confidence)
-
     histories = []
     for home, found in homes.items():
         firsts = [line[0][0] for line in found.values()]
         titles = title_workloads(NamedWorkload(first.workload, first.axes, first.scalars) for first in firsts)
-        told = ((titles[workload], _tell(line, conditions, compare)) for workload, line in found.items())
+        told = ((titles[workload], _tell(line, conditions, drift, confidence)) for workload, line in found.items())
         histories.append(SolutionHistory(*home, tuple(told)))
     return Histories(tuple(histories), drift, confidence)
 
@@ -142,12 +136,12 @@ def _find_repeats(line: _Line, conditions: RunConditions) -> Iterable[_Runs]:
     return groups.values()
 
 
-def _tell(line: _Line, conditions: RunConditions, compare: _Compare) -> tuple[Run, ...]:
+def _tell(line: _Line, conditions: RunConditions, drift: Drift, confidence: float) -> tuple[Run, ...]:
     told: list[Run] = []
     last: TraceRecord | None = None
     timed: TraceRecord | None = None
     for run, before in line:
-        change = compare(before, run) if before else None
+        change = judge([before], [run], drift, confidence) if before else None
         is_new = last is not None and last.solution_sha256 != run.solution_sha256
         if last is not None and conditions.is_redefined(last, run):
             said = _say(run, None, timed, change, conditions)

@@ -93,16 +93,16 @@ def add_up(differences: Sequence[Difference]) -> Difference:
     """Several of one output, as if their elements were of one case."""
     ulps = [each.ulp for each in differences if each.ulp]
     return Difference(
-        max_absolute=_largest(each.max_absolute for each in differences),
-        max_relative=_largest(each.max_relative for each in differences),
+        max_absolute=largest(each.max_absolute for each in differences),
+        max_relative=largest(each.max_relative for each in differences),
         elements=sum(each.elements for each in differences),
         equal=sum(each.equal for each in differences),
         ulp=add_up_ulps(ulps) if ulps else None,
     )
 
 
-def _largest(values: Iterable[float | None]) -> float | None:
-    """None, which stands for infinity, if any is."""
+def largest(values: Iterable[float | None]) -> float | None:
+    """The largest value; None, which stands for infinity, if any is."""
     found = list(values)
     return None if None in found else max(value for value in found if value is not None)
 

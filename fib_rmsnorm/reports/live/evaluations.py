@@ -165,6 +165,11 @@ def _cell(trace: Trace) -> tuple[str, str, str]:
     return f"{mark}{format_latency(performance.latency_ms)}", _either_side(performance), _factor_text(performance)
 
 
+def latency_text(trace: Trace) -> str:
+    """`*2.00 us ±9%`, as in the table."""
+    return " ".join(_cell(trace)[:2]).rstrip()
+
+
 def fastest_line(traces: Sequence[Trace]) -> str:
     """The Solution that is the fastest over the Workloads, and its factors over the reference; empty without a time."""
     found = find_fastest(traces)

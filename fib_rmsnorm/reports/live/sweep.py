@@ -59,23 +59,14 @@ class SweepResults:
         )
 
     def _best_ms(self, batch: int) -> float | None:
-        mine = [trace for (_, size), trace in self._traces.items() if size == batch and not _is_interpreted(trace)]
-        return min(filter(None, map(_latency_ms, mine)), default=None)
+        mine = [trace.performance for (_, size), trace in self._traces.items() if size == batch]
+        return min((each.latency_ms for each in mine if each and not each.interpreted), default=None)
 
     @property
-    def failures(self) -> int:
-        """Evaluations that did not pass."""
-        return sum(_latency_ms(trace) is None for trace in self._traces.values())
-
-    @property
-    def passes(self) -> int:
-        """Evaluations that passed."""
-        return len(self._traces) - self.failures
-
-    @property
-    def noisy(self) -> int:
-        """Evaluations that are noisy."""
-        return sum(bool(each.performance and each.performance.noisy) for each in self._traces.values())
+    def outcomes(self) -> tuple[int, int, int]:
+        """The number of evaluations that passed, that failed, and that are noisy."""
+        passed = [trace.performance for trace in self._traces.values() if trace.performance]
+        return len(passed), len(self._traces) - len(passed), sum(bool(each.noisy) for each in passed)
 
 
 def trial_line(trace: Trace) -> Text:
@@ -108,21 +99,12 @@ def _figure_cells(found: Explanation | None) -> Sequence[str]:
     )
 
 
-def _latency_ms(trace: Trace) -> float | None:
-    """The median latency of a Trace that passed."""
-    return trace.performance.latency_ms if trace.performance else None
-
-
-def _is_interpreted(trace: Trace) -> bool:
-    return trace.performance is not None and trace.performance.interpreted
-
-
 def _cell(trace: Trace | None, best_ms: float | None) -> str:
     if trace is None:
         return ""
-    latency_ms = _latency_ms(trace)
-    if latency_ms is None:
+    performance = trace.performance
+    if performance is None:
         return "failed"
-    if _is_interpreted(trace):
+    if performance.interpreted:
         return "passed"
-    return f"{'* ' * (latency_ms == best_ms)}{format_latency(latency_ms)}"
+    return f"{'* ' * (performance.latency_ms == best_ms)}{format_latency(performance.latency_ms)}"

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from fib_rmsnorm.analysis.difference import recorded
 from fib_rmsnorm.reports.feedback import relate_rivals
-from fib_rmsnorm.reports.live.evaluations import describe_load, first_line, marks
+from fib_rmsnorm.reports.live.evaluations import describe_load, first_line, latency_text, marks
 from fib_rmsnorm.reports.text.control_characters import marked
 from fib_rmsnorm.reports.text.units import (
     count,
     format_apart,
-    format_either_side,
-    format_latency,
     format_percent,
     format_range,
     format_ratio,
 )
-from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, Trace, list_cases
+from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, list_cases
 
 if TYPE_CHECKING:
     from fib_rmsnorm.sessions.version import Version
@@ -129,7 +126,7 @@ def version_line(version: Version) -> Text:
         cases = sum(len(list_cases(check.correctness)) for check in version.checks.values())
         judged = f"{count(cases, 'case')} of {count(len(version.checks), 'workload')} judged"
         line.append(f"  {judged} in {version.verdict_s:.1f} s")
-    parts = [f"{version.titles[trace.workload.uuid]} {_latency(trace)}" for trace in version.timings]
+    parts = [f"{version.titles[trace.workload.uuid]} {latency_text(trace)}" for trace in version.timings]
     for name, ratios in relate_rivals(version).items():
         parts += [f"{format_range([ratio.value for ratio in ratios], format_ratio)} {name}"] if ratios else []
     if share := _describe_share(version):
@@ -154,11 +151,3 @@ def _reason(version: Version) -> str:
     if failures := version.failures:
         return f"{version.titles[failures[0].workload.uuid]}: {first_line(failures[0].log)}"
     return version.refused or version.skipped
-
-
-def _latency(trace: Trace) -> str:
-    found = trace.performance
-    if found is None:
-        return ""
-    interval = recorded(found.latency_ms, found.latency_low_ms, found.latency_high_ms)
-    return f"{'*' if found.noisy else ''}{format_latency(found.latency_ms)} {format_either_side(interval)}".rstrip()

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from rich.console import RenderableType
 from rich.text import Text
 
-from fib_rmsnorm.analysis.comparing.outputs import add_up_ulps
+from fib_rmsnorm.analysis.comparing.outputs import add_up_ulps, largest
 from fib_rmsnorm.analysis.difference import find_speedup
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.reports.differences import largest_text, list_buckets
@@ -29,9 +29,8 @@ from fib_rmsnorm.schema import (
     Performance,
     Trace,
     UlpStatistics,
+    list_cases,
 )
-
-_CASES = TypeAdapter(list[JudgedCase])
 
 
 def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
@@ -96,7 +95,7 @@ def _describe_correctness(correctness: Correctness, *, is_ours: bool) -> Iterato
     cases: list[JudgedCase] = []
     if is_ours:
         with suppress(ValidationError):
-            cases = _CASES.validate_python(extra.get("cases", []))
+            cases = list_cases(correctness)
             extra.pop("cases", None)
         extra.pop(AGAINST, None)  # which `report --against` tells
     yield from fields(dict(_name_facts("", {**facts, **extra})))
@@ -116,15 +115,15 @@ def _cases_table(groups: dict[str, list[JudgedCase]]) -> Grid:
     return Grid(
         ("judged on", ">times", ">largest absolute error", ">wrong elements"),
         (
-            (name, str(len(cases)), _largest_error(cases), str(sum(case.mismatched for case in cases)))
+            (
+                name,
+                str(len(cases)),
+                largest_text(largest(case.max_absolute_error for case in cases)),
+                str(sum(case.mismatched for case in cases)),
+            )
             for name, cases in groups.items()
         ),
     )
-
-
-def _largest_error(cases: list[JudgedCase]) -> str:
-    errors = [case.max_absolute_error for case in cases]
-    return largest_text(None if None in errors else max(error for error in errors if error is not None))
 
 
 def _ulp_table(groups: dict[str, list[JudgedCase]], output: str) -> Grid:

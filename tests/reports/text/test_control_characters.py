@@ -34,7 +34,6 @@ COMMANDS = [
     ("compare", PYTHON_TRACES, PYTHON_TRACES),
     ("compare", PYTHON_TRACES, PYTHON_TRACES, "--json"),
     *(("list", each) for each in ("definitions", "solutions", "workloads", "traces")),
-    ("list", "traces"),
     ("list", "--json"),
     ("show", DEFINITION),
     ("show", PYTHON),
