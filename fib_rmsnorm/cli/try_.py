@@ -62,6 +62,9 @@ def try_(
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, and evaluate the kernel again whenever it is saved, until Ctrl-C.")
     ] = False,
+    strided: Annotated[
+        bool, typer.Option("--strided", help="It takes rows at any stride: judge it on views of larger tensors too.")
+    ] = False,
     sanitize: Annotated[
         Sanitizer | None,
         typer.Option(
@@ -117,7 +120,8 @@ def try_(
 
         registry, is_timed = Registry.find_or_shipped(root), not check
         first, *others = (
-            KernelFile(file=kernel, definition=definition, call=call, flags=tuple(flags.split())) for kernel in kernels
+            KernelFile(file=kernel, definition=definition, call=call, flags=tuple(flags.split()), strided=strided)
+            for kernel in kernels
         )
         serve = partial(Service, registry, settings=settings, timeout_s=timeout, fork_server=fork_server)
         if watch:

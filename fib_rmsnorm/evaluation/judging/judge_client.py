@@ -106,8 +106,9 @@ class JudgeClient:
         # The first call shows what it changes for good, without the worker's death.
         guarded = self._is_cpu and not first.changed_inputs
         calls: list[tuple[int, list[str]]] = [(case, []) for case in range(cases)]
-        # The last case has an awkward size: three rows at least, where there is an operator.
-        for case, strided in [*calls, *([(cases - 1, worker.strided)] if worker.strided else [])]:
+        if worker.strided:  # on the last case: of an awkward size, so three rows at least, where there is an operator
+            calls.append((cases - 1, worker.strided))
+        for case, strided in calls:
             if strided and faults:
                 break
             request = Call(
