@@ -98,8 +98,8 @@ def try_(
         raise InputError(f"{option} is for one kernel; {len(kernels)} are named")
     if verbose and (watch or not json):
         raise InputError("--verbose adds to what --json prints of one kernel: add --json, and leave out --watch")
-    if sanitize and (check or watch):
-        raise InputError("--sanitize judges nothing: leave out --check and --watch")
+    if sanitize and (check or watch or strided):
+        raise InputError("--sanitize judges nothing: leave out --check, --watch and --strided")
     sizes, settings = split_sizes(batch_sizes), make_settings(rtol=rtol, atol=atol)
     if sanitize:
         from fib_rmsnorm.cli.inspecting import sanitize_kernel
