@@ -22,7 +22,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
     Verdicts,
 )
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
-from fib_rmsnorm.evaluation.judging.output_comparison import measure_difference, measure_ulp
+from fib_rmsnorm.evaluation.judging.output_comparison import find_indices, measure_difference, measure_ulp
 from fib_rmsnorm.evaluation.judging.recurring_rows import RecurringRows
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
@@ -235,7 +235,7 @@ def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch
         found = int(unwritten.sum().item())
         is_certain &= not (found and actual.is_floating_point() and actual.element_size() == 1)
         if found and not count:
-            first = str([int(at) for at in torch.unravel_index(unwritten.int().argmax(), actual.shape)])
+            first = str(find_indices(int(unwritten.int().argmax()), actual.shape))
         count += found
     or_nan = "" if is_certain else ", or are NaN"
     return (
