@@ -62,6 +62,9 @@ def try_(
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, and evaluate the kernel again whenever it is saved, until Ctrl-C.")
     ] = False,
+    strided: Annotated[
+        bool, typer.Option("--strided", help="It takes rows at any stride: judge it on views of larger tensors too.")
+    ] = False,
     sanitize: Annotated[
         Sanitizer | None,
         typer.Option(
@@ -95,8 +98,8 @@ def try_(
         raise InputError(f"{option} is for one kernel; {len(kernels)} are named")
     if verbose and (watch or not json):
         raise InputError("--verbose adds to what --json prints of one kernel: add --json, and leave out --watch")
-    if sanitize and (check or watch):
-        raise InputError("--sanitize judges nothing: leave out --check and --watch")
+    if sanitize and (check or watch or strided):
+        raise InputError("--sanitize judges nothing: leave out --check, --watch and --strided")
     sizes, settings = split_sizes(batch_sizes), make_settings(rtol=rtol, atol=atol)
     if sanitize:
         from fib_rmsnorm.cli.inspecting import sanitize_kernel
@@ -117,7 +120,8 @@ def try_(
 
         registry, is_timed = Registry.find_or_shipped(root), not check
         first, *others = (
-            KernelFile(file=kernel, definition=definition, call=call, flags=tuple(flags.split())) for kernel in kernels
+            KernelFile(file=kernel, definition=definition, call=call, flags=tuple(flags.split()), strided=strided)
+            for kernel in kernels
         )
         serve = partial(Service, registry, settings=settings, timeout_s=timeout, fork_server=fork_server)
         if watch:

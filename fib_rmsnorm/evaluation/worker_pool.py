@@ -42,6 +42,7 @@ from fib_rmsnorm.schema import (
     EvaluationStatus,
     Solution,
     digest,
+    list_strided,
 )
 
 # Each worker holds memory, and a context on a GPU. Beyond this number, the one that was idle the longest is ended.
@@ -83,6 +84,8 @@ class WorkerClient:
     definition: Definition
     is_interpreted: bool = False
     """Whether Triton's interpreter runs it."""
+    strided: list[str] = field(default_factory=list)
+    """The inputs that it takes at any strides."""
     build_s: float = 0.0
     left_s: float = field(init=False)
     """Seconds that are left of the time limit. The judge's time does not count."""
@@ -316,7 +319,8 @@ class WorkerPool:
         if ahead:
             self._pinned.add(digest(request.solution))
             _keep_to_cores(process.pid, self.build_cores)
-        worker = WorkerClient(process, self._config, request.definition, is_interpreted=interpreted)
+        strided = list_strided(request.solution.spec, request.definition)
+        worker = WorkerClient(process, self._config, request.definition, interpreted, strided)
         key = digest(request.solution)
         self._building[key] = process
         if key in self._unwanted:

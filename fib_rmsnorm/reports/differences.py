@@ -13,7 +13,13 @@ from fib_rmsnorm.reports.text.units import pick
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Difference, UlpStatistics
 
-_KINDS = {"workload": "its own", "hard": "hard", "awkward": "awkward size", "timed": "timed call"}
+_KINDS = {
+    "workload": "its own",
+    "hard": "hard",
+    "awkward": "awkward size",
+    "strided": "strided rows",
+    "timed": "timed call",
+}
 
 
 def describe_differences(found: Sequence[OutputDifference]) -> Iterator[Part]:

@@ -7,7 +7,8 @@ from fib_rmsnorm.schema.solution import (
     Definition,
     Solution,
     SupportedLanguages,
-    check_in_place,
+    check_spec,
+    list_strided,
 )
 from fib_rmsnorm.schema.trace import (
     AGAINST,

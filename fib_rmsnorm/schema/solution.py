@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,6 +76,8 @@ class BuildSpec(upstream.BuildSpec, use_attribute_docstrings=False):
 
     Upstream passes a buffer for every output, so it cannot call such a Solution.
     """
+    strided: bool = False
+    """Whether it takes rows at any strides, those of a view of a larger tensor too, whose last axis is contiguous."""
 
     @field_validator("flags")
     @classmethod
@@ -107,7 +108,7 @@ class BuildSpec(upstream.BuildSpec, use_attribute_docstrings=False):
     def _leave_out_what_is_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A Solution without the added fields has the same JSON and digest as in upstream's model."""
         record: dict[str, Any] = handler(self)
-        return {key: value for key, value in record.items() if value or key not in ("flags", "in_place")}
+        return {key: value for key, value in record.items() if value or key not in ("flags", "in_place", "strided")}
 
 
 class Solution(upstream.Solution, use_attribute_docstrings=False):
@@ -130,9 +131,23 @@ class Solution(upstream.Solution, use_attribute_docstrings=False):
         return isinstance(other, Solution) and dict(self) == dict(other)
 
 
-def check_in_place(in_place: Mapping[str, str], definition: Definition) -> None:
-    """Raise ValueError unless each output in `in_place` and its input have one shape and dtype in the Definition."""
-    for output, source in in_place.items():
+def list_strided(spec: BuildSpec, definition: Definition) -> list[str]:
+    """The inputs that a Solution takes at any strides: those of two axes or more, unless an output takes their place.
+
+    None if it does not say so.
+    """
+    rows = [name for name, each in definition.inputs.items() if len(each.shape or ()) > 1]
+    return [name for name in rows if name not in spec.in_place.values()] if spec.strided else []
+
+
+def check_spec(spec: BuildSpec, definition: Definition) -> None:
+    """Raise ValueError if the Definition has not the inputs and outputs of which a spec speaks.
+
+    Each output in `in_place` and its input must have one shape and dtype, and a strided Solution needs rows.
+    """
+    if spec.strided and not list_strided(spec, definition):
+        raise ValueError(f"strided: {definition.name} has no rows in an input that the call leaves as it is")
+    for output, source in spec.in_place.items():
         for name, group, specs in (
             (output, "output", definition.outputs),
             (source, "input", definition.inputs),

@@ -15,7 +15,7 @@ from fib_rmsnorm.schema import upstream
 from fib_rmsnorm.schema.measurement import Performance, Settings
 from fib_rmsnorm.schema.upstream import Correctness, EvaluationStatus, Workload
 
-CaseKind = Literal["workload", "hard", "awkward", "timed"]
+CaseKind = Literal["workload", "hard", "awkward", "strided", "timed"]
 """The Workload's own inputs, hard inputs of its size, inputs of an awkward size, or those of a timed call."""
 
 

@@ -27,6 +27,8 @@ class KernelFile(BaseModel):
     """The function to call, or an expression that calls it; None for the one that `try` would choose."""
     flags: tuple[str, ...] = ()
     """Flags of the C++ compiler."""
+    strided: bool = False
+    """Whether it is judged on rows at other strides too."""
 
     @field_validator("file")
     @classmethod

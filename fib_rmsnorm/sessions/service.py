@@ -133,7 +133,9 @@ class Service(AbstractContextManager["Service"]):
         try:
             definition = choose_definition(self._registry, kernel.file, kernel.definition)
             version = replace(version, definition=definition.name)
-            drafts = draft_calls(self._registry, kernel.file, definition, kernel.call, kernel.flags)
+            drafts = draft_calls(
+                self._registry, kernel.file, definition, kernel.call, kernel.flags, strided=kernel.strided
+            )
             job.plan = plan_try(
                 self._registry, definition, drafts, tuple(batch_sizes), self.devices[0], file=kernel.file
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import Definition
 from support.command_line import QUICK_OPTIONS
 from support.norms import UPSTREAM, define_norm
-from support.registries import add_sources, make_empty_registry
+from support.registries import add_sources, make_empty_registry, python_manifest
 from support.trace_json import lines, trace
 
 NAME = "rmsnorm_h128"
@@ -105,17 +106,8 @@ ROWS_OF_SEVERAL_AXES = {
 }
 
 
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("name", "right", "wrong", "mistake"),
-    [
-        ("of_heads", "mean(-1, keepdim=True) + eps", "mean(-1, keepdim=True) + 0 * eps", "RMSNorm without eps"),
-        ("of_heads", "mean(-1, keepdim=True)", "mean((-2, -1), keepdim=True)", ""),
-        ("gradients", "(w * n).mean(-1, keepdim=True)", "(w * n).mean((1, 2), keepdim=True)", ""),
-    ],
-)
-def test_rows_of_several_axes_are_judged_by_their_operator(fib, registry, monkeypatch, name, right, wrong, mistake):
-    """A norm of each head, and of [batch, sequence, hidden]: by hard inputs, and at another size."""
+def add_rows_of_several_axes(fib, registry, monkeypatch, name) -> str:
+    """Write a Definition of rows that several axes count, and a Workload of it. Returns its reference."""
     axes, inputs, outputs, source = ROWS_OF_SEVERAL_AXES[name]
 
     def specify(tensors):
@@ -136,6 +128,21 @@ def test_rows_of_several_axes_are_judged_by_their_operator(fib, registry, monkey
     monkeypatch.chdir(registry.root)
     sizes = [f"--axes={axis}=5" for axis, size in axes.items() if size is None]
     assert fib("workload", "--definition", name, *sizes).code == 0
+    return source
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "mistake"),
+    [
+        ("of_heads", "mean(-1, keepdim=True) + eps", "mean(-1, keepdim=True) + 0 * eps", "RMSNorm without eps"),
+        ("of_heads", "mean(-1, keepdim=True)", "mean((-2, -1), keepdim=True)", ""),
+        ("gradients", "(w * n).mean(-1, keepdim=True)", "(w * n).mean((1, 2), keepdim=True)", ""),
+    ],
+)
+def test_rows_of_several_axes_are_judged_by_their_operator(fib, registry, monkeypatch, name, right, wrong, mistake):
+    """A norm of each head, and of [batch, sequence, hidden]: by hard inputs, and at another size."""
+    source = add_rows_of_several_axes(fib, registry, monkeypatch, name)
     Path("kernel.py").write_text(source)
     assert right in source
     Path("wrong.py").write_text(source.replace(right, wrong))
@@ -144,3 +151,21 @@ def test_rows_of_several_axes_are_judged_by_their_operator(fib, registry, monkey
     assert "hard inputs and odd sizes included" in outcome.out
     outcome = fib("try", "wrong.py", "--check", "--device", "cpu")
     assert outcome.code == 1 and "hard rows" in outcome.out and mistake in outcome.out
+    assert re.search(r"out: .* worst at \[\d+, \d+, \d+\]: |dx: .* worst at \[\d+, \d+, \d+\]: ", outcome.out)
+
+
+@pytest.mark.process
+def test_strided_rows_of_several_axes_have_a_stride_each(fib, registry, monkeypatch):
+    source = add_rows_of_several_axes(fib, registry, monkeypatch, "of_heads")
+    folder = Path("kernel")
+    folder.mkdir()
+    (folder / "solution.toml").write_text(python_manifest("kernel") + "strided = true\n")
+    for strides, mistake in {
+        "q.stride()": "",
+        "(q.stride(1) * q.shape[1], q.stride(1), 1)": "strided rows: out: ",
+        "(q.shape[1] * q.shape[2], q.shape[2], 1)": "as if contiguous: use q.stride(0), q.stride(1)\n",
+    }.items():
+        (folder / "kernel.py").write_text(source.replace("q.float()", f"q.as_strided(q.shape, {strides}).float()"))
+        outcome = fib("try", folder, "--definition", "of_heads", "--check", "--device", "cpu")
+        assert outcome.code == bool(mistake) and mistake in outcome.out
+        assert ("if contiguous" in outcome.out) == ("if contiguous" in mistake)

@@ -16,7 +16,7 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
         "batch=2   twice.py  PASSED  1 case judged",
         "batch=3   twice.py  PASSED  1 case judged",
         "",
-        f"twice.py PASSED as double (2 workloads, {alone}); not timed",
+        f"twice.py PASSED as double (2 workloads, {alone}); max difference 0; not timed",
     ]
 
 

@@ -2,9 +2,9 @@
 
 A kernel is a file, or a folder of files with an `entry` among them; its name is the file's or the folder's. The
 kernels.toml beside it has a table for each kernel of the group: `description`, what a test expects of it, and what its
-source does not tell as `try` reads it: `target_hardware`, or the whole `spec` of one that cannot be read. A table with
-`of` is that other kernel, whose source tells the same, with `changes` (old and new text in turn), or with code that
-`run` does `first`; what its file does, if it has one, comes before.
+source does not tell as `try` reads it: `target_hardware`, `strided`, or the whole `spec` of one that cannot be read. A
+table with `of` is that other kernel, whose source tells the same, with `changes` (old and new text in turn), or with
+code that `run` does `first`; what its file does, if it has one, comes before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ else:
 
 DEFINITION = RmsNorm().define(4096)
 TABLES = "kernels.toml"
-SOURCE_KEYS = {"changes", "description", "entry", "first", "of", "spec", "target_hardware"}
+SOURCE_KEYS = {"changes", "description", "entry", "first", "of", "spec", "strided", "target_hardware"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ class Kernel:
             file = self.path if self.path.is_file() else self.path / self._entry
         read = draft_solution(Registry(REPOSITORY), file, DEFINITION).spec
         hardware = self.table.get("target_hardware", read.target_hardware)
-        return read.model_copy(update={"entry_point": f"{self._entry}::run", "target_hardware": hardware})
+        update = {"entry_point": f"{self._entry}::run", "target_hardware": hardware}
+        return read.model_copy(update={**update, "strided": self.table.get("strided", False)})
 
     @property
     def _entry(self) -> str:

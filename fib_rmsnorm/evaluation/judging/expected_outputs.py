@@ -41,9 +41,9 @@ class ExpectedOutput:
     alike: float = 1.0
     """How many elements of a row round alike, since they were the same number but for a power of 2."""
 
-    def pair(self, actual: torch.Tensor) -> OutputPair:
-        """An output beside the nearest right one."""
-        return OutputPair(actual, self.nearest(actual), self.exact.bound)
+    def pair(self, actual: torch.Tensor, shape: Sequence[int] | None = None) -> OutputPair:
+        """An output beside the nearest right one; `shape` is its own, if its rows have one axis here."""
+        return OutputPair(actual, self.nearest(actual), self.exact.bound, shape)
 
     def compare(self, pair: OutputPair, settings: Settings, kinds: Sequence[str] = (), dim: int = 0) -> Comparison:
         """Compare an output with the nearest right one.

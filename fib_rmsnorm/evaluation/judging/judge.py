@@ -6,6 +6,7 @@ It runs no code of other people: the outputs of a Definition's reference come fr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import torch
@@ -21,7 +22,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
     Verdicts,
 )
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
-from fib_rmsnorm.evaluation.judging.output_comparison import measure_difference, measure_ulp
+from fib_rmsnorm.evaluation.judging.output_comparison import find_indices, measure_difference, measure_ulp
 from fib_rmsnorm.evaluation.judging.recurring_rows import RecurringRows
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
@@ -102,8 +103,9 @@ class Judge:
         self._cases: dict[tuple[int, bool], ExpectedOutputs] = {}
         """By the number of the case, and whether it has few rows."""
         self._peer: Peer | None = None
-        self._peer_outputs: dict[tuple[int | None, bool], list[torch.Tensor]] = {}
-        """By case too: outputs of one Solution, with which those of others on the same inputs are compared."""
+        self._peer_outputs: dict[tuple[int | None, bool, bool], list[torch.Tensor]] = {}
+        """By case too, and whether rows were strided: outputs of one Solution, with which those of others on the same
+        inputs are compared."""
         self._recurring = RecurringRows()
         self._fresh_inputs: dict[bool, FreshInputs] = {}
         """By whether they have few rows."""
@@ -126,6 +128,9 @@ class Judge:
     def _compare(self, request: Compare) -> list[Verdict]:
         expected = self._expect(request)
         first = next(expected)
+        if request.strided:
+            strided = replace(first.case, name=f"{first.case.name}, strided rows", kind="strided", recurring=0)
+            first = replace(first, case=strided)
         try:
             received = self.received.read(request, first.case.workload)
         except OutputTransferError as error:
@@ -134,23 +139,24 @@ class Judge:
         return [self._compare_call(request, right, actuals) for right, actuals in calls]
 
     def _compare_call(self, request: Compare, expected: ExpectedOutputs, actuals: list[torch.Tensor]) -> Verdict:
-        key = request.case, request.few_rows
+        key = request.case, request.few_rows, bool(request.strided)
         kept = None if request.keep_as else self._peer_outputs.get(key)
         peers: Sequence[torch.Tensor | None] = kept or [None] * len(actuals)
         recurrence = self._recurring.compare(request, expected.case, actuals)
         recognition = request.recognition
         shapes = {name: tuple(spec.shape or ()) for name, spec in request.definition.outputs.items()}
+        own = actuals
         if recognition:
             actuals = [recognition.fold(*each) for each in zip(shapes, actuals, strict=True)]
             shapes = {name: recognition.fold_shape(name, shape) for name, shape in shapes.items()}
         if request.keep_as:
             self._peer, self._peer_outputs[key] = request.keep_as, actuals
-        compared = zip(expected.outputs, shapes.values(), actuals, peers, strict=True)
+        compared = zip(expected.outputs, shapes.values(), actuals, own, peers, strict=True)
         outputs = [_judge_output(request, expected.case, *each) for each in compared]
         hint = None
         if request.suspects is None and any(output.comparison.mismatched for output in outputs):
             right = [output.exact.values for output in expected.outputs]
-            hint = describe_unwritten(actuals, right)
+            hint = describe_unwritten(own, right)
         case = expected.case
         mistakes = request.suspects or {}
         if case.explains:
@@ -200,10 +206,12 @@ def _judge_output(
     expected: ExpectedOutput,
     shape: Sequence[str],
     actual: torch.Tensor,
+    own: torch.Tensor,
     peer: torch.Tensor | None,
 ) -> OutputVerdict:
+    """Judge an output; `own` is the same in its own shape, and has not one axis of rows instead of several."""
     kinds, dim = (case.row_kinds, shape.index(case.row_axis)) if case.row_axis in shape else ((), 0)
-    pair = expected.pair(actual)
+    pair = expected.pair(actual, own.shape)
     comparison = expected.compare(pair, request.settings, kinds, dim)
     # Hundreds of timed calls are right, and their distances are not reported.
     is_reported = request.case is not None or comparison.is_wrong
@@ -227,7 +235,7 @@ def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch
         found = int(unwritten.sum().item())
         is_certain &= not (found and actual.is_floating_point() and actual.element_size() == 1)
         if found and not count:
-            first = str([int(at) for at in torch.unravel_index(unwritten.int().argmax(), actual.shape)])
+            first = str(find_indices(int(unwritten.int().argmax()), actual.shape))
         count += found
     or_nan = "" if is_certain else ", or are NaN"
     return (

@@ -30,8 +30,8 @@ class Bias:
     are too small."""
     allowed: float = float("inf")
     """The largest of right outputs."""
-    row: int | None = None
-    """The number of the row, along all axes but the last; None for the whole output."""
+    row: list[int] | None = None
+    """The indices of the row along all axes but the last; None for the whole output."""
 
     @property
     def is_wrong(self) -> bool:
@@ -128,6 +128,8 @@ class Compare(JudgedCall, do="compare", doing="comparing"):
     """The index of the request's file that holds the outputs; None if they were taken from a GPU's memory."""
     suspects: dict[str, list[PossibleMistake]] | None = None
     """For each output that was wrong: the mistakes that would give it in all cases since. None if all were right."""
+    strided: list[str] = Field(default_factory=list)
+    """The inputs that were views of larger tensors in the call."""
     worker: int | None = None
     """The number of the process that called, by which its outputs of another case are found."""
     keep_as: Peer | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -11,7 +12,8 @@ from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutputs
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Comparison, PossibleMistake
 from fib_rmsnorm.evaluation.judging.output_comparison import tolerance
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers
-from fib_rmsnorm.operators import Mistake
+from fib_rmsnorm.evaluation.tensors.strided_rows import read_as_contiguous
+from fib_rmsnorm.operators import Mistake, Recognition
 
 # Few rows are looked at, for milliseconds: the wrong ones that the comparison lists, and some right ones.
 _MAX_RIGHT_ROWS = 8
@@ -65,9 +67,39 @@ def explain_outputs(
         wrong_rows = comparison.wrong_rows if row_axis in axes else [0][: comparison.mismatched]
         by_row = None if bound is None else bound.reshape(rows, -1)
         outputs = actual.reshape(rows, -1), right.reshape(rows, -1)
+        compute: Callable[[torch.Tensor, torch.Tensor], Iterable[Mistake]]
         compute = partial(recognition.mistakes, name, expected.case.inputs)
+        if request.strided:  # all other cases were right, so the formula is
+            exact = partial(_compute_rows, recognition, name, rows)
+            compute = partial(_list_misread, exact, expected.case.inputs, request.strided)
         found[name] = find_mistakes(compute, *outputs, wrong_rows, by_row, before or ())
     return found
+
+
+def _list_misread(
+    compute_exact: Callable[[Mapping[str, Any]], torch.Tensor],
+    inputs: Mapping[str, Any],
+    strided: Sequence[str],
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+) -> Iterator[Mistake]:
+    """Yield the outputs of kernels that read one of the strided inputs, or all of them, as if it were contiguous.
+
+    `compute_exact` makes the right output, [rows, columns], of inputs.
+    """
+
+    def compute(misread: Sequence[str]) -> torch.Tensor:
+        whole = compute_exact({**inputs, **{name: read_as_contiguous(inputs[name]) for name in misread}})
+        return as_integers(whole)[rows][:, columns].view(whole.dtype)
+
+    for misread in (*([name] for name in strided), *([strided] if len(strided) > 1 else [])):
+        strides = (f"{name}.stride({axis})" for name in misread for axis in range(inputs[name].dim() - 1))
+        sentence = f"the rows of {' and '.join(misread)} are read as if contiguous: use {', '.join(strides)}"
+        yield Mistake(sentence, len(misread), partial(compute, misread))
+
+
+def _compute_rows(recognition: Recognition, output: str, rows: int, inputs: Mapping[str, Any]) -> torch.Tensor:
+    return recognition.compute_exact(inputs)[list(recognition.outputs).index(output)].values.reshape(rows, -1)
 
 
 def find_mistakes(

@@ -51,11 +51,21 @@ class Differing:
 class OutputPair:
     """An output and the right one, of the same shape, dtype and device."""
 
-    def __init__(self, actual: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor | None = None) -> None:
-        """`bound` is the error that each element may have beyond the tolerances, none by default."""
+    def __init__(
+        self,
+        actual: torch.Tensor,
+        expected: torch.Tensor,
+        bound: torch.Tensor | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> None:
+        """`bound` is the error that each element may have beyond the tolerances, none by default.
+
+        `shape` is that by which places are named, if these have one axis of rows instead of several.
+        """
         self.actual = actual
         self.expected = expected
         self.bound = bound
+        self.shape = torch.Size(expected.shape if shape is None else shape)
         self._few: dict[int, Differing] = {}
         """The elements that differ in a block, by the block's start, if they are few."""
 
@@ -141,10 +151,16 @@ def compare(
             worst_excess = excess.max().item()
             at = int(excess.argmax().item())
             place = int(places[at].item())
-            indices = [place // prod(shape[dim + 1 :]) % size for dim, size in enumerate(shape)]
-            result.worst = f"{indices}: got {a[at].item():g}, expected {e[at].item():g}"
+            result.worst = (
+                f"{find_indices(place, pair.shape or shape)}: got {a[at].item():g}, expected {e[at].item():g}"
+            )
     result.failing_kinds = sorted(failing)
     return result
+
+
+def find_indices(place: int, shape: Sequence[int]) -> list[int]:
+    """The index along each axis of the element with this number."""
+    return [place // prod(shape[axis + 1 :]) % size for axis, size in enumerate(shape)]
 
 
 def _errors(
@@ -283,7 +299,8 @@ def measure_bias(pair: OutputPair, atol: float, common_error: float) -> Bias:
     at = len(magnitudes) if excess[-1] > 0 else int(excess.argmax())
     if not magnitude[at]:
         return Bias(0.0, inf, None)
-    return Bias(further[at].item(), allowed[at].item(), at if at < len(magnitudes) else None)
+    row = find_indices(at, pair.shape[:-1] or [1]) if at < len(magnitudes) else None
+    return Bias(further[at].item(), allowed[at].item(), row)
 
 
 def _sum_magnitudes(rows: torch.Tensor) -> torch.Tensor:

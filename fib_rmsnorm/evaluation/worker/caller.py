@@ -18,6 +18,7 @@ from fib_rmsnorm.building import is_compile_error
 from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
 from fib_rmsnorm.evaluation.tensors.guarded_memory import require_access
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, WrongOutputError, address_of, same_bits
+from fib_rmsnorm.evaluation.tensors.strided_rows import copy_whole, spread_rows, view_rows
 from fib_rmsnorm.sandbox.asking import DeviceMemory
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, is_device_memory, offer, write_outputs
@@ -156,6 +157,8 @@ class SolutionCaller:
             else value
             for name, value in inputs.items()
         }
+        strided = [name for name, each in inputs.items() if isinstance(each, torch.Tensor) and not each.is_contiguous()]
+        late |= {name: view_rows(spread_rows(late[name])) for name in strided}
         torch.cuda._sleep(_SPIN_CYCLES)  # type: ignore[no-untyped-call]
         for name, value in inputs.items():
             if isinstance(value, torch.Tensor):
@@ -165,7 +168,8 @@ class SolutionCaller:
         self.synchronize()
         for name, value in inputs.items():
             if isinstance(value, torch.Tensor):
-                value.copy_(late[name])  # so that a change of an input is found
+                copy = copy_whole if name in strided else _copy
+                copy(value, late[name])  # so that a change of an input is found
         return found, seen
 
     def synchronize(self) -> None:

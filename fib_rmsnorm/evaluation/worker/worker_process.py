@@ -17,6 +17,7 @@ from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun, same_bits
+from fib_rmsnorm.evaluation.tensors.strided_rows import spread_rows, view_rows
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer, timer_name
 from fib_rmsnorm.evaluation.worker.caller import KeptOutputs, Outbox, SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
@@ -43,7 +44,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
 )
 from fib_rmsnorm.sandbox.asking import DeviceOpened, Done, open_device
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
-from fib_rmsnorm.schema import Definition, SupportedLanguages, Workload, check_in_place
+from fib_rmsnorm.schema import Definition, SupportedLanguages, Workload, check_spec
 
 _get_num_threads, _set_num_threads = torch.get_num_threads, torch.set_num_threads
 
@@ -124,7 +125,7 @@ class Worker:
         prepared = self._prepared or prepare_build(request.solution, request.cache)
         self._prepared = None
         try:
-            check_in_place(request.solution.spec.in_place, request.definition)
+            check_spec(request.solution.spec, request.definition)
         except ValueError as error:
             raise RefusalError("COMPILE_ERROR", str(error)) from None
         is_python = request.solution.spec.language is SupportedLanguages.PYTHON
@@ -147,8 +148,10 @@ class Worker:
         with on_one_thread(target.device):
             wanted = target.on_device(request.workload)
             case = make_case(wanted, request.recognition, request.case, few_rows=request.few_rows)
+            wholes = {**case.inputs, **{name: spread_rows(case.inputs[name]) for name in request.strided}}
             # Triton's interpreter, which has few rows, writes arguments back to where they came from.
-            inputs, before = place_inputs(case.inputs, is_guarded=request.guarded, is_read_only=not request.few_rows)
+            placed, before = place_inputs(wholes, is_guarded=request.guarded, is_read_only=not request.few_rows)
+            inputs = {**placed, **{name: view_rows(placed[name]) for name in request.strided}}
             outputs = OutputBuffers(target.on_device(case.workload))
         started = perf_counter()
         found, changed_outputs = caller.run_checked(inputs, outputs, settle=request.case == 0)
@@ -161,7 +164,7 @@ class Worker:
             return Called(
                 memory=memory,
                 call_ms=elapsed_ms,
-                changed_inputs=[name for name, value in before.items() if not same_bits(inputs[name], value)],
+                changed_inputs=[name for name, value in before.items() if not same_bits(placed[name], value)],
                 overrun=find_overrun([outputs]),
                 changed_outputs=changed_outputs,
             )

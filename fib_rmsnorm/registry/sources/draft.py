@@ -104,15 +104,21 @@ def ask_for_call(why: str, calls: Iterable[KernelCall]) -> KernelError:
 
 
 def draft_calls(
-    registry: Registry, path: Path, definition: Definition, call: str | None = None, flags: Sequence[str] = ()
+    registry: Registry,
+    path: Path,
+    definition: Definition,
+    call: str | None = None,
+    flags: Sequence[str] = (),
+    *,
+    strided: bool = False,
 ) -> dict[KernelCall, Solution]:
     """Make a Solution for each call that the author of a kernel may have meant, the likeliest first.
 
     The kernel is a `.py`, `.cu` or `.cpp` file with the files that it includes, or a source folder. There is one
     Solution for a folder, for an entry point that takes the Definition's names in order, and for a `call`: a function's
     name, or an expression over the names and axes of the Definition. A solution.toml in its folder may include shared
-    files of the registry. `flags` are those of the C++ compiler. Raises KernelError that says what is wrong in the
-    files, and InputError for what the caller named.
+    files of the registry. `flags` are those of the C++ compiler, and `strided` says that it takes rows at any stride.
+    Raises KernelError that says what is wrong in the files, and InputError for what the caller named.
     """
     folder = path if path.is_dir() else path.parent
     languages = _find_languages(path)
@@ -127,7 +133,7 @@ def draft_calls(
             sources = kernel.read_sources(shared) if kernel else read_sources(path, shared) if manifest else []
         except ValidationError as error:  # such as an empty header
             raise InputError(f"{path}: {describe(error)}") from None
-    given: dict[str, object] = {"flags": [*flags]} if flags else {}
+    given: dict[str, object] = {**({"flags": [*flags]} if flags else {}), **({"strided": True} if strided else {})}
     try:
         if kernel is not None:
             calls = [KernelCall(expression)] if expression else _find_calls(registry, kernel, definition, call)
@@ -159,6 +165,8 @@ def _draft_call(
     if name not in kernel.entries or arguments != in_order:
         entry_point, sources = kernel.adapt(call, definition, sources)
         called = f"Called as {call.text}"
+        if given.get("strided") and isinstance(kernel, NativeKernel) and kernel.takes_pointers(name.strip()):
+            raise InputError(f"strided: {name} takes pointers, which have no strides: give it a TensorView")
     spec = {
         "destination_passing_style": call.writes(definition),
         "language": kernel.language.recorded_as or kernel.language.name,

@@ -108,6 +108,10 @@ class NativeKernel:
             for each in sources
         ]
 
+    def takes_pointers(self, function: str) -> bool:
+        """Whether a function of the file takes a pointer."""
+        return self._functions[function].takes("*")
+
     def read_sources(self, shared: dict[str, Path]) -> list[SourceFile]:
         """The file and every header, in its folder or shared, that it includes with quotes."""
         found: dict[str, SourceFile] = {}

@@ -21,7 +21,7 @@ from fib_rmsnorm.registry.registry import Registry, name_used_twice
 from fib_rmsnorm.registry.selection import choose, operator_of
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.store import describe, read_text
-from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, check_in_place
+from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, check_spec
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def make_solution(
 ) -> Solution:
     """Make a Solution of a Definition. Raises InputError that names the `place` at fault."""
     try:
-        check_in_place(spec.in_place, definition)
+        check_spec(spec, definition)
         return Solution(
             name=name, definition=definition.name, author=author, spec=spec, sources=sources, description=description
         )

@@ -17,6 +17,7 @@ from fib_rmsnorm.reports.text.units import (
     format_percent,
     format_range,
     format_ratio,
+    join_names,
 )
 from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, list_cases
 
@@ -57,7 +58,10 @@ def conclude(version: Version) -> Text:
         why = f"{failed[0].status.value}: {first_line(failed[0].log)}"
         return Text(f"{version.kernel} FAILED as {version.definition} on {where}: {why}", style="bold red")
     text = Text.assemble((f"{version.kernel} PASSED", "bold green"))  # and only that
-    text.append(f" as {version.definition} ({describe_judged([*version.checks.values()])}); ")
+    checks = [*version.checks.values()]
+    errors = [check.correctness.max_absolute_error for check in checks if check.correctness]
+    difference = f"max difference {max(errors):.2g}; " if errors else ""
+    text.append(f" as {version.definition} ({describe_judged(checks)}); {difference}")
     text.append("; ".join(_describe_speed(version)) if version.traces else "not timed")
     varying = version.batch_invariance
     return text.append(f"; batch-invariant: {varying}" if varying and varying != "yes" else "")
@@ -65,10 +69,10 @@ def conclude(version: Version) -> Text:
 
 def describe_judged(checks: Sequence[Check]) -> str:
     """On what the draft was judged: `3 workloads, hard inputs and odd sizes included`."""
-    kinds: dict[str, CaseKind] = {"hard inputs": "hard", "odd sizes": "awkward"}
+    kinds: dict[str, CaseKind] = {"hard inputs": "hard", "odd sizes": "awkward", "strided rows": "strided"}
     found = [words for words, kind in kinds.items() if any(check.count_cases(kind) for check in checks)]
-    told = [count(len(checks), "workload"), *([f"{' and '.join(found)} included"] if found else [])]
-    told += [f"no {words}" for words in kinds if words not in found]
+    told = [count(len(checks), "workload"), *([f"{join_names(found)} included"] if found else [])]
+    told += [f"no {words}" for words, kind in kinds.items() if words not in found and kind != "strided"]
     return ", ".join(told) + (", judged by the reference alone" if checks[0].judged_by == REFERENCE else "")
 
 

@@ -108,6 +108,7 @@ def describe_solution(solution: Solution, catalogue: Catalogue, here: Readiness)
             "Entry point": spec.entry_point,
             "Called": "with its outputs (destination passing)" if spec.destination_passing_style else "for its outputs",
             "In place": ", ".join(f"{output} in {source}" for output, source in spec.in_place.items()),
+            "Strides": "any" if spec.strided else "",
             "Made for": ", ".join(spec.target_hardware),
             "Needs": ", ".join(spec.dependencies),
             "On this machine": here_text(here),

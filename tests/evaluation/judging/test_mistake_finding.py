@@ -133,7 +133,8 @@ def test_outputs_of_other_shapes_are_tables_of_rows(monkeypatch, shape):
     monkeypatch.setattr("fib_rmsnorm.operators.recognition.find_operator", lambda _: operator)
     recognition = Recognition("any", {"a": "x", "y": "out"}, {"rows": "rows"}, {"out": "float32"}, {}, is_own=True)
     outputs = {"out": SimpleNamespace(shape=axes)}
-    request: Any = SimpleNamespace(recognition=recognition, definition=SimpleNamespace(outputs=outputs), suspects=None)
+    definition = SimpleNamespace(outputs=outputs)
+    request: Any = SimpleNamespace(recognition=recognition, definition=definition, suspects=None, strided=[])
     case: Any = SimpleNamespace(inputs={"x": right})
     expected = ExpectedOutputs(case, [ExpectedOutput(ExactOutput(right))])
     found = explain_outputs(request, expected, [actual], [compare(OutputPair(actual, right))])

@@ -250,7 +250,7 @@ def test_finds_an_error_of_a_single_row(dtype, device):
     wrong[7] *= 1 - 1.5e-4
     wrong[8] *= 1 + 1.2e-4
     bias = measure_bias(OutputPair(round_once(wrong, dtype), round_once(exact, dtype)), 0.0, COMMON_ERROR)
-    assert bias.is_wrong and bias.row == 7 and bias.share == pytest.approx(-1.5e-4, rel=0.2)
+    assert bias.is_wrong and bias.row == [7] and bias.share == pytest.approx(-1.5e-4, rel=0.2)
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)

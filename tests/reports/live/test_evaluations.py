@@ -176,7 +176,8 @@ def test_the_last_line_has_what_an_engineer_acts_on(make):
     line = last_line(smaller, draft, rivals=[rival])
     assert line.plain == (
         "rmsnorm_cuda_plain_v1 PASSED as rmsnorm_d128 (2 workloads, hard inputs included, no odd sizes);"
-        " 2.00x the speed of torch on 1 of 2 workloads; 85% of a copy's speed; other processes took 7% of the cores"
+        " max difference 0.002; 2.00x the speed of torch on 1 of 2 workloads; 85% of a copy's speed; other processes"
+        " took 7% of the cores"
     )
     assert "bold" not in str(line.style)  # only that it passed is
 
@@ -198,6 +199,8 @@ def test_what_was_judged_is_what_the_judge_recorded(make):
     everything, no_size, own = judged("workload", "hard", "awkward"), judged("workload", "hard"), judged("workload")
     assert describe_judged([everything] * 3) == "3 workloads, hard inputs and odd sizes included"
     assert describe_judged([everything]) == "1 workload, hard inputs and odd sizes included"
+    strided = judged("workload", "hard", "awkward", "strided")
+    assert describe_judged([strided]) == "1 workload, hard inputs, odd sizes and strided rows included"
     assert describe_judged([no_size]) == "1 workload, hard inputs included, no odd sizes"
     own.judged_by = REFERENCE
     assert describe_judged([own]) == "1 workload, no hard inputs, no odd sizes, judged by the reference alone"

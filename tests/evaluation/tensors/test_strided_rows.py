@@ -1,0 +1,44 @@
+"""Rows that lie apart have the same values, a stride of each axis of their own, and NaN between them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fib_rmsnorm.evaluation.tensors.output_buffers import same_bits
+from fib_rmsnorm.evaluation.tensors.strided_rows import copy_whole, read_as_contiguous, spread_rows, view_rows
+
+SHAPES = [(3, 16), (2, 3, 16), (2, 1, 3, 16), (1, 16), (0, 16)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float8_e4m3fn, torch.int32])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_view_has_the_values_and_nothing_else_has(shape, dtype):
+    tensor = (torch.arange(torch.Size(shape).numel()) % 97 + 2).view(shape).to(dtype)
+    whole = spread_rows(tensor)
+    view = view_rows(whole)
+    assert view.shape == tensor.shape and same_bits(view, tensor)
+    assert view.stride(-1) == 1
+    view.fill_(2)
+    others = whole.double() != 2
+    assert others.sum() == whole.numel() - tensor.numel()
+    between = whole.double()[others]
+    assert (between.isnan() if dtype.is_floating_point else between == 1).all()
+
+
+def test_the_stride_of_no_axis_but_the_last_follows_from_the_others():
+    first, second, last = view_rows(spread_rows(torch.zeros(4, 3, 16))).stride()
+    assert (first, second, last) == (4 * 32, 32, 1)
+
+
+def test_rows_read_one_after_the_other_are_others_from_the_second_on():
+    tensor = torch.randn(3, 16)
+    read = read_as_contiguous(tensor)
+    assert same_bits(read[0], tensor[0]) and read[1].isnan().all() and same_bits(read[2], tensor[1])
+
+
+def test_a_whole_copy_takes_what_lies_between_the_rows():
+    whole, other = spread_rows(torch.zeros(3, 16)), spread_rows(torch.ones(3, 16))
+    other[1, 0] = 5
+    copy_whole(view_rows(whole), view_rows(other))
+    assert same_bits(whole, other)
