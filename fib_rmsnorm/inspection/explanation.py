@@ -25,10 +25,16 @@ from fib_rmsnorm.inspection.facts import (
     Traffic,
     Work,
 )
-from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.languages import LANGUAGES, Language, title_of
 from fib_rmsnorm.machine.capabilities import missing_dependency, missing_to_compile
 from fib_rmsnorm.machine.devices import Device, find_properties
-from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, WARP, Architecture, find_architecture, is_known, occupancy
+from fib_rmsnorm.machine.gpu_models import (
+    DEFAULT_ARCH,
+    find_architecture,
+    is_known,
+    occupancy,
+    vendor_of,
+)
 from fib_rmsnorm.operators import count_cost
 from fib_rmsnorm.registry import bytes_moved, generate_workloads, tensor_bytes
 from fib_rmsnorm.registry.selection import row_axis
@@ -58,11 +64,12 @@ def compile_solutions(
     """Build each Solution, its kernels for the GPU architecture `arch`; None means a machine without a GPU."""
     for definition, solution in jobs:
         language = LANGUAGES[solution.spec.language.value]
-        if language.compiles_for_gpus and arch is None:
-            yield Compilation(solution, "skipped", 0.0, "no GPU here: name an architecture, such as --arch sm_90")
-            continue
-        if missing := missing_dependency(solution):
-            yield Compilation(solution, "skipped", 0.0, missing)
+        reason = missing_dependency(solution)
+        if language.compiles_for_gpus:
+            no_gpu = "no GPU here: name an architecture, such as --arch sm_90"
+            reason = (_not_compiled_for(language, arch) if arch else no_gpu) or reason
+        if reason:
+            yield Compilation(solution, "skipped", 0.0, reason)
             continue
         workloads = [] if language.is_compiled else generate_workloads(definition, _BATCH_SIZES)
         started = time.monotonic()
@@ -121,7 +128,7 @@ def explain(
 
     Raises KernelError if the Solution does not compile, InputError if nothing can be compiled here.
     """
-    _check(solution)
+    _check(solution, arch)
     try:
         found = inspect_solution(fork_server, definition, solution, workloads, arch, config)
     except EvaluationFailedError as failure:
@@ -145,7 +152,7 @@ def explain(
         chip=chip,
         multiprocessors=multiprocessors,
         kernels=found.kernels,
-        launches=tuple(_explain_launches(found, workloads, _counted_axis(definition), limits, multiprocessors)),
+        launches=tuple(_explain_launches(found, workloads, _counted_axis(definition), arch, multiprocessors)),
         work=tuple(_describe_work(definition, workload) for workload in workloads),
         conclusions=(),
         notes=found.notes if limits else (*found.notes, unknown),
@@ -157,10 +164,11 @@ def _explain_launches(
     found: Compiled,
     workloads: Sequence[Workload],
     axis: str | None,
-    limits: Architecture | None,
+    arch: str,
     multiprocessors: int | None,
 ) -> Iterator[ExplainedLaunch]:
     """The launches with how full they make the multiprocessors, if these are known, and with their transactions."""
+    limits, warp = find_architecture(arch) if is_known(arch) else None, vendor_of(arch).warp
     for workload, launches in zip(workloads, found.launches, strict=False):
         rows = workload.axes.get(axis or "")
         for launch in launches:
@@ -171,18 +179,18 @@ def _explain_launches(
             fits = None
             if limits is not None and kernel.registers is not None:
                 shared = (kernel.shared_bytes or 0) + launch.dynamic_shared_bytes
-                fits = occupancy(limits, threads, kernel.registers, shared)
+                fits = occupancy(limits, threads, kernel.registers, shared, kernel.scalar_registers or 0)
             yield ExplainedLaunch(
                 **launch.model_dump(),
                 axes=workload.axes,
                 kernel=kernel.kernel,
                 occupancy=fits,
                 waves=blocks / (fits.blocks * multiprocessors) if fits and fits.blocks and multiprocessors else None,
-                traffic=_count_traffic(rows, kernel.code, blocks, threads),
+                traffic=_count_traffic(rows, kernel.code, blocks, threads, warp),
             )
 
 
-def _count_traffic(rows: int | None, code: Code | None, blocks: int, threads: int) -> Traffic | None:
+def _count_traffic(rows: int | None, code: Code | None, blocks: int, threads: int, warp: int) -> Traffic | None:
     """Count in the code, for which each access must run once in each thread.
 
     None where one lies in a loop, or where copies are made that say their size only at run time. Neighbouring
@@ -195,7 +203,7 @@ def _count_traffic(rows: int | None, code: Code | None, blocks: int, threads: in
 
     def count(does: Direction) -> tuple[float, float]:
         mine = [access for access in code.accesses if access.does == does]
-        requests = sum(access.count for access in mine) * blocks * ceil(threads / WARP) / rows
+        requests = sum(access.count for access in mine) * blocks * ceil(threads / warp) / rows
         sectors = sum(access.count * access.bytes for access in mine) * blocks * threads / _SECTOR_BYTES / rows
         return requests, sectors
 
@@ -207,15 +215,26 @@ def _count_traffic(rows: int | None, code: Code | None, blocks: int, threads: in
     )
 
 
-def _check(solution: Solution) -> None:
+def _check(solution: Solution, arch: str) -> None:
     """Raise EnvironmentMissingError if what compiles the Solution is missing, InputError if nothing compiles it."""
     language = LANGUAGES[solution.spec.language.value]
     if not language.has_compiled_code or language.runs_on_host:
         raise InputError(f"{solution.name} is {language.title}: it has no code of a GPU to explain")
     if all("cpu" in target.lower() for target in solution.spec.target_hardware):
         raise InputError(f"{solution.name} is made for the CPU: explain reads GPU kernels")
+    if unable := _not_compiled_for(language, arch):
+        raise InputError(f"{solution.name} cannot be explained for {arch}: {unable}")
     if missing := missing_to_compile(language.name):
         raise EnvironmentMissingError(f"{solution.name} cannot be compiled here: {missing}")
+
+
+def _not_compiled_for(language: Language, arch: str) -> str:
+    """The reason why a language does not compile for an architecture; empty if it does."""
+    vendor = vendor_of(arch)
+    if not vendor.languages or language.name in vendor.languages:
+        return ""
+    titles = " and ".join(title_of(each) for each in vendor.languages)
+    return f"{language.title} does not compile for {vendor.name}'s GPUs here, only {titles} does"
 
 
 def _describe_work(definition: Definition, workload: Workload) -> Work:

@@ -42,6 +42,7 @@ class Loop(_Fact):
     load_bytes: int
     """Bytes that these load for one thread."""
     stores: int
+    """Stores to global memory, and atomics."""
     barriers: int
 
 
@@ -63,6 +64,8 @@ class Kernel(_Fact):
     arch: str
     registers: int | None = None
     """Registers per thread."""
+    scalar_registers: int | None = None
+    """Registers per warp that hold one value for all its threads, where a GPU has few of them."""
     spill_bytes: int | None = None
     """Local memory of a thread: spilled registers, and arrays that registers cannot hold."""
     shared_bytes: int | None = None
