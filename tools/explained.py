@@ -29,6 +29,9 @@ where these compilers are installed.
 | waves | at or below a whole number: just above, most multiprocessors are idle at the end |
 | load sectors | 512 for a row of 4096 fp16 elements: `x` and the weight; fewer if rows share a program's weight |
 | store sectors | 256 for that row: `out` |
+
+Transactions in a loop count where it is Triton's, and its bounds follow from constants and the arguments of the launch;
+elsewhere they are `?`.
 """
 AMD_ARCHS, AMD_SOLUTION = "sm_90,gfx942", "rmsnorm_triton_row_v1"
 AMD_HEADER = """\

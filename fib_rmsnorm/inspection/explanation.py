@@ -19,9 +19,9 @@ from fib_rmsnorm.inspection.facts import (
     Code,
     Compile,
     Compiled,
-    Direction,
     ExplainedLaunch,
     Explanation,
+    Launch,
     Traffic,
     Work,
 )
@@ -175,43 +175,44 @@ def _explain_launches(
             if launch.kernel_number >= len(found.kernels):
                 continue
             kernel = found.kernels[launch.kernel_number]
-            blocks, threads = prod(launch.grid), prod(launch.block)
             fits = None
             if limits is not None and kernel.registers is not None:
                 shared = (kernel.shared_bytes or 0) + launch.dynamic_shared_bytes
-                fits = occupancy(limits, threads, kernel.registers, shared, kernel.scalar_registers or 0)
+                fits = occupancy(limits, prod(launch.block), kernel.registers, shared, kernel.scalar_registers or 0)
             yield ExplainedLaunch(
                 **launch.model_dump(),
                 axes=workload.axes,
                 kernel=kernel.kernel,
                 occupancy=fits,
-                waves=blocks / (fits.blocks * multiprocessors) if fits and fits.blocks and multiprocessors else None,
-                traffic=_count_traffic(rows, kernel.code, blocks, threads, warp),
+                waves=prod(launch.grid) / (fits.blocks * multiprocessors)
+                if fits and fits.blocks and multiprocessors
+                else None,
+                traffic=_count_traffic(rows, kernel.code, launch, warp),
             )
 
 
-def _count_traffic(rows: int | None, code: Code | None, blocks: int, threads: int, warp: int) -> Traffic | None:
-    """Count in the code, for which each access must run once in each thread.
+def _count_traffic(rows: int | None, code: Code | None, launch: Launch, warp: int) -> Traffic | None:
+    """Count in the code, for which each access must run once in each thread; else by what a block moves.
 
-    None where one lies in a loop, or where copies are made that say their size only at run time. Neighbouring
-    threads are taken to access neighbouring bytes; an access behind a condition counts as made.
+    None where neither tells, or where copies are made that say their size only at run time. Neighbouring threads are
+    taken to access neighbouring bytes; an access behind a condition counts as made.
     """
     if code is None or not rows or "asynchronous copies" in code.instructions:
         return None
-    if any(access.in_loop for access in code.accesses):
+    blocks, threads = prod(launch.grid) / rows, prod(launch.block)
+    loads, stores = ([each for each in code.accesses if each.does == does] for does in ("load", "store"))
+    if not any(access.in_loop for access in code.accesses):
+        requests = sum(access.count for access in loads) * ceil(threads / warp)
+        loaded, stored = (sum(access.count * access.bytes for access in each) * threads for each in (loads, stores))
+    elif launch.block_bytes is not None and len({access.bytes for access in loads}) == 1:
+        loaded, stored = launch.block_bytes["load"], launch.block_bytes["store"]
+        requests = ceil(loaded / (loads[0].bytes * warp))
+    else:
         return None
-
-    def count(does: Direction) -> tuple[float, float]:
-        mine = [access for access in code.accesses if access.does == does]
-        requests = sum(access.count for access in mine) * blocks * ceil(threads / warp) / rows
-        sectors = sum(access.count * access.bytes for access in mine) * blocks * threads / _SECTOR_BYTES / rows
-        return requests, sectors
-
-    (load_requests, load_sectors), (_, store_sectors) = count("load"), count("store")
     return Traffic(
-        load_requests_per_row=load_requests,
-        load_sectors_per_row=load_sectors,
-        store_sectors_per_row=store_sectors,
+        load_requests_per_row=requests * blocks,
+        load_sectors_per_row=loaded * blocks / _SECTOR_BYTES,
+        store_sectors_per_row=stored * blocks / _SECTOR_BYTES,
     )
 
 

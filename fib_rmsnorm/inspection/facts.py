@@ -83,6 +83,8 @@ class Launch(_Fact):
     block: Size
     dynamic_shared_bytes: NonNegativeInt = 0
     """Shared memory asked for at the launch, beyond what the kernel's resources say."""
+    block_bytes: dict[Direction, NonNegativeInt] | None = None
+    """Bytes that a block loads and stores, its loops counted; None where the language or the loops do not tell."""
 
 
 class Compile(Request, do="compile", doing="compiling"):

@@ -17,6 +17,7 @@ from triton.backends.compiler import GPUTarget
 
 from fib_rmsnorm.inspection.facts import Kernel, Launch
 from fib_rmsnorm.inspection.fake_cuda import AotSession
+from fib_rmsnorm.inspection.triton_loops import count_bytes
 from fib_rmsnorm.machine.gpu_models import capability_of, find_architecture, vendor_of
 
 # With the memory clock it gives the bandwidth, which is all that anyone computes from the two.
@@ -32,6 +33,7 @@ class TritonSession(AotSession):
 
     def __init__(self, arch: str) -> None:
         super().__init__(arch)
+        self._representations: list[str] = []  # of the kernels
         self._vendor, architecture = vendor_of(arch), find_architecture(arch)
         model = architecture.model
         properties = {
@@ -63,8 +65,8 @@ class TritonSession(AotSession):
             vars(config).update(before)
 
     def _find_code(self, module: object, function: object, name: str, files: Mapping[str, str], key: str) -> None:
-        """Remember the file to read of those that Triton made of the kernel that it loads next."""
-        self._code = next(Path(each) for each in files.values() if each.endswith(f".{self._vendor.code_suffix}"))
+        """Remember the files of the kernel that Triton loads next."""
+        self._files = {Path(each).suffix[1:]: Path(each) for each in files.values()}
 
     def _load_binary(
         self, name: str, binary: bytes, shared_bytes: int, device: int
@@ -72,20 +74,24 @@ class TritonSession(AotSession):
         unknown = Kernel(kernel=name, arch=self.arch)
         module, _, function = self._vendor.reader.partition(":")
         read_kernels = getattr(importlib.import_module(module), function)
-        kernels = {kernel.kernel: kernel for kernel in read_kernels(self._code, self.arch)}
+        kernels = {kernel.kernel: kernel for kernel in read_kernels(self._files[self._vendor.code_suffix], self.arch)}
         # Triton allocates all shared memory at launch, so its binary does not tell.
         kernel = kernels.get(name, unknown).model_copy(update={"shared_bytes": shared_bytes})
         self.kernels.append(kernel)
+        self._representations.append(self._files["ttgir"].read_text())
         # Its number is the function that Triton hands back at each launch.
         return object(), len(self.kernels) - 1, kernel.registers or 0, kernel.spill_bytes or 0, 1024
 
-    def launcher_cls(self, source: object, metadata: Any) -> Callable[..., None]:
+    def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
         threads = metadata.num_warps * self._vendor.warp
         blocks_of_program = getattr(metadata, "num_ctas", 1)  # more than one form a cluster
 
-        def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, number: int, *_: object) -> None:
+        def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, number: int, *rest: object) -> None:
             grid = (grid_x * blocks_of_program, grid_y, grid_z)
-            self.launches.append(Launch(kernel_number=number, grid=grid, block=(threads, 1, 1)))
+            names = source.fn.arg_names
+            arguments = dict(zip(names, rest[-len(names) :], strict=True))
+            moved = count_bytes(self._representations[number], arguments) if blocks_of_program == 1 else None
+            self.launches.append(Launch(kernel_number=number, grid=grid, block=(threads, 1, 1), block_bytes=moved))
 
         return launch
 

@@ -201,7 +201,7 @@ def _explain_traffic(launches: Sequence[ExplainedLaunch]) -> Iterator[str]:
         shared = "What rows share counts for each, though a cache serves most."
         yield f"A request is one warp's; a sector has 32 bytes. {shared}"
     if any(launch.traffic is None for launch in launches):
-        yield "?: the code accesses memory in loops or by asynchronous copies; how often, only a run shows."
+        yield "?: the code accesses memory in loops or by asynchronous copies, and does not say how often."
 
 
 _REASONS = {

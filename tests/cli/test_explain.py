@@ -134,6 +134,56 @@ def test_a_kernel_moves_the_same_bytes_on_every_gpu(fib, name):
     assert all(kernel["spill_bytes"] == 0 for each in found for kernel in each["kernels"])
 
 
+LOOPS = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def norm_rows(x_ptr, weight_ptr, out_ptr, n, eps, N: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    squares = 0.0
+    for i in {loop}:
+        cols = {start} + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * N + cols, mask=cols < n, other=0.0).to(tl.float32)
+        squares += tl.sum(x * x)
+    rstd = tl.rsqrt(squares / n + eps)
+    for i in {loop}:
+        cols = {start} + tl.arange(0, BLOCK)
+        w = tl.load(weight_ptr + cols, mask=cols < n, other=0.0).to(tl.float32)
+        tl.store(out_ptr + row * N + cols, (rstd * w).to(tl.float16), mask=cols < n)
+
+
+def run(x, weight, eps):
+    out = torch.empty_like(x)
+    norm_rows[(x.shape[0],)](x, weight, out, x.shape[1], eps, N=x.shape[1], BLOCK=1024)
+    return out
+"""
+
+
+@pytest.mark.parametrize("hidden", [4096, 5000])
+@pytest.mark.compile
+def test_a_loop_whose_bound_is_an_argument_is_counted_like_one_that_is_unrolled(fib, tmp_path, hidden):
+    """The compiler unrolls a static range, so its accesses are counted in the code."""
+    pytest.importorskip("triton")
+    registry = make_registry(tmp_path / "registry", hidden)
+
+    def traffic_of(loop, start="i"):
+        (tmp_path / "kernel.py").write_text(LOOPS.format(loop=loop, start=start))
+        options = ("--root", registry.root, "--arch", "sm_90,gfx942", "--batch-sizes", "8", "--json")
+        outcome = fib("explain", tmp_path / "kernel.py", *options)
+        assert outcome.code == 0, outcome.err
+        return [each["launches"][0]["traffic"] for each in json.loads(outcome.out)]
+
+    unrolled = traffic_of("tl.static_range(0, N, BLOCK)")
+    passes = -(-hidden // 1024)
+    assert [each["load_sectors_per_row"] for each in unrolled] == [2 * passes * 64] * 2
+    assert traffic_of("range(0, n, BLOCK)") == unrolled
+    assert traffic_of("range(tl.cdiv(n, BLOCK))", "i * BLOCK") == unrolled
+    assert traffic_of("range(row, n, BLOCK)") == [None, None]
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.process
 @pytest.mark.compile
