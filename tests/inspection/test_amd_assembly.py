@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,38 +11,33 @@ from fib_rmsnorm.inspection.amd_assembly import read_kernels
 from fib_rmsnorm.inspection.conclusions import conclude
 from fib_rmsnorm.inspection.facts import Access, Explanation
 from fib_rmsnorm.machine.gpu_models import find_architecture, occupancy
+from support.command_line import run_python
 
 pytestmark = pytest.mark.compile
 ARCHS = ("gfx90a", "gfx942", "gfx950")
 WARPS = 4
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The assembly of the kernels of triton_kernels.py, by a process of its own."""
+    pytest.importorskip("triton")
+    folder = tmp_path_factory.mktemp("amd")
+    run_python(Path(__file__).with_name("triton_kernels.py"), folder, TRITON_CACHE_DIR=str(folder / "cache"))
+    return folder
+
+
 @pytest.fixture
-def compiled(tmp_path, monkeypatch):
-    """Compile a kernel of triton_kernels.py for an architecture: what is read of it, and the assembly text."""
-    triton = pytest.importorskip("triton")
-    from triton.backends.compiler import GPUTarget
+def compiled(folder):
+    """What is read of a kernel, and its assembly text."""
 
-    from inspection import triton_kernels
+    def read(name, arch, cols):
+        file = folder / f"{name}.{cols}.{arch}.amdgcn"
+        (kernel,) = read_kernels(file, arch)
+        assert (kernel.kernel, kernel.arch) == (name, arch)
+        return kernel, file.read_text()
 
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-
-    def compile_kernel(name, arch, cols, *, element="fp16"):
-        kernel = getattr(triton_kernels, name)
-        kinds = {"n": "i32", "COLS": "constexpr"}
-        source = triton.compiler.ASTSource(
-            kernel,
-            {each: kinds.get(each, f"*{element}") for each in kernel.arg_names},
-            {"COLS": cols},
-            {(place,): [["tt.divisibility", 16]] for place in range(len(kernel.arg_names) - 1)},
-        )
-        done = triton.compile(source, target=GPUTarget("hip", arch, 64), options={"num_warps": WARPS})
-        (tmp_path / "kernel.amdgcn").write_text(done.asm["amdgcn"])
-        (read,) = read_kernels(tmp_path / "kernel.amdgcn", arch)
-        assert (read.kernel, read.arch) == (name, arch)
-        return read, done.asm["amdgcn"]
-
-    return compile_kernel
+    return read
 
 
 def findings_of(kernel):
@@ -84,7 +80,7 @@ def test_wide_and_narrow_accesses(compiled, arch):
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_a_loop_and_what_is_in_it(compiled, arch):
-    kernel, _ = compiled("add_up", arch, 1024, element="fp32")
+    kernel, _ = compiled("add_up", arch, 1024)
     assert kernel.code.loops == 1
     load = Access(does="load", bytes=16, count=1, in_loop=True)
     assert kernel.code.accesses == (load, Access(does="store", bytes=16, count=1, in_loop=False))
