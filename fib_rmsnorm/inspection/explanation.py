@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
+from pathlib import Path
 from typing import Literal
 
 from fib_rmsnorm.building.cache import cache_variables, solution_cache
@@ -13,6 +15,7 @@ from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError, KernelError
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.file_trees import remove_tree
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.conclusions import conclude
 from fib_rmsnorm.inspection.facts import (
@@ -100,13 +103,18 @@ def inspect_solution(
         arch=arch,
         cache=solution_cache(solution),
     )
-    process = fork_server.spawn(
-        COMPILER, cache_variables(request.cache), readable=toolchain_paths(), writable=[request.cache]
-    )
+    variables = cache_variables(request.cache)
+    process = fork_server.spawn(COMPILER, variables, readable=toolchain_paths(), writable=[request.cache])
     try:
-        return WorkerClient(process, config, definition).ask(request, Compiled)
+        compiled = WorkerClient(process, config, definition).ask(request, Compiled)
     except EvaluationFailedError as failure:
         raise failure.with_log(process.take_log()) from None
+    else:
+        log = process.take_log() if vendor_of(arch).only_prints_errors else ""
+        if re.search("^error: ", log, re.MULTILINE):
+            remove_tree(Path(variables["TRITON_CACHE_DIR"]))  # or the next call would find the code without its error
+            raise EvaluationFailedError("COMPILE_ERROR", log)
+        return compiled
     finally:
         process.kill()
 

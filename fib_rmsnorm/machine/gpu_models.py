@@ -99,6 +99,8 @@ class Vendor:
     """The languages that compile for it here; empty for all."""
     has_others: bool = False
     """Whether compilers take architectures that are not in the table, between its oldest and its newest."""
+    only_prints_errors: bool = False
+    """Whether Triton's compiler prints an error such as that of inline assembly, leaves the code out and goes on."""
 
 
 VENDORS = (
@@ -119,6 +121,7 @@ VENDORS = (
         code_suffix="amdgcn",
         reader="fib_rmsnorm.inspection.amd_assembly:read_kernels",
         languages=("triton",),
+        only_prints_errors=True,
     ),
 )
 

@@ -134,6 +134,38 @@ def test_a_kernel_moves_the_same_bytes_on_every_gpu(fib, name):
     assert all(kernel["spill_bytes"] == 0 for each in found for kernel in each["kernels"])
 
 
+PTX = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x_ptr, out_ptr, N: tl.constexpr):
+    cols = tl.program_id(0) * N + tl.arange(0, N)
+    x = tl.load(x_ptr + cols).to(tl.float32)
+    y = tl.inline_asm_elementwise("rsqrt.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    tl.store(out_ptr + cols, y.to(tl.float16))
+
+
+def run(x, weight, eps):
+    out = torch.empty_like(x)
+    scale[(x.shape[0],)](x, out, N=x.shape[1])
+    return out
+"""
+
+
+@pytest.mark.compile
+def test_inline_assembly_of_another_vendor_does_not_compile(fib, full_registry, tmp_path):
+    """Triton's compiler for AMD's GPUs prints an error and goes on without the code, which its cache then has."""
+    pytest.importorskip("triton")
+    (tmp_path / "kernel.py").write_text(PTX)
+    for _ in range(2):
+        fault = fib("explain", tmp_path / "kernel.py", "--definition", DEFINITION, "--arch", "gfx942").kernel_fault
+        assert fault.startswith("kernel.py does not compile for gfx942: error: could not allocate output register")
+    assert fib("explain", tmp_path / "kernel.py", "--definition", DEFINITION, "--arch", "sm_90").code == 0
+
+
 LOOPS = """
 import torch
 import triton
