@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from pathlib import Path
 
 from fib_rmsnorm.inspection.facts import Code, Direction, Kernel
 from fib_rmsnorm.inspection.instructions import OTHER, Instruction, summarize
@@ -42,9 +41,8 @@ _RESOURCES = {
 }
 
 
-def read_kernels(assembly: Path, arch: str) -> list[Kernel]:
+def read_kernels(text: str, arch: str) -> list[Kernel]:
     """Read the kernels of an assembly text. Shared memory is the static part, registers include accumulators."""
-    text = assembly.read_text()
     # A kernel's metadata: its arguments are indented more deeply than what is read here.
     described = re.split(r"^  - (?=\.)", text.partition("\namdhsa.kernels:\n")[2], flags=re.MULTILINE)[1:]
     kernels = []

@@ -6,14 +6,15 @@ from __future__ import annotations
 import contextlib
 import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
+from triton.compiler import CompiledKernel
 
 from fib_rmsnorm.inspection.facts import Kernel, Launch
 from fib_rmsnorm.inspection.fake_cuda import AotSession
@@ -57,16 +58,17 @@ class TritonSession(AotSession):
         config = triton.runtime.driver
         before = dict(vars(config))  # its own reset would look for a GPU
         config.set_active(self)
-        triton.knobs.runtime.kernel_load_start_hook.add(self._find_code)
-        try:
-            yield
-        finally:
-            triton.knobs.runtime.kernel_load_start_hook.remove(self._find_code)
-            vars(config).update(before)
+        load = CompiledKernel._init_handles
 
-    def _find_code(self, module: object, function: object, name: str, files: Mapping[str, str], key: str) -> None:
-        """Remember the files of the kernel that Triton loads next."""
-        self._files = {Path(each).suffix[1:]: Path(each) for each in files.values()}
+        def load_noting(kernel: CompiledKernel) -> object:
+            self._loading = kernel
+            return load(kernel)
+
+        try:
+            with mock.patch.object(CompiledKernel, "_init_handles", load_noting):
+                yield
+        finally:
+            vars(config).update(before)
 
     def _load_binary(
         self, name: str, binary: bytes, shared_bytes: int, device: int
@@ -74,11 +76,11 @@ class TritonSession(AotSession):
         unknown = Kernel(kernel=name, arch=self.arch)
         module, _, function = self._vendor.reader.partition(":")
         read_kernels = getattr(importlib.import_module(module), function)
-        kernels = {kernel.kernel: kernel for kernel in read_kernels(self._files[self._vendor.code_suffix], self.arch)}
+        kernels = {kernel.kernel: kernel for kernel in read_kernels(self._loading.asm[self._vendor.form], self.arch)}
         # Triton allocates all shared memory at launch, so its binary does not tell.
         kernel = kernels.get(name, unknown).model_copy(update={"shared_bytes": shared_bytes})
         self.kernels.append(kernel)
-        self._representations.append(self._files["ttgir"].read_text())
+        self._representations.append(self._loading.asm["ttgir"])
         # Its number is the function that Triton hands back at each launch.
         return object(), len(self.kernels) - 1, kernel.registers or 0, kernel.spill_bytes or 0, 1024
 
@@ -89,7 +91,8 @@ class TritonSession(AotSession):
         def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, number: int, *rest: object) -> None:
             grid = (grid_x * blocks_of_program, grid_y, grid_z)
             names = source.fn.arg_names
-            arguments = dict(zip(names, rest[-len(names) :], strict=True))
+            given = zip(names, rest[-len(names) :], strict=True)
+            arguments = [value for name, value in given if source.signature.get(name) != "constexpr"]
             moved = count_bytes(self._representations[number], arguments) if blocks_of_program == 1 else None
             self.launches.append(Launch(kernel_number=number, grid=grid, block=(threads, 1, 1), block_bytes=moved))
 

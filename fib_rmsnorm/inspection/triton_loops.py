@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from math import prod
 
 from fib_rmsnorm.inspection.facts import Direction
@@ -28,15 +28,17 @@ _ACCESS = re.compile(r"\b(?:tt|amdg)\.(?:buffer_)?(load|store) .*[ <x](?:!tt\.pt
 _SHAPE = re.compile(r"tensor<((?:\d+x)+)")
 
 
-def count_bytes(representation: str, arguments: Mapping[str, object]) -> dict[Direction, int] | None:
+def count_bytes(representation: str, arguments: Sequence[object]) -> dict[Direction, int] | None:
     """Count the bytes that a program moves each way; None where a loop depends on more than arguments and constants.
 
-    `representation` is what Triton keeps as `ttgir`. An access behind a condition, and all of a tensor behind a mask,
-    count as made.
+    `representation` is what Triton keeps as `ttgir`; its parameters are those that are no constants. An access behind a
+    condition, and all of a tensor behind a mask, count as made.
     """
     signature = re.search(r"tt\.func public .*", representation)
-    names = re.findall(r"%(\w+): i\d+\b", signature[0] if signature else "")  # others were constants
-    values = {f"%{name}": value for name in names if isinstance(value := arguments.get(name), int)}
+    names = re.findall(r"(%\w+): ", signature[0] if signature else "")
+    if len(names) != len(arguments):
+        return None
+    values = {name: value for name, value in zip(names, arguments, strict=True) if isinstance(value, int)}
     moved: dict[Direction, int] = {"load": 0, "store": 0}
     depth, loops = 0, [(0, 1)]  # how deep the braces of each loop are, and how often it runs in all
     for line in representation.splitlines():

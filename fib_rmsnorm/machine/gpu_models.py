@@ -91,10 +91,10 @@ class Vendor:
     warp: int
     """Threads of a warp, or wavefront."""
     triton_backend: str
-    code_suffix: str
-    """The file that is read among those that Triton makes of a kernel."""
+    form: str
+    """The form of a compiled kernel that is read, by Triton's name."""
     reader: str
-    """`module:function` that reads the kernels of such a file."""
+    """`module:function` that reads the kernels of this form."""
     languages: tuple[str, ...] = ()
     """The languages that compile for it here; empty for all."""
     has_others: bool = False
@@ -109,7 +109,7 @@ VENDORS = (
         r"sm_(\d+)(\d)[af]?",
         warp=32,
         triton_backend="cuda",
-        code_suffix="cubin",
+        form="cubin",
         reader="fib_rmsnorm.inspection.disassembly:read_kernels",
         has_others=True,
     ),
@@ -118,7 +118,7 @@ VENDORS = (
         r"gfx(\d+)(\d)[0-9a-f]",
         warp=64,
         triton_backend="hip",
-        code_suffix="amdgcn",
+        form="amdgcn",
         reader="fib_rmsnorm.inspection.amd_assembly:read_kernels",
         languages=("triton",),
         only_prints_errors=True,

@@ -32,10 +32,10 @@ def compiled(folder):
     """What is read of a kernel, and its assembly text."""
 
     def read(name, arch, cols):
-        file = folder / f"{name}.{cols}.{arch}.amdgcn"
-        (kernel,) = read_kernels(file, arch)
+        text = (folder / f"{name}.{cols}.{arch}.amdgcn").read_text()
+        (kernel,) = read_kernels(text, arch)
         assert (kernel.kernel, kernel.arch) == (name, arch)
-        return kernel, file.read_text()
+        return kernel, text
 
     return read
 
