@@ -23,7 +23,10 @@ _KINDS = (
     ("fused multiply-adds", "v_(pk_)?(fma|fmac|mac|mad)(_f|_mix|_legacy|mk_f|ak_f)|v_mfma_|v_dot2"),
     ("conversions", "v_cvt_|v_(rndne|floor|ceil|trunc|fract)_f"),
     ("special functions", "v_(rcp|rsq|sqrt|exp|log|sin|cos)_"),
-    ("other floating point", r"v_(pk_)?(add|sub|subrev|mul|min|max|med3|ldexp)_(legacy_)?f|v_div_|v_cmpx?_\w+_f"),
+    (
+        "other floating point",
+        r"v_(pk_)?(add|sub|subrev|mul|(min|max)(imum)?3?|med3|ldexp)_(legacy_)?f|v_div_|v_cmpx?_\w+_f",
+    ),
     ("barriers", "s_barrier"),
     ("branches", "s_(c?branch|setpc|swappc|call)"),
     (OTHER, ""),

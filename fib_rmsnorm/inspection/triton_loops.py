@@ -31,7 +31,7 @@ _SHAPE = re.compile(r"tensor<((?:\d+x)+)")
 def count_bytes(representation: str, arguments: Sequence[object]) -> dict[Direction, int] | None:
     """Count the bytes that a program moves each way; None where a loop depends on more than arguments and constants.
 
-    `representation` is what Triton keeps as `ttgir`; its parameters are those that are no constants. An access behind a
+    `representation` is what Triton keeps as `ttgir`; its parameters are those other than constants. An access behind a
     condition, and all of a tensor behind a mask, count as made.
     """
     signature = re.search(r"tt\.func public .*", representation)

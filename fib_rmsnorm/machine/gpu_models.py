@@ -215,21 +215,12 @@ def check_arch(arch: str) -> str:
         vendor = vendor_of(name)
     except ValueError:
         raise InputError(f"{arch!r} is not a GPU architecture: write it like sm_90 or gfx942") from None
-    known = _architectures_of(vendor)
-    if vendor.has_others:
-        is_supported = known[0].capability <= capability_of(name) <= known[-1].capability
-        choice = f"from {known[0].name} to {known[-1].name}"
-    else:
-        names = [each.name for each in known]
-        is_supported, choice = name in names, f"of {', '.join(names)}"
-    if not is_supported:
+    names = [each.name for each in _ARCHITECTURES if each.vendor == vendor]
+    oldest, newest = capability_of(names[0]), capability_of(names[-1])
+    if name not in names and not (vendor.has_others and oldest <= capability_of(name) <= newest):
+        choice = f"from {names[0]} to {names[-1]}" if vendor.has_others else f"of {', '.join(names)}"
         raise InputError(f"{arch!r} is not a supported GPU architecture: choose one {choice}")
     return name
-
-
-def _architectures_of(vendor: Vendor) -> list[Architecture]:
-    """The rows of the table, from the oldest."""
-    return [each for each in _ARCHITECTURES if each.vendor == vendor]
 
 
 def find_architecture(arch: str) -> Architecture:
@@ -237,7 +228,7 @@ def find_architecture(arch: str) -> Architecture:
 
     Enough to compile and to answer a kernel that asks; `is_known` tells whether the limits are the architecture's own.
     """
-    known = _architectures_of(vendor_of(arch))
+    known = [each for each in _ARCHITECTURES if each.vendor == vendor_of(arch)]
     older = [each for each in known if each.capability <= capability_of(arch)]
     return older[-1] if older else known[0]
 
