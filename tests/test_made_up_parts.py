@@ -49,7 +49,7 @@ def _find_timer(device):
     return Sundial
 """,
     "machine/gpu_models.py": """
-GPU_MODELS = (*GPU_MODELS, GpuModel("X9", r"\\bX9\\b", (9, 0), 12345, 100, 128, 1000, 1 << 20))
+GPU_MODELS = (*GPU_MODELS, GpuModel("X9", r"\\bX9\\b", "sm_90", 12345, 100, 128, 1000, 1 << 20))
 """,
 }
 NORM = "x, weight, eps -> (x.float() * rsqrt((x.float() ** 2).mean(-1, True) + eps) * weight.float()).to(x.dtype)"

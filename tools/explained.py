@@ -29,6 +29,29 @@ where these compilers are installed.
 | waves | at or below a whole number: just above, most multiprocessors are idle at the end |
 | load sectors | 512 for a row of 4096 fp16 elements: `x` and the weight; fewer if rows share a program's weight |
 | store sectors | 256 for that row: `out` |
+
+Transactions in a loop count where it is Triton's, and its bounds follow from constants and the arguments of the launch;
+elsewhere they are `?`.
+"""
+AMD_ARCHS, AMD_SOLUTION = "sm_90,gfx942", "rmsnorm_triton_row_v1"
+AMD_HEADER = """\
+## On AMD's GPUs
+
+Triton also compiles for AMD's `gfx90a` (MI250X), `gfx942` (MI300X) and `gfx950` (MI355X); kernels in other languages
+are refused. Several architectures come side by side. **No AMD machine has run this**: the tests compare what is read
+with what the compiler says of its code, and nothing was timed.
+
+| here | in AMD's words |
+|---|---|
+| multiprocessor, of 4 subpartitions | compute unit, of 4 SIMDs |
+| warp, of 32 threads | wavefront, of 64 |
+| block, shared memory | workgroup, LDS |
+| registers, scalar registers | VGPRs with accumulators, SGPRs |
+| spilled bytes | scratch memory of a thread |
+
+The source is the same for both GPUs, and so are the bytes that it moves. Launch parameters are not portable: 8 warps
+are 512 threads on an MI300X, so a thread has one 16-byte load of each tensor where an H200's has two.
+`fib-rmsnorm explain {solution} --arch {archs} --batch-sizes {batches}`:
 """
 
 
@@ -39,11 +62,15 @@ def make_page() -> str:
     if versions is None or (before and "--check" in sys.argv and versions not in before):
         return before
     parts = [HEADER.format(arch=ARCH, batches=BATCH_SIZES, versions=versions)]
-    for solution in SOLUTIONS:
-        told = _run("-m", "fib_rmsnorm", "explain", solution, "--arch", ARCH, "--batch-sizes", BATCH_SIZES)
-        text = "\n".join(line.rstrip() for line in told.strip().splitlines())
-        parts.append(f"## {solution}\n\n```\n{text}\n```\n")
-    return "\n".join(parts)
+    parts += [f"## {solution}\n\n{_explain(solution, ARCH)}" for solution in SOLUTIONS]
+    header = AMD_HEADER.format(solution=AMD_SOLUTION, archs=AMD_ARCHS, batches=BATCH_SIZES)
+    return "\n".join([*parts, header, _explain(AMD_SOLUTION, AMD_ARCHS)])
+
+
+def _explain(solution: str, archs: str) -> str:
+    told = _run("-m", "fib_rmsnorm", "explain", solution, "--arch", archs, "--batch-sizes", BATCH_SIZES)
+    text = "\n".join(line.rstrip() for line in told.strip().splitlines())
+    return f"```\n{text}\n```\n"
 
 
 def _versions() -> str | None:

@@ -17,6 +17,7 @@ from fib_rmsnorm.cli.options import (
     SolutionOrKernel,
     TimeLimit,
     check_output,
+    split_names,
     split_sizes,
 )
 from fib_rmsnorm.cli.printing import note, print_json, say
@@ -36,13 +37,19 @@ def explain(
     definition: KernelDefinition = None,
     call: CallText = None,
     arch: Annotated[
-        str | None, typer.Option(metavar="sm_90", help="GPU architecture; default: this machine's, else sm_90.")
+        str | None,
+        typer.Option(
+            metavar="sm_90,gfx942", help="GPU architectures, side by side; default: this machine's, else sm_90."
+        ),
     ] = None,
     batch_sizes: BatchSizes = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Explain a Solution from its compiled code. Shows registers, memory accesses, occupancy, waves; needs no GPU."""
+    """Explain a Solution from its compiled code. Shows registers, memory accesses, occupancy, waves; needs no GPU.
+
+    Triton also compiles for AMD's gfx90a, gfx942 and gfx950.
+    """
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.inspection import COMPILER
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -58,24 +65,26 @@ def explain(
         from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, check_arch
         from fib_rmsnorm.registry import Registry, choose_workloads
         from fib_rmsnorm.registry.sources.draft import find_solution
-        from fib_rmsnorm.reports.explanation import describe_explanation
-        from fib_rmsnorm.reports.text.console import Folded, echo
+        from fib_rmsnorm.reports.explanation import describe_explanations
+        from fib_rmsnorm.reports.text.console import Folded
         from fib_rmsnorm.schema import Settings
 
-        target = check_arch(arch) if arch else None
+        targets = dict.fromkeys(map(check_arch, split_names(arch)))
         registry = Registry.find_or_shipped(root)
         wanted, found = find_solution(registry, solution, definition, call)
         workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes)
         here = choose_devices()[0]
-        target = target or gpu_arch(here) or DEFAULT_ARCH
-        device = here if gpu_arch(here) == target else None
-        bar.tell(f"compiling for {target}")
-        config = RunConfig(Settings(), _BUILD_LIMIT_S)
-        explanation = explain_code(fork_server, wanted, found, workloads, target, config, device)
+        own = gpu_arch(here)
+        explanations = []
+        for target in targets or (own or DEFAULT_ARCH,):
+            bar.tell(f"compiling for {target}")
+            config, device = RunConfig(Settings(), _BUILD_LIMIT_S), here if own == target else None
+            explanations.append(explain_code(fork_server, wanted, found, workloads, target, config, device))
     if json:
-        echo(explanation.model_dump_json(indent=2))
+        records = [each.model_dump(mode="json") for each in explanations]
+        print_json(records if len(records) > 1 else records[0])
         return
-    for part in describe_explanation(explanation):
+    for part in describe_explanations(explanations):
         say(Folded(part) if isinstance(part, str) else part)
 
 

@@ -41,13 +41,16 @@ def compile_solution(asked: Compile) -> Compiled:
 
 
 def _notes(asked: Compile, compiled: Compiled) -> Iterator[str]:
-    if LANGUAGES[asked.solution.spec.language.value].runs_on_host:
+    language = LANGUAGES[asked.solution.spec.language.value]
+    if language.runs_on_host or any(kernel.code for kernel in compiled.kernels):
         return
-    if find_cuobjdump() is None:
+    if not compiled.kernels and not language.is_compiled:
+        yield "the entry point launches no kernel"
+    elif find_cuobjdump() is None:
         yield "the instructions are unknown: cuobjdump is missing; it comes with the CUDA toolkit and with Triton"
     elif not compiled.kernels:
         yield "cuobjdump finds no kernels in the binary"
-    elif not any(kernel.code for kernel in compiled.kernels):
+    else:
         yield "the instructions are unknown: cuobjdump cannot read them"
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fib_rmsnorm.machine.gpu_models import REGISTERS, find_architecture, occupancy
+from fib_rmsnorm.machine.gpu_models import find_architecture, occupancy
 
 _CUDA = 2  # DLPack's number of the device type
 _ADDRESS = 1 << 20
@@ -28,7 +28,7 @@ def main() -> None:
     counter = _COUNTER(_block_counter(request["kernels"], request["arch"]))
     known = find_architecture(request["arch"])
     figures = (*known.capability, known.model.multiprocessors, known.max_threads, known.max_blocks)
-    memory = (REGISTERS, known.shared_bytes, known.max_shared_bytes, known.model.l2_bytes)
+    memory = (known.registers, known.shared_bytes, known.max_shared_bytes, known.model.l2_bytes)
     fake.fake_start((ctypes.c_int * 9)(*figures, *memory), counter)
     sys.modules["torch"] = None  # type: ignore[assignment]  # tvm_ffi would import it, and goes without
     import tvm_ffi

@@ -6,32 +6,16 @@ import importlib.util
 import re
 import subprocess
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.building.native import find_cuda_tool
-from fib_rmsnorm.inspection.facts import Access, Code, Direction, Kernel, Loop
+from fib_rmsnorm.inspection.facts import Code, Direction, Kernel
+from fib_rmsnorm.inspection.instructions import OTHER, Instruction, summarize
 from fib_rmsnorm.machine.gpu_models import capability_of
 
 _RESERVED_SHARED_BYTES = 1024  # of every block from Hopper on; cubins count them, ptxas does not
 
-
-@dataclass(frozen=True)
-class _Instruction:
-    """One instruction of a kernel."""
-
-    address: int
-    kind: str | None
-    """None for an instruction that does nothing: padding, and the end."""
-    access: tuple[Direction, int] | None = None
-    """Its access to global memory, and the bytes of a thread."""
-    target: int | None = None
-    """The target of its branch."""
-
-
-# By the first part of the opcode, in the order in which they are told.
+# By the first part of the opcode.
 _KINDS: dict[str, tuple[str, ...]] = {
     "global loads": ("LDG", "LD"),
     "global stores": ("STG", "ST"),
@@ -52,14 +36,10 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "barriers": ("BAR", "UCGABAR_ARV", "UCGABAR_WAIT", "SYNCS"),
     "branches": ("BRA", "BRX", "JMP", "JMX", "CALL", "RET"),
 }
-_OTHER = "integer, moves and the rest"
 _KIND_OF = {opcode: kind for kind, opcodes in _KINDS.items() for opcode in opcodes}
-_ALL_KINDS = (*_KINDS, _OTHER)
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 _FUNCTION = re.compile(r"^\s*Function : (\S+)", re.MULTILINE)
 _LINE = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P[0-9T]+\s+)?([A-Z][\w.]*)([^;]*);")
-
-
 _RESOURCES = re.compile(
     r"Function (?P<kernel>\S+):\s+REG:(?P<registers>\d+) STACK:(?P<stack>\d+) "
     r"SHARED:(?P<shared>\d+) LOCAL:(?P<local>\d+)"
@@ -77,10 +57,7 @@ def read_kernels(binary: Path | bytes, arch: str) -> list[Kernel]:
             path.write_bytes(binary)
         resources, listing = _dump("-res-usage", path), _dump("-sass", path)
     parts = _FUNCTION.split(listing)[1:]  # name and code in turn, after what precedes the first
-    codes = {
-        name: _summarize([_read(line) for line in _LINE.finditer(text)])
-        for name, text in zip(parts[::2], parts[1::2], strict=True)
-    }
+    codes = {name: _read(text) for name, text in zip(parts[::2], parts[1::2], strict=True)}
     reserved = _RESERVED_SHARED_BYTES if capability_of(arch) >= (9, 0) else 0
     return [
         Kernel(
@@ -112,55 +89,17 @@ def find_cuobjdump() -> Path | None:
     return find_cuda_tool("cuobjdump", *(Path(folder, "backends/nvidia/bin/cuobjdump") for folder in folders))
 
 
-def _summarize(code: Sequence[_Instruction]) -> Code:
-    """Count the kinds, the accesses and the loops: a branch back to an earlier instruction closes one."""
-    loops = [(each.target, each.address) for each in code if each.target is not None and each.target < each.address]
-    counts = Counter(each.kind for each in code if each.kind is not None)
-    accesses: Counter[tuple[Direction, int, bool]] = Counter()
-    for each in code:
-        if each.access is not None:
-            does, width = each.access
-            in_loop = any(first <= each.address <= last for first, last in loops)
-            accesses[does, width, in_loop] += 1
-    return Code(
-        instructions={kind: counts[kind] for kind in _ALL_KINDS if counts[kind]},
-        accesses=tuple(
-            Access(does=does, bytes=width, count=number, in_loop=in_loop)
-            for (does, width, in_loop), number in sorted(accesses.items())
-        ),
-        loops=len(loops),
-        inner_loops=tuple(
-            _describe_loop([each for each in code if first <= each.address <= last])
-            for first, last in _innermost(loops)
-        ),
-    )
-
-
-def _innermost(loops: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The loops (first and last address) that contain no other; several branches to one start close one loop."""
-    ends: dict[int, int] = {}
-    for first, last in loops:
-        ends[first] = max(last, ends.get(first, last))
-    spans = sorted(ends.items())
-    return [(first, last) for first, last in spans if not any(first < other <= last for other, _ in spans)]
-
-
-def _describe_loop(body: Sequence[_Instruction]) -> Loop:
-    widths = [each.access[1] for each in body if each.access is not None and each.access[0] == "load"]
-    return Loop(
-        instructions=sum(each.kind is not None for each in body),
-        loads=len(widths),
-        load_bytes=sum(widths),
-        stores=sum(each.access is not None and each.access[0] == "store" for each in body),
-        barriers=sum(each.kind == "barriers" for each in body),
-    )
-
-
-def _read(line: re.Match[str]) -> _Instruction:
-    address, opcode, operands = int(line[1], 16), line[2], line[3].strip()
-    match = re.search(r"0x([0-9a-f]+)\s*$", operands) if opcode.startswith("BRA") else None
-    target = int(match[1], 16) if match else None
-    return _Instruction(address, _kind(address, opcode, operands, target), _access(opcode), target)
+def _read(text: str) -> Code:
+    """Read a kernel's code. A branch back to an earlier instruction closes a loop."""
+    code, loops = [], []
+    for line in _LINE.finditer(text):
+        address, opcode, operands = int(line[1], 16), line[2], line[3].strip()
+        match = re.search(r"0x([0-9a-f]+)\s*$", operands) if opcode.startswith("BRA") else None
+        target = int(match[1], 16) if match else None
+        code.append(Instruction(address, _kind(address, opcode, operands, target), _access(opcode)))
+        if target is not None and target < address:
+            loops.append((target, address))
+    return summarize(code, loops)
 
 
 def _kind(address: int, opcode: str, operands: str, target: int | None) -> str | None:
@@ -172,8 +111,8 @@ def _kind(address: int, opcode: str, operands: str, target: int | None) -> str |
     if name == "HADD2" and "F32" in modifiers:
         return "conversions"  # how a half becomes a float
     if name == "HFMA2" and "RZ, RZ" in operands:
-        return _OTHER  # how a constant is put into a register
-    return _KIND_OF.get(name, _OTHER)
+        return OTHER  # how a constant is put into a register
+    return _KIND_OF.get(name, OTHER)
 
 
 def _access(opcode: str) -> tuple[Direction, int] | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
+from pathlib import Path
 from typing import Literal
 
 from fib_rmsnorm.building.cache import cache_variables, solution_cache
@@ -13,22 +15,29 @@ from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError, KernelError
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.file_trees import remove_tree
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.conclusions import conclude
 from fib_rmsnorm.inspection.facts import (
     Code,
     Compile,
     Compiled,
-    Direction,
     ExplainedLaunch,
     Explanation,
+    Launch,
     Traffic,
     Work,
 )
-from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.languages import LANGUAGES, Language, title_of
 from fib_rmsnorm.machine.capabilities import missing_dependency, missing_to_compile
 from fib_rmsnorm.machine.devices import Device, find_properties
-from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, WARP, Architecture, find_architecture, is_known, occupancy
+from fib_rmsnorm.machine.gpu_models import (
+    DEFAULT_ARCH,
+    find_architecture,
+    is_known,
+    occupancy,
+    vendor_of,
+)
 from fib_rmsnorm.operators import count_cost
 from fib_rmsnorm.registry import bytes_moved, generate_workloads, tensor_bytes
 from fib_rmsnorm.registry.selection import row_axis
@@ -58,11 +67,12 @@ def compile_solutions(
     """Build each Solution, its kernels for the GPU architecture `arch`; None means a machine without a GPU."""
     for definition, solution in jobs:
         language = LANGUAGES[solution.spec.language.value]
-        if language.compiles_for_gpus and arch is None:
-            yield Compilation(solution, "skipped", 0.0, "no GPU here: name an architecture, such as --arch sm_90")
-            continue
-        if missing := missing_dependency(solution):
-            yield Compilation(solution, "skipped", 0.0, missing)
+        reason = missing_dependency(solution)
+        if language.compiles_for_gpus:
+            no_gpu = "no GPU here: name an architecture, such as --arch sm_90"
+            reason = (_not_compiled_for(language, arch) if arch else no_gpu) or reason
+        if reason:
+            yield Compilation(solution, "skipped", 0.0, reason)
             continue
         workloads = [] if language.is_compiled else generate_workloads(definition, _BATCH_SIZES)
         started = time.monotonic()
@@ -93,13 +103,18 @@ def inspect_solution(
         arch=arch,
         cache=solution_cache(solution),
     )
-    process = fork_server.spawn(
-        COMPILER, cache_variables(request.cache), readable=toolchain_paths(), writable=[request.cache]
-    )
+    variables = cache_variables(request.cache)
+    process = fork_server.spawn(COMPILER, variables, readable=toolchain_paths(), writable=[request.cache])
     try:
-        return WorkerClient(process, config, definition).ask(request, Compiled)
+        compiled = WorkerClient(process, config, definition).ask(request, Compiled)
     except EvaluationFailedError as failure:
         raise failure.with_log(process.take_log()) from None
+    else:
+        log = process.take_log() if vendor_of(arch).only_prints_errors else ""
+        if re.search("^error: ", log, re.MULTILINE):
+            remove_tree(Path(variables["TRITON_CACHE_DIR"]))  # or the next call would find the code without its error
+            raise EvaluationFailedError("COMPILE_ERROR", log)
+        return compiled
     finally:
         process.kill()
 
@@ -121,7 +136,7 @@ def explain(
 
     Raises KernelError if the Solution does not compile, InputError if nothing can be compiled here.
     """
-    _check(solution)
+    _check(solution, arch)
     try:
         found = inspect_solution(fork_server, definition, solution, workloads, arch, config)
     except EvaluationFailedError as failure:
@@ -145,7 +160,7 @@ def explain(
         chip=chip,
         multiprocessors=multiprocessors,
         kernels=found.kernels,
-        launches=tuple(_explain_launches(found, workloads, _counted_axis(definition), limits, multiprocessors)),
+        launches=tuple(_explain_launches(found, workloads, _counted_axis(definition), arch, multiprocessors)),
         work=tuple(_describe_work(definition, workload) for workload in workloads),
         conclusions=(),
         notes=found.notes if limits else (*found.notes, unknown),
@@ -157,65 +172,78 @@ def _explain_launches(
     found: Compiled,
     workloads: Sequence[Workload],
     axis: str | None,
-    limits: Architecture | None,
+    arch: str,
     multiprocessors: int | None,
 ) -> Iterator[ExplainedLaunch]:
     """The launches with how full they make the multiprocessors, if these are known, and with their transactions."""
+    limits, warp = find_architecture(arch) if is_known(arch) else None, vendor_of(arch).warp
     for workload, launches in zip(workloads, found.launches, strict=False):
         rows = workload.axes.get(axis or "")
         for launch in launches:
             if launch.kernel_number >= len(found.kernels):
                 continue
             kernel = found.kernels[launch.kernel_number]
-            blocks, threads = prod(launch.grid), prod(launch.block)
             fits = None
             if limits is not None and kernel.registers is not None:
                 shared = (kernel.shared_bytes or 0) + launch.dynamic_shared_bytes
-                fits = occupancy(limits, threads, kernel.registers, shared)
+                fits = occupancy(limits, prod(launch.block), kernel.registers, shared, kernel.scalar_registers or 0)
             yield ExplainedLaunch(
                 **launch.model_dump(),
                 axes=workload.axes,
                 kernel=kernel.kernel,
                 occupancy=fits,
-                waves=blocks / (fits.blocks * multiprocessors) if fits and fits.blocks and multiprocessors else None,
-                traffic=_count_traffic(rows, kernel.code, blocks, threads),
+                waves=prod(launch.grid) / (fits.blocks * multiprocessors)
+                if fits and fits.blocks and multiprocessors
+                else None,
+                traffic=_count_traffic(rows, kernel.code, launch, warp),
             )
 
 
-def _count_traffic(rows: int | None, code: Code | None, blocks: int, threads: int) -> Traffic | None:
-    """Count in the code, for which each access must run once in each thread.
+def _count_traffic(rows: int | None, code: Code | None, launch: Launch, warp: int) -> Traffic | None:
+    """Count in the code, for which each access must run once in each thread; else by what a block moves.
 
-    None where one lies in a loop, or where copies are made that say their size only at run time. Neighbouring
-    threads are taken to access neighbouring bytes; an access behind a condition counts as made.
+    None where neither tells, or where copies are made that say their size only at run time. Neighbouring threads are
+    taken to access neighbouring bytes; an access behind a condition counts as made.
     """
     if code is None or not rows or "asynchronous copies" in code.instructions:
         return None
-    if any(access.in_loop for access in code.accesses):
+    blocks, threads = prod(launch.grid) / rows, prod(launch.block)
+    loads, stores = ([each for each in code.accesses if each.does == does] for does in ("load", "store"))
+    if not any(access.in_loop for access in code.accesses):
+        requests = sum(access.count for access in loads) * ceil(threads / warp)
+        loaded, stored = (sum(access.count * access.bytes for access in each) * threads for each in (loads, stores))
+    elif launch.block_bytes is not None and len({access.bytes for access in loads}) == 1:
+        loaded, stored = launch.block_bytes["load"], launch.block_bytes["store"]
+        requests = ceil(loaded / (loads[0].bytes * warp))
+    else:
         return None
-
-    def count(does: Direction) -> tuple[float, float]:
-        mine = [access for access in code.accesses if access.does == does]
-        requests = sum(access.count for access in mine) * blocks * ceil(threads / WARP) / rows
-        sectors = sum(access.count * access.bytes for access in mine) * blocks * threads / _SECTOR_BYTES / rows
-        return requests, sectors
-
-    (load_requests, load_sectors), (_, store_sectors) = count("load"), count("store")
     return Traffic(
-        load_requests_per_row=load_requests,
-        load_sectors_per_row=load_sectors,
-        store_sectors_per_row=store_sectors,
+        load_requests_per_row=requests * blocks,
+        load_sectors_per_row=loaded * blocks / _SECTOR_BYTES,
+        store_sectors_per_row=stored * blocks / _SECTOR_BYTES,
     )
 
 
-def _check(solution: Solution) -> None:
+def _check(solution: Solution, arch: str) -> None:
     """Raise EnvironmentMissingError if what compiles the Solution is missing, InputError if nothing compiles it."""
     language = LANGUAGES[solution.spec.language.value]
     if not language.has_compiled_code or language.runs_on_host:
         raise InputError(f"{solution.name} is {language.title}: it has no code of a GPU to explain")
     if all("cpu" in target.lower() for target in solution.spec.target_hardware):
         raise InputError(f"{solution.name} is made for the CPU: explain reads GPU kernels")
+    if unable := _not_compiled_for(language, arch):
+        raise InputError(f"{solution.name} cannot be explained for {arch}: {unable}")
     if missing := missing_to_compile(language.name):
         raise EnvironmentMissingError(f"{solution.name} cannot be compiled here: {missing}")
+
+
+def _not_compiled_for(language: Language, arch: str) -> str:
+    """The reason why a language does not compile for an architecture; empty if it does."""
+    vendor = vendor_of(arch)
+    if not vendor.languages or language.name in vendor.languages:
+        return ""
+    titles = " and ".join(title_of(each) for each in vendor.languages)
+    return f"{language.title} does not compile for {vendor.name}'s GPUs here, only {titles} does"
 
 
 def _describe_work(definition: Definition, workload: Workload) -> Work:

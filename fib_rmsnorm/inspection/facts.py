@@ -42,6 +42,7 @@ class Loop(_Fact):
     load_bytes: int
     """Bytes that these load for one thread."""
     stores: int
+    """Stores to global memory, and atomics."""
     barriers: int
 
 
@@ -63,6 +64,8 @@ class Kernel(_Fact):
     arch: str
     registers: int | None = None
     """Registers per thread."""
+    scalar_registers: int | None = None
+    """Registers per warp that hold one value for all its threads, where a GPU has few of them."""
     spill_bytes: int | None = None
     """Local memory of a thread: spilled registers, and arrays that registers cannot hold."""
     shared_bytes: int | None = None
@@ -80,6 +83,8 @@ class Launch(_Fact):
     block: Size
     dynamic_shared_bytes: NonNegativeInt = 0
     """Shared memory asked for at the launch, beyond what the kernel's resources say."""
+    block_bytes: dict[Direction, NonNegativeInt] | None = None
+    """Bytes that a block loads and stores, its loops counted; None where the language or the loops do not tell."""
 
 
 class Compile(Request, do="compile", doing="compiling"):

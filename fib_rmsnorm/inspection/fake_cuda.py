@@ -18,8 +18,9 @@ import torch
 from torch._subclasses import fake_tensor
 
 from fib_rmsnorm.inspection.facts import Kernel, Launch
-from fib_rmsnorm.machine.gpu_models import REGISTERS, WARP, capability_of, find_architecture
+from fib_rmsnorm.machine.gpu_models import capability_of, find_architecture
 
+_HIP = "6.4"
 _ALIGNED_ADDRESS = 1 << 20  # what a fake tensor claims: compilers specialise on alignment
 
 
@@ -66,16 +67,16 @@ def call_with_fake_cuda(entry: Callable[..., object], arguments: Sequence[object
 
 @contextlib.contextmanager
 def _pretend(arch: str) -> Iterator[None]:
-    major, minor = capability_of(arch)
-    architecture = find_architecture(arch)
+    architecture, (major, minor) = find_architecture(arch), capability_of(arch)
     properties = SimpleNamespace(
         name=f"compile-only {arch}",
         major=major,
         minor=minor,
         multi_processor_count=architecture.model.multiprocessors,
-        warp_size=WARP,
+        gcnArchName=arch,
+        warp_size=architecture.vendor.warp,
         max_threads_per_multi_processor=architecture.max_threads,
-        regs_per_multiprocessor=REGISTERS,
+        regs_per_multiprocessor=architecture.registers,
         shared_memory_per_block_optin=architecture.max_shared_bytes,
         L2_cache_size=architecture.model.l2_bytes,
         total_memory=80 << 30,
@@ -98,6 +99,8 @@ def _pretend(arch: str) -> Iterator[None]:
     }
     with (
         mock.patch.multiple(torch.cuda, **answers),
+        # By which kernels tell a torch for AMD's GPUs.
+        mock.patch.object(torch.version, "hip", _HIP if architecture.vendor.triton_backend == "hip" else None),
         # It would create a context on the GPU that is not there.
         mock.patch.object(fake_tensor, "init_gpu_context", lambda *device: None, create=True),
         mock.patch.object(fake_tensor.FakeTensor, "data_ptr", lambda tensor: _ALIGNED_ADDRESS, create=True),

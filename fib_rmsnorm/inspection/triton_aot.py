@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
+from triton.compiler import CompiledKernel
 
-from fib_rmsnorm.inspection.disassembly import read_kernels
 from fib_rmsnorm.inspection.facts import Kernel, Launch
 from fib_rmsnorm.inspection.fake_cuda import AotSession
-from fib_rmsnorm.machine.gpu_models import WARP, capability_of, find_architecture
+from fib_rmsnorm.inspection.triton_loops import count_bytes
+from fib_rmsnorm.machine.gpu_models import capability_of, find_architecture, vendor_of
 
 # With the memory clock it gives the bandwidth, which is all that anyone computes from the two.
 _BUS_BITS = 4096
@@ -30,13 +34,14 @@ class TritonSession(AotSession):
 
     def __init__(self, arch: str) -> None:
         super().__init__(arch)
-        architecture = find_architecture(arch)
+        self._representations: list[str] = []  # of the kernels
+        self._vendor, architecture = vendor_of(arch), find_architecture(arch)
         model = architecture.model
         properties = {
             "max_shared_mem": architecture.max_shared_bytes,
-            "max_num_regs": 65536,
+            "max_num_regs": architecture.registers,
             "multiprocessor_count": model.multiprocessors,
-            "warpSize": 32,
+            "warpSize": architecture.vendor.warp,
             "sm_clock_rate": int(model.boost_mhz * 1e3),  # in kHz, as the driver gives them
             "mem_clock_rate": int(model.bandwidth_gb_per_s * 1e6 * 8 / _BUS_BITS / 2),  # two transfers a cycle
             "mem_bus_width": _BUS_BITS,
@@ -53,35 +58,50 @@ class TritonSession(AotSession):
         config = triton.runtime.driver
         before = dict(vars(config))  # its own reset would look for a GPU
         config.set_active(self)
+        load = CompiledKernel._init_handles
+
+        def load_noting(kernel: CompiledKernel) -> object:
+            self._loading = kernel
+            return load(kernel)
+
         try:
-            yield
+            with mock.patch.object(CompiledKernel, "_init_handles", load_noting):
+                yield
         finally:
             vars(config).update(before)
 
     def _load_binary(
-        self, name: str, cubin: bytes, shared_bytes: int, device: int
+        self, name: str, binary: bytes, shared_bytes: int, device: int
     ) -> tuple[object, int, int, int, int]:
         unknown = Kernel(kernel=name, arch=self.arch)
-        kernels = {kernel.kernel: kernel for kernel in read_kernels(cubin, self.arch)}
-        # Triton allocates all shared memory at launch, so its cubin does not tell.
+        module, _, function = self._vendor.reader.partition(":")
+        read_kernels = getattr(importlib.import_module(module), function)
+        kernels = {kernel.kernel: kernel for kernel in read_kernels(self._loading.asm[self._vendor.form], self.arch)}
+        # Triton allocates all shared memory at launch, so its binary does not tell.
         kernel = kernels.get(name, unknown).model_copy(update={"shared_bytes": shared_bytes})
         self.kernels.append(kernel)
+        self._representations.append(self._loading.asm["ttgir"])
         # Its number is the function that Triton hands back at each launch.
         return object(), len(self.kernels) - 1, kernel.registers or 0, kernel.spill_bytes or 0, 1024
 
-    def launcher_cls(self, source: object, metadata: Any) -> Callable[..., None]:
-        threads = metadata.num_warps * WARP
+    def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
+        threads = metadata.num_warps * self._vendor.warp
         blocks_of_program = getattr(metadata, "num_ctas", 1)  # more than one form a cluster
 
-        def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, number: int, *_: object) -> None:
+        def launch(grid_x: int, grid_y: int, grid_z: int, stream: int, number: int, *rest: object) -> None:
             grid = (grid_x * blocks_of_program, grid_y, grid_z)
-            self.launches.append(Launch(kernel_number=number, grid=grid, block=(threads, 1, 1)))
+            names = source.fn.arg_names
+            given = zip(names, rest[-len(names) :], strict=True)
+            arguments = [value for name, value in given if source.signature.get(name) != "constexpr"]
+            moved = count_bytes(self._representations[number], arguments) if blocks_of_program == 1 else None
+            self.launches.append(Launch(kernel_number=number, grid=grid, block=(threads, 1, 1), block_bytes=moved))
 
         return launch
 
     def get_current_target(self) -> GPUTarget:
-        major, minor = capability_of(self.arch)
-        return GPUTarget("cuda", 10 * major + minor, 32)
+        # Its numbers of NVIDIA's architectures: 90 for sm_90a.
+        number = re.fullmatch(r"sm_(\d+).?", self.arch)
+        return GPUTarget(self._vendor.triton_backend, int(number[1]) if number else self.arch, self._vendor.warp)
 
     def get_device_capability(self, device: int) -> tuple[int, int]:
         return capability_of(self.arch)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import RenderableType
 
@@ -16,68 +16,90 @@ if TYPE_CHECKING:
     from fib_rmsnorm.inspection.facts import Code, Direction, ExplainedLaunch, Explanation, Kernel, Size, Traffic, Work
     from fib_rmsnorm.profiling.ncu import KernelCounters
 
-_LAUNCH_COLUMNS = ("axes", ">#", ">grid", ">block", ">occupancy", ">blocks/SM", "limited by", ">waves")
+_LAUNCH_COLUMNS = ("axes", "arch", ">#", ">grid", ">block", ">occupancy", ">blocks/SM", "limited by", ">waves")
 TRAFFIC_COLUMNS = (">load requests/row", ">load sectors/row", ">store sectors/row")
 _KERNEL_COLUMNS = (
-    *(">#", "kernel", ">registers", ">spilled bytes", ">shared bytes", ">barriers"),
+    *("arch", ">#", "kernel", ">registers", ">scalar registers", ">spilled bytes", ">shared bytes", ">barriers"),
     *("global loads", "global stores", ">loops"),
 )
+_Kernels: TypeAlias = "Sequence[tuple[str, int, Kernel]]"
+"""Each with the name of its architecture, empty if there is only one, and its number."""
 
 
-def describe_explanation(explanation: Explanation) -> Iterator[RenderableType]:
-    """Say what `fib-rmsnorm explain --json` prints: kernels, instructions, launches and the work asked for."""
-    yield _title(explanation)
-    if explanation.conclusions:
+def describe_explanations(explanations: Sequence[Explanation]) -> Iterator[RenderableType]:
+    """Say what `fib-rmsnorm explain --json` prints: kernels, instructions, launches and the work asked for.
+
+    Several are those of one Solution on the same Workloads for different architectures: they come side by side.
+    """
+    first = explanations[0]
+    names = {each.arch: each.arch if len(explanations) > 1 else "" for each in explanations}
+    yield _title(explanations)
+    if any(each.conclusions for each in explanations):
         yield heading("Conclusions")
-        yield from (f"{each.about}: {each.finding}; {each.advice}." for each in explanation.conclusions)
-    launched = {launch.kernel_number for launch in explanation.launches}
-    kernels = {
-        number: kernel for number, kernel in enumerate(explanation.kernels) if number in launched or not launched
-    }
+    for explanation in explanations:
+        for each in explanation.conclusions:
+            yield f"{names[explanation.arch]} {each.about}: {each.finding}; {each.advice}.".lstrip()
+    kernels = [(names[each.arch], *numbered) for each in explanations for numbered in _shown_kernels(each)]
     if kernels:
         yield heading("Kernels")
         yield _kernels_table(kernels)
-        if left_out := len(explanation.kernels) - len(kernels):
-            yield f"{count(left_out, 'more kernel')} in the binary, not launched at these batches"
-        if any(kernel.code for kernel in kernels.values()):
+        left_out = (len(each.kernels) - len(_shown_kernels(each)) for each in explanations)
+        for number in dict.fromkeys(filter(None, left_out)):
+            yield f"{count(number, 'more kernel')} in the binary, not launched at these batches"
+        if any(kernel.code for _, _, kernel in kernels):
             yield heading("Instructions of a thread, as compiled")
             yield _instructions_table(kernels)
-    if explanation.launches:
+    order = [work.axes for work in first.work]
+    launches = [(names[each.arch], launch) for each in explanations for launch in each.launches]
+    launches.sort(key=lambda pair: order.index(pair[1].axes))
+    if launches:
         yield heading("Launches")
-        by_row = any(work.least_sectors_per_row is not None for work in explanation.work)
-        yield _launches_table(explanation.launches, by_row=by_row)
+        by_row = any(work.least_sectors_per_row is not None for work in first.work)
+        yield _launches_table(launches, by_row=by_row)
         if by_row:
-            yield from _explain_traffic(explanation.launches)
+            yield from _explain_traffic([launch for _, launch in launches])
     yield heading("The work, with each byte moved once")
-    yield _work_table(explanation.work)
-    if explanation.notes:
+    yield _work_table(first.work)
+    if notes := dict.fromkeys(note for each in explanations for note in each.notes):
         yield ""
-        yield from (f"Note: {note}" for note in explanation.notes)
+        yield from (f"Note: {note}" for note in notes)
 
 
-def _title(explanation: Explanation) -> str:
-    title = f"{explanation.solution} ({title_of(explanation.language)}) for {explanation.definition}"
-    chip = f" ({explanation.chip}: {explanation.multiprocessors} multiprocessors)" if explanation.chip else ""
-    return f"{title}, compiled for {explanation.arch}{chip}"
+def _title(explanations: Sequence[Explanation]) -> str:
+    first = explanations[0]
+    targets = (
+        f"{each.arch} ({each.chip}: {each.multiprocessors} multiprocessors)" if each.chip else each.arch
+        for each in explanations
+    )
+    title = f"{first.solution} ({title_of(first.language)}) for {first.definition}"
+    return f"{title}, compiled for {' and '.join(targets)}"
+
+
+def _shown_kernels(explanation: Explanation) -> list[tuple[int, Kernel]]:
+    """The kernels that are launched, or all if no launch is known, with their numbers."""
+    launched = {launch.kernel_number for launch in explanation.launches}
+    return [each for each in enumerate(explanation.kernels) if each[0] in launched or not launched]
 
 
 def _number(number: int | None) -> str:
     return "?" if number is None else str(number)
 
 
-def _kernels_table(kernels: Mapping[int, Kernel]) -> Grid:
+def _kernels_table(kernels: _Kernels) -> Grid:
     return Grid(
         _KERNEL_COLUMNS,
         (
             (
+                arch,
                 str(number),
                 kernel.kernel,
                 _number(kernel.registers),
+                "" if kernel.scalar_registers is None else str(kernel.scalar_registers),
                 _number(kernel.spill_bytes),
                 _number(kernel.shared_bytes),
                 *_code_cells(kernel.code),
             )
-            for number, kernel in kernels.items()
+            for arch, number, kernel in kernels
         ),
     )
 
@@ -98,12 +120,14 @@ def _accesses(code: Code, does: Direction) -> str:
     )
 
 
-def _instructions_table(kernels: Mapping[int, Kernel]) -> Grid:
+def _instructions_table(kernels: _Kernels) -> Grid:
     """Kinds of instructions by kernel."""
-    codes = {number: kernel.code.instructions for number, kernel in kernels.items() if kernel.code}
-    kinds = dict.fromkeys(kind for instructions in codes.values() for kind in instructions)
+    from fib_rmsnorm.inspection.instructions import KINDS
+
+    codes = {f"{arch} #{number}".lstrip(): kernel.code.instructions for arch, number, kernel in kernels if kernel.code}
+    kinds = [kind for kind in KINDS if any(kind in instructions for instructions in codes.values())]
     return Grid(
-        ("kind", *(f">#{number}" for number in codes)),
+        ("kind", *(f">{name}" for name in codes)),
         [
             *((kind, *(str(instructions.get(kind, 0)) for instructions in codes.values())) for kind in kinds),
             ("all", *(str(sum(instructions.values())) for instructions in codes.values())),
@@ -126,21 +150,23 @@ def _work_table(work: Sequence[Work]) -> Grid:
     return Grid(("axes", *columns), rows)
 
 
-def _launches_table(launches: Sequence[ExplainedLaunch], *, by_row: bool) -> Grid:
+def _launches_table(launches: Sequence[tuple[str, ExplainedLaunch]], *, by_row: bool) -> Grid:
     """The launches at each batch, how full the multiprocessors are, and `by_row` the transactions of a row."""
     return Grid(
         (*_LAUNCH_COLUMNS, *(TRAFFIC_COLUMNS if by_row else ())),
         (
             (
                 assignments(launch.axes),
+                arch,
                 str(launch.kernel_number),
                 _size(launch.grid),
                 _size(launch.block),
                 *_occupancy_cells(launch),
                 *(traffic_cells(launch.traffic) if by_row else ()),
             )
-            for launch in launches
+            for arch, launch in launches
         ),
+        is_grouped=any(arch for arch, _ in launches),
     )
 
 
@@ -175,7 +201,7 @@ def _explain_traffic(launches: Sequence[ExplainedLaunch]) -> Iterator[str]:
         shared = "What rows share counts for each, though a cache serves most."
         yield f"A request is one warp's; a sector has 32 bytes. {shared}"
     if any(launch.traffic is None for launch in launches):
-        yield "?: the code accesses memory in loops or by asynchronous copies; how often, only a run shows."
+        yield "?: the code accesses memory in loops or by asynchronous copies, and does not say how often."
 
 
 _REASONS = {

@@ -118,7 +118,9 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
         solution: Annotated[str | None, Field(description="A registered Solution, instead of a kernel.")] = None,
         definition: DefinitionName = None,
         call: CallText = None,
-        arch: Annotated[str | None, Field(description="GPU architecture, such as sm_90; needs no GPU.")] = None,
+        arch: Annotated[
+            str | None, Field(description="GPU architecture, such as sm_90 or gfx942; needs no GPU.")
+        ] = None,
         batch_sizes: Sizes = [],  # noqa: B006
     ) -> Annotated[CallToolResult, Explanation]:
         """Explain a GPU kernel from its compiled code: registers, memory accesses, occupancy, and what limits it."""

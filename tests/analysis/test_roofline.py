@@ -82,6 +82,8 @@ def test_a_trace_tells_the_operator_that_judged_it(definition):
         ("NVIDIA L40S", "L40S"),
         ("NVIDIA L4", "L4"),
         ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("AMD Instinct MI300X", "MI300X"),
+        ("AMD_Instinct_MI355X", "MI355X"),
         ("NVIDIA H100 NVL", None),
         ("Intel(R) Xeon(R) Processor (2 cores)", None),
     ],

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -9,6 +10,7 @@ from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
+from support.command_line import run_on_terminal
 from support.full_registry import CUDA, DEFINITION
 from support.kernels import read_kernels
 from support.paths import REPOSITORY, TESTS
@@ -81,6 +83,7 @@ def test_a_sister_definition_by_name(fib, shipped):
 
 
 H200, A100 = ("sm_90", "H200", 132), ("sm_80", "A100 40 GB", 108)
+MI250X, MI300X, MI355X = ("gfx90a", "MI250X", 110), ("gfx942", "MI300X", 304), ("gfx950", "MI355X", 256)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +91,9 @@ H200, A100 = ("sm_90", "H200", 132), ("sm_80", "A100 40 GB", 108)
     [
         ("rmsnorm_triton_row_v1", "sm_90", H200),
         ("rmsnorm_triton_row_v1", "8.0", A100),
+        ("rmsnorm_triton_row_v1", "gfx90a", MI250X),
+        ("rmsnorm_triton_row_v1", "gfx942", MI300X),
+        ("rmsnorm_triton_row_v1", "gfx950", MI355X),
         ("rmsnorm_tilelang_row_v1", "sm_90", H200),
     ],
 )
@@ -101,6 +107,153 @@ def test_kernels_of_python_dsls(fib, shipped, name, arch, gpu):
     record = explain(fib, shipped, name, "--batch-sizes", "8,4096", arch=("--arch", arch))
     assert (record["arch"], record["chip"], record["multiprocessors"]) == gpu
     check_launches(record, (8, 4096))
+
+
+TRITON_NORMS = sorted(folder.name for folder in SHIPPED.parent.glob("*/*_triton_row_v1"))
+
+
+@pytest.mark.parametrize("name", TRITON_NORMS)
+@pytest.mark.compile
+def test_a_kernel_moves_the_same_bytes_on_every_gpu(fib, name):
+    """The requests differ, as a wavefront has 64 threads; an fp8 kernel's scale is stored by all threads."""
+    pytest.importorskip("triton")
+    options = ("--arch", "sm_90,gfx942", "--batch-sizes", "512", "--root", REPOSITORY, "--json")
+    outcome = fib("explain", name, *options)
+    assert outcome.code == 0, outcome.err
+    found = json.loads(outcome.out)
+    assert [(each["arch"], each["chip"], each["multiprocessors"]) for each in found] == [H200, MI300X]
+    here, there = ([launch["traffic"] for launch in each["launches"]] for each in found)
+    assert here and len(here) == len(there)
+    for nvidia, amd in zip(here, there, strict=True):
+        assert (nvidia is None) == (amd is None) == ("backward" in name)
+        if nvidia:
+            assert nvidia["load_sectors_per_row"] == amd["load_sectors_per_row"]
+            assert nvidia["load_requests_per_row"] == 2 * amd["load_requests_per_row"]
+            if "per_row" not in name:
+                assert nvidia["store_sectors_per_row"] == amd["store_sectors_per_row"]
+    assert all(kernel["spill_bytes"] == 0 for each in found for kernel in each["kernels"])
+
+
+PTX = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(x_ptr, out_ptr, N: tl.constexpr):
+    cols = tl.program_id(0) * N + tl.arange(0, N)
+    x = tl.load(x_ptr + cols).to(tl.float32)
+    y = tl.inline_asm_elementwise("rsqrt.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+    tl.store(out_ptr + cols, y.to(tl.float16))
+
+
+def run(x, weight, eps):
+    out = torch.empty_like(x)
+    scale[(x.shape[0],)](x, out, N=x.shape[1])
+    return out
+"""
+
+
+@pytest.mark.compile
+def test_inline_assembly_of_another_vendor_does_not_compile(fib, full_registry, tmp_path):
+    """Triton's compiler for AMD's GPUs prints an error and goes on without the code, which its cache then has."""
+    pytest.importorskip("triton")
+    (tmp_path / "kernel.py").write_text(PTX)
+    for _ in range(2):
+        fault = fib("explain", tmp_path / "kernel.py", "--definition", DEFINITION, "--arch", "gfx942").kernel_fault
+        assert fault.startswith("kernel.py does not compile for gfx942: error: could not allocate output register")
+    assert fib("explain", tmp_path / "kernel.py", "--definition", DEFINITION, "--arch", "sm_90").code == 0
+
+
+LOOPS = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def norm_rows(x_ptr, weight_ptr, out_ptr, n, eps, N: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    squares = 0.0
+    for i in {loop}:
+        cols = {start} + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * N + cols, mask=cols < n, other=0.0).to(tl.float32)
+        squares += tl.sum(x * x)
+    rstd = tl.rsqrt(squares / n + eps)
+    for i in {loop}:
+        cols = {start} + tl.arange(0, BLOCK)
+        w = tl.load(weight_ptr + cols, mask=cols < n, other=0.0).to(tl.float32)
+        tl.store(out_ptr + row * N + cols, (rstd * w).to(tl.float16), mask=cols < n)
+
+
+def run(x, weight, eps):
+    out = torch.empty_like(x)
+    norm_rows[(x.shape[0],)](x, weight, out, x.shape[1], eps, N=x.shape[1], BLOCK=1024)
+    return out
+"""
+
+
+@pytest.mark.parametrize("hidden", [4096, 5000])
+@pytest.mark.compile
+def test_a_loop_whose_bound_is_an_argument_is_counted_like_one_that_is_unrolled(fib, tmp_path, hidden):
+    """The compiler unrolls a static range, so its accesses are counted in the code."""
+    pytest.importorskip("triton")
+    registry = make_registry(tmp_path / "registry", hidden)
+
+    def traffic_of(loop, start="i"):
+        (tmp_path / "kernel.py").write_text(LOOPS.format(loop=loop, start=start))
+        options = ("--root", registry.root, "--arch", "sm_90,gfx942", "--batch-sizes", "8", "--json")
+        outcome = fib("explain", tmp_path / "kernel.py", *options)
+        assert outcome.code == 0, outcome.err
+        return [each["launches"][0]["traffic"] for each in json.loads(outcome.out)]
+
+    unrolled = traffic_of("tl.static_range(0, N, BLOCK)")
+    passes = -(-hidden // 1024)
+    assert [each["load_sectors_per_row"] for each in unrolled] == [2 * passes * 64] * 2
+    assert traffic_of("range(0, n, BLOCK)") == unrolled
+    assert traffic_of("range(tl.cdiv(n, BLOCK))", "i * BLOCK") == unrolled
+    assert traffic_of("range(row, n, BLOCK)") == [None, None]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.process
+@pytest.mark.compile
+def test_two_gpus_side_by_side_on_a_terminal(shipped, columns):
+    pytest.importorskip("triton")
+    command = ("explain", "rmsnorm_triton_row_v1", "--arch", "sm_90,gfx942", "--batch-sizes", "512,4096")
+    lines = run_on_terminal(*command, cwd=shipped.root, columns=columns).splitlines()
+    shown = [re.sub(r"\x1b\[\d*m", "", line).rstrip() for line in lines]
+    assert max(map(len, shown)) <= columns
+    title, tables = " ".join(" ".join(shown[:2]).split()), [line.split() for line in shown]
+    assert "for sm_90 (H200: 132 multiprocessors) and gfx942 (MI300X: 304 multiprocessors)" in title
+    kernels, *launches = [number for number, cells in enumerate(tables) if cells[:2] == ["arch", "#"]]
+    assert len(launches) == 2
+    for number in (kernels, *launches):
+        assert [cells[0] for cells in tables[number + 1 : number + 3]] == ["sm_90", "gfx942"]
+    for number, batch in zip(launches, (512, 4096), strict=True):
+        assert shown[number - 1] == f"batch={batch}"
+        assert [row[2:4] for row in tables[number + 1 : number + 3]] == [[str(batch), "256"], [str(batch), "512"]]
+        assert [row[-2:] for row in tables[number + 1 : number + 3]] == [["512", "256"]] * 2
+    assert "gfx942 #0 norm_rows: 3.37 waves at batch=4096: the last one fills 37%" in " ".join(" ".join(shown).split())
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "said"),
+    [
+        (CUDA, "gfx942", "cannot be explained for gfx942: CUDA does not compile for AMD's GPUs here, only Triton does"),
+        (CUDA, "sm_90,gfx1100", "'gfx1100' is not a supported GPU architecture: choose one of gfx90a, gfx942, gfx950"),
+        (CUDA, "sm_50", "'sm_50' is not a supported GPU architecture: choose one from sm_70 to sm_121"),
+        (CUDA, "mi300x", "'mi300x' is not a GPU architecture: write it like sm_90 or gfx942"),
+    ],
+)
+def test_what_compiles_for_no_such_gpu_is_refused(fib, full_registry, name, arch, said):
+    assert fib("explain", name, "--arch", arch).refusal.endswith(said)
+
+
+def test_a_build_for_an_amd_gpu_skips_other_languages(fib, full_registry):
+    outcome = fib("solve", "--build", "--arch", "gfx942", "--solutions", CUDA)
+    assert "skipped: CUDA does not compile for AMD's GPUs here, only Triton does" in outcome.out
 
 
 @pytest.mark.compile

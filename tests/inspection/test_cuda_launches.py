@@ -88,16 +88,20 @@ def test_a_tilelang_kernel_may_return_its_output(tmp_path):
     run_python(tmp_path / "script.py")
 
 
-def test_python_finds_the_named_gpu_and_nothing_of_the_pretence_remains():
+@pytest.mark.parametrize(
+    ("arch", "said"), [("sm_90", ((9, 0), 132, 32, 65536, False)), ("gfx942", ((9, 4), 304, 64, 131072, True))]
+)
+def test_python_finds_the_named_gpu_and_nothing_of_the_pretence_remains(arch, said):
     import torch
 
-    before, seen = torch.cuda.is_available(), []
+    before, seen = (torch.cuda.is_available(), torch.version.hip), []
 
     def look(x):
         gpu = torch.cuda.get_device_properties(x.device)
-        seen.append((torch.cuda.is_available(), torch.cuda.get_device_capability(x.device), gpu.multi_processor_count))
-        assert x.is_cuda
+        sizes = (gpu.multi_processor_count, gpu.warp_size, vars(gpu)["regs_per_multiprocessor"])
+        seen.append((torch.cuda.get_device_capability(x.device), *sizes, torch.version.hip is not None))
+        assert torch.cuda.is_available() and x.is_cuda
 
-    call_with_fake_cuda(look, [torch.empty(2)], "sm_90")
-    assert seen == [(True, (9, 0), 132)]
-    assert torch.cuda.is_available() is before
+    call_with_fake_cuda(look, [torch.empty(2)], arch)
+    assert seen == [said]
+    assert (torch.cuda.is_available(), torch.version.hip) == before

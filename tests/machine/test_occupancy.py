@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.machine.gpu_models import REGISTERS, WARP, find_architecture, is_known, occupancy
+from fib_rmsnorm.machine.gpu_models import find_architecture, is_known, occupancy
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 THREADS = (32, 64, 96, 128, 160, 256, 512, 768, 1024)
@@ -60,7 +60,7 @@ def test_what_limits_a_hopper_is_named(threads, registers, shared, blocks, limit
 def test_an_architecture_that_is_newer_than_the_table_is_like_the_newest_before_it():
     assert find_architecture("sm_91") == find_architecture("sm_90a") == find_architecture("sm_90")
     assert not is_known("sm_91") and is_known("sm_90a")
-    assert REGISTERS // WARP == 2048
+    assert find_architecture("sm_90").registers == 65536
 
 
 @pytest.mark.parametrize(("arch", "model"), [("sm_70", "V100 SXM2"), ("sm_75", "T4"), ("sm_80", "A100 40 GB")])
@@ -73,3 +73,22 @@ def test_an_architecture_is_represented_by_a_model_of_its_own(arch, model):
 def test_a_block_of_a_turing_has_no_reserved_shared_memory():
     found = occupancy(find_architecture("sm_75"), 128, 32, 16 << 10)
     assert (found.blocks, found.limits) == (4, ("shared memory",))
+
+
+@pytest.mark.parametrize(
+    ("arch", "threads", "registers", "shared", "scalars", "blocks", "limits"),
+    [
+        ("gfx942", 256, 64, 0, 32, 8, ("warps", "registers")),  # 512 registers of a lane, in eights
+        ("gfx942", 256, 65, 0, 32, 7, ("registers",)),
+        ("gfx942", 1024, 136, 0, 32, 0, ("registers",)),
+        ("gfx90a", 64, 16, 0, 32, 32, ("warps", "blocks")),
+        ("gfx942", 256, 16, 20_000, 32, 3, ("shared memory",)),  # of 64 KiB
+        ("gfx950", 256, 16, 20_000, 32, 8, ("warps", "shared memory")),  # of 160 KiB
+        ("gfx942", 256, 16, 0, 102, 7, ("scalar registers",)),
+    ],
+)
+def test_what_limits_a_compute_unit_is_named(arch, threads, registers, shared, scalars, blocks, limits):
+    """By hand; the compiler's own figures: tests/inspection/test_amd_assembly.py."""
+    found = occupancy(find_architecture(arch), threads, registers, shared, scalars)
+    assert (found.blocks, found.limits) == (blocks, limits)
+    assert found.share == blocks * threads / 2048
