@@ -37,7 +37,7 @@ class _Draw:
     places: Sequence[torch.Tensor]
     """Two columns for each row: that of the number before, and the number's own. Each `[rows, 2]`."""
     values: Sequence[torch.Tensor]
-    """What these two columns hold at the number: the original element, and the new one."""
+    """The values of these two columns at the number: the original element, and the new one."""
     originals: Sequence[torch.Tensor]
     """The original elements of the number's own column. Each `[rows, 1]`."""
 
@@ -124,8 +124,8 @@ class FreshInputs:
         before = [0, *range(self._draws - 1)]  # the first number comes after none
         kept = torch.where(places[:, before] == places, new, originals[:, before])  # rows of one element have one place
         pairs = ((places[:, before], places), (kept, new))
-        by_number = [torch.stack(pair, 2).transpose(0, 1).contiguous().unbind() for pair in pairs]
-        return _Draw(as_integers(rows), *by_number, originals.t().unsqueeze(2).unbind())
+        columns, values = (torch.stack(pair, 2).transpose(0, 1).contiguous().unbind() for pair in pairs)
+        return _Draw(as_integers(rows), columns, values, originals.t().unsqueeze(2).unbind())
 
     def _places(self, rows: torch.Tensor) -> torch.Tensor:
         """A random column for each row and number. Consecutive numbers never have the same one."""

@@ -133,7 +133,7 @@ def make_event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
-class Kernel:
+class PtxKernel:
     """A kernel compiled from PTX for the current device, of one thread unless told otherwise."""
 
     def __init__(self, ptx: str, name: str, blocks: int = 1, threads: int = 1) -> None:
@@ -165,7 +165,7 @@ class L2Eviction:
         begin = self._buffer.data_ptr()
         self._range = ctypes.c_uint64(begin), ctypes.c_uint64(begin + self._buffer.nbytes)
         blocks = _EVICTION_BLOCKS_PER_MULTIPROCESSOR * properties.multi_processor_count
-        self._read = Kernel(_EVICTION_PTX, "read_all", blocks, _EVICTION_THREADS)
+        self._read = PtxKernel(_EVICTION_PTX, "read_all", blocks, _EVICTION_THREADS)
         has_persisting_lines = (properties.major, properties.minor) >= _FIRST_WITH_PERSISTING_LINES
         self._synchronize = Synchronize()
         self._reset = load_driver().cuCtxResetPersistingL2Cache if has_persisting_lines else None
@@ -185,7 +185,7 @@ class LateReleaseError(MeasurementError):
     """The blocking kernel reached its limit: the call waited for the device, or the host took longer than that."""
 
 
-class EndOfCall(Kernel):
+class EndOfCall(PtxKernel):
     """Marks on a call's stream where its work ends, also work that the GPU launched itself."""
 
     def __init__(self) -> None:
@@ -200,7 +200,7 @@ class BlockingKernel:
     """
 
     def __init__(self) -> None:
-        self._kernel = Kernel(_BLOCKING_PTX, "wait_for_host")
+        self._kernel = PtxKernel(_BLOCKING_PTX, "wait_for_host")
         self._memory = torch.zeros(2, dtype=torch.int32, pin_memory=True)
         """The number of the last call that was released, and of the last one that was not released in time."""
         self._released, self._late = (
