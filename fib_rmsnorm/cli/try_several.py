@@ -63,10 +63,16 @@ def try_several(
 
 
 def _name(kernels: Sequence[KernelFile]) -> list[str]:
-    """Their names, with the paths that they were given by where two have the same name."""
-    names = [kernel.file.absolute().name for kernel in kernels]
-    uses = Counter(names)
-    return [name if uses[name] == 1 else str(kernel.file) for name, kernel in zip(names, kernels, strict=True)]
+    """Their names, each with as many of its folders as tell it from the others."""
+    paths = [kernel.file.absolute().parts for kernel in kernels]
+    names = [""] * len(paths)
+    for depth in range(1, max(map(len, paths)) + 1):
+        shared = Counter(names)
+        names = [
+            "/".join(path[-depth:]) if shared[name] > 1 or depth == 1 else name
+            for path, name in zip(paths, names, strict=True)
+        ]
+    return names
 
 
 def _follow(jobs: dict[Job, str], changed: SimpleQueue[Job], bar: ProgressBar) -> None:
