@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
+import tempfile
 
 import pytest
 
@@ -22,10 +22,9 @@ HIDDEN = 1152  # no power of two: warps hold parts of different sizes
 
 @pytest.fixture(scope="module")
 def load_module(tmp_path_factory):
-    """Import a module of a packed Solution."""
+    """Import a module of a packed Solution. TileLang leaves its C++ among the temporary files."""
     folder = tmp_path_factory.mktemp("tilelang")
     solutions = Registry(REPOSITORY).packed_solutions()
-    sys.path.insert(0, str(folder))
 
     def load(operator, module):
         package = f"{operator}_tilelang_row_v1"
@@ -34,8 +33,10 @@ def load_module(tmp_path_factory):
             importlib.invalidate_caches()
         return importlib.import_module(f"{package}.{module}")
 
-    yield load
-    sys.path.remove(str(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setattr(tempfile, "tempdir", str(folder))
+        yield load
 
 
 @pytest.mark.parametrize(
