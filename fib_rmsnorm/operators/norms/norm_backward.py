@@ -16,8 +16,6 @@ from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.float64_rows import list_blocks
 from fib_rmsnorm.operators.norms.norm_definitions import (
-    DTYPE,
-    HIDDEN,
     PER_COLUMN,
     PER_ELEMENT,
     PER_ROW,
@@ -98,8 +96,8 @@ class RmsNormBackward(NormOperator):
     )
     norm: ClassVar[str] = "RMSNorm"
     """The name of the function whose gradients they are, for the first line of a kernel to start from."""
-    options = (HIDDEN, DTYPE)
     kind = "Gradients of a norm"
+    casts_inputs = False
     stage = "training"
     tensors: ClassVar[Mapping[str, NormTensor]] = _choose("dnew_residual", "mean", "dbias")
     outputs: ClassVar[tuple[str, ...]] = ("dx", "dweight")
