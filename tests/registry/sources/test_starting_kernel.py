@@ -111,7 +111,7 @@ MIXED = (
     *("fused_add_rmsnorm", "layernorm", "layernorm_bias"),
 )
 """Their weight may be float32 beside 16 bits."""
-BACKWARD = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
+BACKWARD = ("rmsnorm_backward", "rmsnorm_bias_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
 IN_TRITON = (*MIXED, "rmsnorm_no_weight", *BACKWARD)
 
 
