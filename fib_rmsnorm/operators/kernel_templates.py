@@ -68,6 +68,8 @@ def _break(line: str, *, is_python: bool) -> str:
         return textwrap.fill(line, _WIDTH, subsequent_indent="// ") if len(line) > _WIDTH else line
     if line.startswith('"""'):
         return line.replace(". ", ".\n\n", 1).removesuffix('"""') + '\n"""'
+    if line.lstrip().startswith("if (") and ") return " in line:
+        return line.replace(") return ", f")\n{indent}  return ", 1)
     start = end = line.rindex(")")  # of the arguments of the last call, at its brackets
     while line[start - 1 : end].count("(") <= line[start:end].count(")"):
         start -= 1

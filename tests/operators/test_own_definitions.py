@@ -8,27 +8,36 @@ from fib_rmsnorm.operators import define_by_name, find_operator, recognise_sourc
 from support.mistakes import judge
 from support.norms import NORMS
 
-PLAIN: dict[tuple[str, ...], str] = {("float16",): "", ("bf16",): "_bf16", ("fp32",): "_fp32"}
-WITH_WEIGHT: dict[tuple[str, ...], str] = {
-    ("float16", "float32"): "_weight_fp32",
-    ("bf16", "fp32"): "_bf16_weight_fp32",
-    ("fp32", "fp32"): "_fp32",
+PLAIN = {"float16": "", "bf16": "_bf16", "fp32": "_fp32"}
+WITH_WEIGHT = {
+    "weight=float32": "_weight_fp32",
+    "bf16,weight=fp32": "_bf16_weight_fp32",
+    "weight=fp32,fp32": "_fp32",
 }
-WEIGHTED = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
+WITH_BIAS = {
+    "weight=float32,bias=float16": "_weight_fp32_bias_fp16",
+    "bf16,weight=fp32,bias=fp32": "_bf16_weight_fp32",
+    "x=bf16,bias=fp32": "_bf16_bias_fp32",
+}
+OF_ONE_DTYPE = ("rmsnorm_no_weight", "rmsnorm_llama", "fused_add_rmsnorm_llama")
+"""Without a weight, or of references that would multiply by it in its own dtype."""
+WEIGHTED = [each for each in NORMS if each not in OF_ONE_DTYPE and "backward" not in each]
+BIASED = ("rmsnorm_bias", "layernorm_bias")
 CASES = [
     (name, dtypes, suffix)
-    for names, suffixes in ((NORMS, PLAIN), (WEIGHTED, WITH_WEIGHT))
+    for names, suffixes in ((NORMS, PLAIN), (WEIGHTED, WITH_WEIGHT), (BIASED, WITH_BIAS))
     for name in names
     for dtypes, suffix in suffixes.items()
 ]
-"""The operators, the dtypes of x and the weight, and what these add to the Definition's name."""
+"""The operators, the dtypes of x, the weight and the bias, and what these add to the Definition's name."""
 
 
 @pytest.mark.parametrize(("name", "dtypes", "suffix"), CASES)
 def test_it_is_named_and_recognised_and_its_reference_is_right(tmp_path, name, dtypes, suffix):
-    definition = find_operator(name).define(1152, *dtypes)
-    columns = [each for each in definition.inputs if each in ("weight", "bias")]
-    assert not suffix.endswith("_fp32") or {definition.inputs[each].dtype.value for each in columns} <= {"float32"}
+    definition = find_operator(name).define(1152, dtypes)
+    columns = [each for each in ("weight", "bias") if each in definition.inputs]
+    last = definition.inputs[columns[-1]].dtype.value if columns else "float32"
+    assert not suffix.endswith("_fp32") or last == "float32"
     assert definition.name == f"{name}_d1152{suffix}"
     assert ("stage:training" in definition.tags) == ("backward" in name)
     found = recognise_source(definition)

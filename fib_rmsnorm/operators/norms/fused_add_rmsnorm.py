@@ -14,8 +14,6 @@ from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, round_once
 from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import wrong_outputs, wrong_residuals
 from fib_rmsnorm.operators.norms.mistakes.rows import Rows
 from fib_rmsnorm.operators.norms.norm_definitions import (
-    DTYPE,
-    HIDDEN,
     PER_ELEMENT,
     NormKernel,
     NormTensor,
@@ -110,7 +108,6 @@ class FusedAddRmsNorm(RmsNorm):
         "Add x and residual, (batch, hidden), normalize the rows of the sum, and scale them by weight, (hidden,).",
         "x * rstd * weight",
     )
-    options = (HIDDEN, DTYPE)
     tensors: ClassVar[Mapping[str, NormTensor]] = _add_residual(
         RmsNorm, NormTensor(PER_ELEMENT, "The sum, normalized and scaled.")
     )

@@ -25,8 +25,6 @@ from fib_rmsnorm.operators.norms.mistakes.rows import (
 )
 from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases
 from fib_rmsnorm.operators.norms.norm_definitions import (
-    DTYPE,
-    HIDDEN,
     NUMBER,
     PER_COLUMN,
     PER_ELEMENT,
@@ -64,7 +62,6 @@ class LayerNormOperator(NormOperator):
         "end."
     )
     kind = "Layer normalization over the hidden axis"
-    options = (HIDDEN, DTYPE)
     tensors: ClassVar[Mapping[str, NormTensor]] = {part: each for part, each in _TENSORS.items() if part != "bias"}
     is_centered = True
     reference = write_reference(

@@ -16,8 +16,6 @@ from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.float64_rows import list_blocks
 from fib_rmsnorm.operators.norms.norm_definitions import (
-    DTYPE,
-    HIDDEN,
     PER_COLUMN,
     PER_ELEMENT,
     PER_ROW,
@@ -98,8 +96,8 @@ class RmsNormBackward(NormOperator):
     )
     norm: ClassVar[str] = "RMSNorm"
     """The name of the function whose gradients they are, for the first line of a kernel to start from."""
-    options = (HIDDEN, DTYPE)
     kind = "Gradients of a norm"
+    casts_inputs = False
     stage = "training"
     tensors: ClassVar[Mapping[str, NormTensor]] = _choose("dnew_residual", "mean", "dbias")
     outputs: ClassVar[tuple[str, ...]] = ("dx", "dweight")
@@ -194,6 +192,22 @@ class RmsNormBackward(NormOperator):
         return usual_mistakes(output, inputs, rows, columns)
 
 
+class RmsNormBiasBackward(RmsNormBackward):
+    """The gradients of RMSNorm with a bias, whose own is the sum of dy."""
+
+    name = "rmsnorm_bias_backward"
+    formula = RmsNormBackward.formula.replace("dweight = sum(dy * n)", "dweight = sum(dy * n) and dbias = sum(dy)")
+    tensors: ClassVar[Mapping[str, NormTensor]] = _choose("dnew_residual", "mean")
+    outputs = ("dx", "dweight", "dbias")
+    operations = (10, 1)
+    reference = write_reference(
+        "dy, x, weight, rstd",
+        "The gradients of RMSNorm with a bias in float32, each cast once at the end; rstd is the forward pass's.",
+        f"{_BODY}    dbias = dy.to(torch.float32).sum(dim=0)\n"
+        "    return dx.to(x.dtype), dweight.to(weight.dtype), dbias.to(weight.dtype)\n",
+    )
+
+
 class LayerNormBackward(RmsNormBackward):
     """The gradients of LayerNorm with a weight and a bias: computed in float32 and rounded once."""
 
@@ -271,4 +285,4 @@ class FusedAddRmsNormBackward(RmsNormBackward):
         return replace(made, inputs={**made.inputs, "dnew_residual": residual})
 
 
-OPERATORS = (RmsNormBackward(), LayerNormBackward(), FusedAddRmsNormBackward())
+OPERATORS = (RmsNormBackward(), RmsNormBiasBackward(), LayerNormBackward(), FusedAddRmsNormBackward())

@@ -26,8 +26,12 @@ MOST_HIDDEN = 1 << 20
 """The limit of the hidden size, far above any model's: a mistyped size could need gigabytes per row."""
 
 HIDDEN = Option("hidden", 4096, f"Hidden size, at most {MOST_HIDDEN}.")
-DTYPE = Option("dtype", "float16", f"{', '.join(DTYPES)} (short: {', '.join(SHORT_DTYPES)}).")
-WEIGHT = Option("weight", "same", "dtype of the weight and the bias: same (as x) or float32.")
+DTYPE = Option(
+    "dtype",
+    "float16",
+    f"{', '.join(DTYPES)} (short: {', '.join(SHORT_DTYPES)}). bf16,weight=fp32 gives a "
+    "weight and a bias of float32 to an x of bfloat16; bf16,weight=fp32,bias=bf16 a weight alone.",
+)
 
 
 def check_hidden(hidden: int) -> int:
@@ -45,13 +49,34 @@ def read_dtype(dtype: str) -> str:
     return dtype
 
 
-def read_weight(weight: str, dtype: str) -> str:
-    """The full name of the weight's dtype beside activations of `dtype`: "same", or float32 by any of its names."""
-    if weight == "same":
-        return dtype
-    if SHORT_DTYPES.get(weight, weight) != "float32":
-        raise InputError(f"unknown weight {weight!r}: choose same or float32; without weight, it is rmsnorm_no_weight")
-    return "float32"
+def read_dtypes(text: str, columns: Sequence[str]) -> dict[str, str]:
+    """The dtypes of x and of the parts in `columns`, by full names, as told by `float16,weight=float32`.
+
+    x is of float16 unless told, and each other part is of the dtype of the one before it. Raises InputError for a part
+    that is told twice or not among them, an unknown dtype, and one that is neither that of x nor float32.
+    """
+    told: dict[str, str] = {}
+    for word in text.split(","):
+        part, _, dtype = word.rpartition("=")
+        part = part or "x"
+        if part in told or part not in ("x", *columns):
+            others = "".join(f", then {each}=DTYPE if it differs" for each in columns)
+            raise InputError(f"dtype {text!r} does not fit: give one for x{others}")
+        told[part] = read_dtype(dtype)
+    found = {"x": told.get("x", "float16")}
+    for part, before in zip(columns, ("x", *columns), strict=False):
+        found[part] = told.get(part, found[before])
+        if found[part] not in (found["x"], "float32"):
+            raise InputError(f"{part} must have the dtype of x, {found['x']}, or float32, not {found[part]}")
+    return found
+
+
+def name_dtypes(dtypes: Mapping[str, str]) -> str:
+    """The end of a Definition's name: the dtype of x, if not float16, and those that differ from the one before."""
+    short = {full: name for name, full in SHORT_DTYPES.items()}
+    pairs = zip(dtypes, list(dtypes)[1:], strict=False)
+    differing = [part for before, part in pairs if dtypes[part] != dtypes[before]]
+    return DTYPES[dtypes["x"]] + "".join(f"_{part}_{short[dtypes[part]]}" for part in differing)
 
 
 Shape = tuple[str, ...]

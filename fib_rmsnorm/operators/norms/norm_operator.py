@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,13 +16,12 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     HIDDEN,
     PER_COLUMN,
     PER_ELEMENT,
-    WEIGHT,
     NormKernel,
     NormTensor,
     check_hidden,
     list_matches,
-    read_dtype,
-    read_weight,
+    name_dtypes,
+    read_dtypes,
 )
 from fib_rmsnorm.operators.operator import Cost, HardCase, Inputs, Operator, Option, Parts, Scalar
 
@@ -38,23 +37,27 @@ _AWKWARD_ROWS = (3, 31, 509, 4099)
 _AXES = {"rows": "batch", "hidden": "hidden"}
 # Upstream's kernels rely on it where the Definition says so; a hidden size that is none has no constraint.
 _EASY_HIDDEN = 128
-_OPTIONS_IN_NAMES = r"_d(?P<hidden>\d+)(?:_(?P<dtype>bf16|fp32))?(?:_weight_(?P<weight>fp32))?"
+_OPTIONS_IN_NAMES = r"_d(\d+)((?:_bf16|_fp32)?)((?:_[a-z]+_(?:fp16|bf16|fp32))*)"
 
 
 class NormOperator(Operator):
     """An operator on x, [rows, hidden], which treats each row alike."""
 
-    options: ClassVar[tuple[Option, ...]] = (HIDDEN, DTYPE, WEIGHT)
+    options: ClassVar[tuple[Option, ...]] = (HIDDEN, DTYPE)
     kind: ClassVar[str] = "Root mean square normalization over the hidden axis"
     """The beginning of its Definitions' descriptions."""
     stage: ClassVar[str] = "inference"
     tensors: ClassVar[Mapping[str, NormTensor]]
     """The inputs of its own Definitions, then the outputs."""
+    columns: ClassVar[Sequence[str]]
+    """The inputs whose dtypes `define` may be told: none if not `casts_inputs`."""
     outputs: ClassVar[tuple[str, ...]] = ("out",)
     as_x: ClassVar[tuple[str, ...]] = ("out",)
     """The parts that have the dtype of x, if not one of `dtypes`."""
     dtypes: ClassVar[Mapping[str, str]] = {}
     """The dtypes of parts that have their own, whatever x has."""
+    casts_inputs: ClassVar[bool] = True
+    """Whether its reference takes each input to float32 first, so that weight and bias may differ from x in dtype."""
     called: ClassVar[Mapping[str, str]] = {}
     """Regular expressions for the names of tensors that others of their shape may be taken for."""
     scalars: ClassVar[Mapping[str, Scalar]] = {"eps": Scalar(1e-6, least=0)}
@@ -79,32 +82,33 @@ class NormOperator(Operator):
     def __init_subclass__(cls) -> None:
         """Take the tensors that are not outputs for the inputs."""
         cls.arguments = tuple(part for part in cls.tensors if part not in cls.outputs)
+        cls.columns = [part for part in cls.arguments if cls.casts_inputs and cls.tensors[part].shape == PER_COLUMN]
 
-    def define(self, hidden: int = 4096, dtype: str = "float16", weight: str = "same") -> Definition:
+    def define(self, hidden: int = 4096, dtype: str = "float16") -> Definition:
         """Make the Definition `{name}_d{hidden}`, with the suffix `_bf16` or `_fp32` for other dtypes than float16.
 
-        `weight` is its dtype, and that of a bias: "same" as x, or "float32", which adds `_weight_fp32` to the name.
-        Short names of dtypes work too: fp16, bf16, fp32. Raises InputError if the hidden size is not one of 1 to
-        2^20, or if a dtype is unknown.
+        `dtype` may tell those of a weight and a bias: `bf16,weight=fp32,bias=bf16` adds `_weight_fp32_bias_bf16` to the
+        name. Short names of dtypes work too: fp16, bf16, fp32. Raises InputError if the hidden size is not one of 1 to
+        2^20, or for what `read_dtypes` refuses.
         """
         from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
 
-        hidden, dtype = check_hidden(hidden), read_dtype(dtype)
-        weight = read_weight(weight, dtype)
-        by_shape = {PER_ELEMENT: dtype, PER_COLUMN: weight}
+        hidden, dtypes = check_hidden(hidden), read_dtypes(dtype, self.columns)
+        by_shape = dict.fromkeys((PER_ELEMENT, PER_COLUMN), dtypes["x"])
+        own = {**dtypes, **self.dtypes}
 
         def specify(part: str) -> TensorSpec:
             tensor = self.tensors[part]
             return TensorSpec.model_validate(
                 {
                     "shape": [_AXES[axis] for axis in tensor.shape if axis in _AXES] or None,
-                    "dtype": self.dtypes.get(part) or by_shape.get(tensor.shape, "float32"),
+                    "dtype": own.get(part) or by_shape.get(tensor.shape, "float32"),
                     "description": tensor.description,
                 }
             )
 
         return Definition(
-            name=f"{self.name}_d{hidden}{DTYPES[dtype]}{'' if weight == dtype else f'_weight{DTYPES[weight]}'}",
+            name=f"{self.name}_d{hidden}{name_dtypes(dtypes)}",
             op_type="norm",
             description=f"{self.kind}: {self.formula}",
             tags=[f"stage:{self.stage}", "op:norm", "status:verified"],
@@ -119,28 +123,24 @@ class NormOperator(Operator):
         )
 
     def define_like(self, sizes: Mapping[str, int], dtypes: Mapping[str, str]) -> Definition:
-        """By the options that are told from sizes and dtypes; the weight's dtype is that of x unless it is float32."""
-        weight = dtypes.get("weight", "float32")
-        weight = "same" if weight == dtypes["x"] else weight
-        made = self._define_by({"hidden": sizes.get("hidden", 0), "dtype": dtypes["x"], "weight": weight})
+        """By the options that are told from sizes and dtypes."""
+        told = (f"{part}={dtypes[part]}" for part in ("x", *self.columns) if part in dtypes)
+        made = self.define(sizes.get("hidden", 0), ",".join(told))
         specs = {**made.inputs, **made.outputs}
         for part, dtype in dtypes.items():
             if (own := specs[part].dtype.value) != dtype:
                 raise InputError(f"{part} must be {own}, not {dtype}")
         return made
 
-    def _define_by(self, told: Mapping[str, Any]) -> Definition:
-        """By those of these options that the operator has. Raises InputError if it refuses their values."""
-        return self.define(**{option.name: told[option.name] for option in self.options if option.name in told})
-
     def define_by_name(self, name: str) -> Definition | None:
         """Make the Definition to which `define` gives this name; None if there is none."""
         found = re.fullmatch(self.name + _OPTIONS_IN_NAMES, name)
         if found is None:
             return None
-        hidden, dtype, weight = int(found["hidden"]), found["dtype"] or "fp16", found["weight"] or "same"
+        hidden, dtype, others = found.groups()
+        told = re.sub(r"_([a-z]+)_([a-z]+\d+)", r",\1=\2", others)
         with suppress(InputError):  # of an option's value
-            made = self._define_by({"hidden": hidden, "dtype": dtype, "weight": weight})
+            made = self.define(int(hidden), f"{dtype[1:] or 'fp16'}{told}")
             return made if made.name == name else None
         return None
 
@@ -183,8 +183,8 @@ class NormOperator(Operator):
     def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
         """Write the kernel, which takes any rows, of float16, bfloat16 or float32.
 
-        A weight and a bias have the same dtype. That is float32 beside other rows in all languages but TileLang and
-        CuTe DSL, if no mean is subtracted and no residual added.
+        A weight and a bias may be float32 beside other rows in all languages but TileLang and CuTe DSL; only in Triton
+        may one of them be so.
         """
         kernel, words = self.kernel, find_words(language)
         if kernel is None or words is None:
@@ -195,12 +195,13 @@ class NormOperator(Operator):
         )
         of_rows, of_columns = ({dtypes[part] for part in each} for each in (rows, columns))
         kind = "centered" if self.is_centered else "residual" if "residual" in inputs else "plain"
-        takes_float32 = kind == "plain" and not hasattr(words, "is_of_one_dtype")
-        if len(of_rows) != 1 or not (of_columns <= of_rows or (of_columns == {"float32"} and takes_float32)):
+        known = of_rows if hasattr(words, "is_of_one_dtype") else {*of_rows, "float32"}
+        most = 2 if hasattr(words, "takes_both_dtypes") else 1
+        if len(of_rows) != 1 or not of_columns <= known or len(of_columns) > most:
             return None
         if (epilogue := kernel.write_epilogue(language, columns, kind)) is None:
             return None
-        is_mixed = bool(columns) and kind == "plain"  # the weight may be float32 whatever x is
+        is_mixed = bool(columns)  # the weight may be float32 whatever x is
         return fill_in(
             "row_norm",
             language,

@@ -15,9 +15,7 @@ from fib_rmsnorm.operators.norms.float64_rows import compute_by_blocks, float32_
 from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
 from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wording, Wrong
 from fib_rmsnorm.operators.norms.norm_definitions import (
-    DTYPE,
     EPS,
-    HIDDEN,
     OUT,
     SCALE,
     NormKernel,
@@ -147,7 +145,7 @@ class RmsNormLlama(RmsNorm):
 
     name = "rmsnorm_llama"
     convention = "llama"
-    options = (HIDDEN, DTYPE)
+    casts_inputs = False
     formula = (
         "out = weight * (x * rsqrt(mean(x^2) + eps)), where the product in brackets is computed in float32 and cast to "
         "the dtype of x before it is multiplied by the weight."
@@ -186,7 +184,6 @@ class RmsNormGemma(RmsNorm):
 
     name = "rmsnorm_gemma"
     convention = "gemma"
-    options = (HIDDEN, DTYPE)
     formula = "out = x * rsqrt(mean(x^2) + eps) * (1 + weight), computed in float32 and cast once at the end."
     reference = write_rms_reference(
         "x, weight, eps",

@@ -11,9 +11,7 @@ from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, float32_statistic_error
 from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases, wrong_gates, wrong_relus
 from fib_rmsnorm.operators.norms.norm_definitions import (
-    DTYPE,
     EPS,
-    HIDDEN,
     OUT,
     PER_COLUMN,
     PER_ELEMENT,
@@ -33,7 +31,6 @@ class RmsNormNoWeight(RmsNorm):
 
     name = "rmsnorm_no_weight"
     formula = "out = x * rsqrt(mean(x^2) + eps), computed in float32 and cast once at the end."
-    options = (HIDDEN, DTYPE)
     tensors: ClassVar[Mapping[str, NormTensor]] = {"x": X, "eps": EPS, "out": OUT}
     extreme_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.NON_FINITE_ROWS)
     reference = write_reference(

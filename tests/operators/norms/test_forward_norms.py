@@ -46,12 +46,30 @@ def test_any_hidden_size_is_judged(operator, hidden, tmp_path):
     assert judge(definition.reference, definition, tmp_path) == {}
 
 
-def test_an_operator_a_dtype_or_a_weight_that_cannot_be_is_refused():
+ONCE = "does not fit: give one for x, then weight=DTYPE if it differs, then bias=DTYPE if it differs"
+REFUSED = {
+    "weight=none": "unknown dtype 'none'",
+    "weight=bf16": "weight must have the dtype of x, float16, or float32, not bfloat16",
+    "bf16,weight=fp32,bias=fp16": "bias must have the dtype of x, bfloat16, or float32, not float16",
+    **dict.fromkeys(("gamma=fp32", "weight=fp32,weight=fp32", "fp16,fp16", "eps=fp32"), ONCE),
+}
+
+
+def test_an_operator_or_dtypes_that_cannot_be_are_refused():
     with pytest.raises(InputError, match="unknown dtype 'int8'"):
         RmsNorm().define(128, "int8")
-    with pytest.raises(InputError, match=r"weight 'none': choose same or float32; without .* rmsnorm_no_weight"):
-        find_operator("rmsnorm").define(256, "fp16", "none")
-    assert define_by_name("rmsnorm_llama_d256_weight_fp32") is None
+    for dtypes, said in REFUSED.items():
+        with pytest.raises(InputError, match=said):
+            find_operator("rmsnorm_bias").define(256, dtypes)
+    with pytest.raises(InputError, match=r"^dtype 'weight=fp32' does not fit: give one for x$"):
+        find_operator("rmsnorm_llama").define(256, "weight=fp32")
+    for other in (
+        "llama_d256_weight_fp32",
+        "d256_weight_fp16",
+        "d256_bf16_weight_fp16",
+        "bias_d256_bias_fp32_weight_fp32",
+    ):
+        assert define_by_name(f"rmsnorm_{other}") is None
     with pytest.raises(InputError, match=r"available: .*rmsnorm, rmsnorm_llama, rmsnorm_gemma"):
         find_operator("rmsnorm_t5")
 
@@ -75,7 +93,7 @@ def test_what_cancels_may_have_the_errors_of_its_terms(tmp_path, dtype):
 
 
 def test_kernels_of_one_dtype_are_not_offered_for_two():
-    definition = find_operator("rmsnorm").define(384, "float16", "float32")
+    definition = find_operator("rmsnorm").define(384, "weight=float32")
     kinds = {language: make_starting_kernel(definition, language).kind for language in ("triton", "cuda", "cutedsl")}
     assert kinds == {"triton": "kernel", "cuda": "kernel", "cutedsl": "reference"}
 

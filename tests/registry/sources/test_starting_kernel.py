@@ -106,16 +106,19 @@ def test_starting_kernels_are_right_on_a_gpu(tmp_path):
     check(tmp_path, languages, "cuda")
 
 
-MIXED = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
+MIXED = (
+    *("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate"),
+    *("fused_add_rmsnorm", "layernorm", "layernorm_bias"),
+)
 """Their weight may be float32 beside 16 bits."""
-BACKWARD = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
-IN_TRITON = (*MIXED, "rmsnorm_no_weight", "fused_add_rmsnorm", "layernorm", "layernorm_bias", *BACKWARD)
+BACKWARD = ("rmsnorm_backward", "rmsnorm_bias_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
+IN_TRITON = (*MIXED, "rmsnorm_no_weight", *BACKWARD)
 
 
 def list_definitions(operator: str) -> list[Definition]:
     """Definitions of all dtypes, and of a weight in float32."""
     known = find_operator(operator)
-    mixed = [known.define(HIDDEN, "bf16", "float32")] if operator in MIXED else []
+    mixed = [known.define(HIDDEN, "bf16,weight=float32")] if operator in MIXED else []
     return [*(known.define(HIDDEN, dtype) for dtype in DTYPES), *mixed]
 
 
@@ -124,6 +127,7 @@ def list_definitions(operator: str) -> list[Definition]:
     ("operator", "count"),  # a build takes seconds: of those that share their parts, one is built for each dtype
     [
         ("rmsnorm_bias", 4),
+        ("fused_add_rmsnorm", 4),
         ("rmsnorm_silu_gate", 1),
         *((each, 1) for each in BACKWARD),
     ],
@@ -137,6 +141,7 @@ def test_in_triton_it_is_right_in_each_dtype():
     """Those of a convention in one dtype: the interpreter rounds to bfloat16 otherwise, and they round twice."""
     definitions = [each for operator in IN_TRITON for each in list_definitions(operator)]
     definitions += [each.define(HIDDEN) for each in CONVENTIONS]
+    definitions += [RmsNormBias().define(HIDDEN, "weight=float32,bias=float16")]
     assert find_wrong_interpreted("triton", definitions) == []
 
 
