@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
@@ -43,7 +42,7 @@ class KernelFolder:
 
     def serves(self, definition: str) -> bool:
         """Whether its manifest names a Definition."""
-        return any(fnmatch(definition, pattern) for pattern in self.manifest.definitions or [self.folder.parent.name])
+        return self.manifest.serves(definition, self.folder.parent.name)
 
 
 @dataclass(frozen=True)

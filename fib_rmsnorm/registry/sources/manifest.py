@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated
 
@@ -62,11 +63,20 @@ class Manifest(BaseModel):
     name: str
     description: str | None = None
     definitions: list[str] = Field(default_factory=list)
-    """Globs of the Definitions that the sources serve; if empty, only the Definition of their folder."""
+    """Globs of the Definitions that the sources serve; if empty, only the Definition of their folder.
+
+    What a glob after a `!` matches, they do not serve: `["layernorm_d*", "!*_weight_*"]`.
+    """
     include: list[str] = Field(default_factory=list)
     """Paths of shared files, relative to the registry's solutions/."""
     checked_spec: _Spec = Field(alias="spec")
     tune: Tuning | None = None
+
+    def serves(self, definition: str, home: str) -> bool:
+        """Whether the sources serve a Definition; `home` is the one of their folder."""
+        globs = self.definitions or [home]
+        excluded = (glob.removeprefix("!") for glob in globs if glob.startswith("!"))
+        return any(fnmatch(definition, glob) for glob in globs) and not any(fnmatch(definition, g) for g in excluded)
 
     @field_validator("include")
     @classmethod

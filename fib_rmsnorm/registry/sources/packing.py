@@ -165,11 +165,10 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
         raise InputError(f"{folder}: sources belong in solutions/<author>/<op_type>/<definition>/<solution>/")
     author, _, home, _ = parts
     sources = read_sources(folder, find_included(folder, manifest.include, registry.layout.solutions))
-    wanted = manifest.definitions or [home]
-    served = [each for name, each in definitions.items() if any(fnmatch(name, glob) for glob in wanted)]
+    served = [each for name, each in definitions.items() if manifest.serves(name, home)]
     if not served:
-        there = ", ".join(definitions) or "none"
-        raise InputError(f"{folder}: no Definition matches {', '.join(wanted)} (available: {there})")
+        there, wanted = ", ".join(definitions) or "none", ", ".join(manifest.definitions or [home])
+        raise InputError(f"{folder}: no Definition matches {wanted} (available: {there})")
     return [
         make_solution(
             folder / MANIFEST,
