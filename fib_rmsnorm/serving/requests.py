@@ -162,7 +162,7 @@ class Requests:
         if solution is not None:
             return find_solution(self.registry, solution, kernel[3], kernel[4])
         with self._file(kernel) as file:
-            return draft_kernel(self.registry, file.file, file.definition, file.call, file.flags)
+            return draft_kernel(self.registry, file.file, file.call, file.definition, file.flags, strided=file.strided)
 
     @contextmanager
     def _file(self, kernel: Kernel) -> Iterator[KernelFile]:

@@ -10,8 +10,8 @@ from pathlib import Path, PurePath
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
-from fib_rmsnorm.registry.sources.callees import KernelCall, find_calls
-from fib_rmsnorm.registry.sources.parameters import Parameters, call_in_order
+from fib_rmsnorm.registry.sources.callees import KernelCall, find_calls, may_overwrite, overwrite_inputs
+from fib_rmsnorm.registry.sources.parameters import Parameters
 from fib_rmsnorm.registry.sources.python_module import PythonModule, last_name, read_module
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
@@ -76,6 +76,11 @@ class PythonKernel:
             raise InputError(f"{self.path}: no function {self.entry!r} (available: {', '.join(self.names) or 'none'})")
         return find_calls(self.module, definition, self.entry if is_there else None)
 
+    def list_places(self, call: KernelCall, definition: Definition) -> list[KernelCall]:
+        """The calls that a call may stand for: itself, or with outputs in place of inputs."""
+        may = may_overwrite(self.module.functions.get(call.callee))
+        return [call, *(overwrite_inputs(call, definition) if may else ())]
+
     def adapt(
         self, call: KernelCall, definition: Definition, sources: list[SourceFile]
     ) -> tuple[str, list[SourceFile]]:
@@ -111,10 +116,10 @@ class PythonKernel:
             # What a class or a factory makes serves all calls of the same sizes.
             *(f"{name} = cache(_kernel.{name})" if name in makers else f"{name} = _kernel.{name}" for name in own),
             *([_MODULES] if modules else []),
-            f"\n\ndef called({call_in_order(definition, is_destination=is_destination)}):",
+            f"\n\ndef called({', '.join(call.passed(definition))}):",
             *(f"    {name} = partial(_make, _kernel.{name}, {first}.device)" for name in modules),
             *(f"    {axis} = {size}" for axis, size in call.find_sizes(definition, "{}.shape[{}]").items()),
-            f"    {'' if is_destination else 'return '}{call.text}\n",
+            f"    {'' if is_destination else 'return '}{call.made}\n",
         ]
         file = f"{self.path.stem}_call.py"
         return f"{file}::called", [*sources, SourceFile(path=file, content="\n".join(lines))]
