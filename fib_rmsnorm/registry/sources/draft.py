@@ -177,7 +177,7 @@ def _draft_call(
     name, _, arguments = call.made.removesuffix(")").partition("(")
     in_order = ", ".join(call.passed(definition))
     entry_point, called = f"{kernel.name}::{name}", f"Called as {call.text}" if call.in_place else None
-    if name not in kernel.entries or arguments != in_order:
+    if kernel.is_installed or name not in kernel.entries or arguments != in_order:
         entry_point, sources = kernel.adapt(call, definition, sources)
         called = f"Called as {call.text}"
         if given.get("strided") and isinstance(kernel, NativeKernel) and kernel.takes_pointers(name.strip()):
@@ -236,7 +236,8 @@ def _find_calls(
         parameters = kernel.parameters
     style = find_style(parameters, definition) if parameters is not None else None
     if style is not None or (kernel.entry in kernel.entries and parameters is None):
-        return [KernelCall(f"{kernel.entry}({call_in_order(definition, is_destination=bool(style))})", kernel.entry)]
+        callee = kernel.entry if kernel.entry != "run" else ""  # which returns its outputs, or takes them
+        return [KernelCall(f"{kernel.entry}({call_in_order(definition, is_destination=bool(style))})", callee)]
     taken = ", ".join(each.name for each in parameters or ())
     what = f"{kernel.entry}({taken}) does not fit" if parameters is not None else "nothing in it fits"
     with blaming_kernel() if function is None or parameters else nullcontext():

@@ -47,6 +47,8 @@ class NativeFunction:
 class NativeKernel:
     """The file of a kernel, and its entry point: `entry`, else `run`, else the only exported function."""
 
+    is_installed = False
+
     def __init__(self, path: Path, text: str, language: Language, entry: str | None) -> None:
         self.path, self.name, self.text, self.language = path, path.name, text, language
         self.target_hardware = list(language.target_hardware)
