@@ -121,20 +121,13 @@ def overwrite_inputs(call: KernelCall, definition: Definition) -> list[KernelCal
     ]
     found = []
     for chosen in product(*alike) if not call.writes(definition) else ():
-        taken, tree = dict(zip(chosen, definition.outputs, strict=True)), ast.parse(call.text, mode="eval")
+        taken = dict(zip(chosen, definition.outputs, strict=True))
         if len(taken) == len(chosen):
-            found.append(replace(call, text=ast.unparse(_Overwriting(taken).visit(tree))))
+            argument = rf"(?<![\w.])({'|'.join(map(re.escape, taken))})(?!\w|=)"
+            parts = re.split(argument, call.text)
+            parts[1::2] = [f"({taken[name]} := {name})" for name in parts[1::2]]
+            found.append(replace(call, text="".join(parts)))
     return found
-
-
-class _Overwriting(ast.NodeTransformer):
-    """Rewrites `x` as `(out := x)`."""
-
-    def __init__(self, taken: dict[str, str]) -> None:
-        self._taken = taken
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.NamedExpr(ast.Name(self._taken[node.id]), node) if node.id in self._taken else node
 
 
 def may_overwrite(function: ast.FunctionDef | None) -> bool:
