@@ -89,7 +89,10 @@ KernelDefinition = Annotated[
 ]
 ChosenDefinition = Annotated[str | None, name_option("--definition", "Definition; default: the main one.")]
 SolutionOrKernel = Annotated[
-    str, typer.Argument(callback=_check_kernel_file, help="Solution's name, or a kernel's file or source folder.")
+    str,
+    typer.Argument(
+        callback=_check_kernel_file, help="Solution's name, or a kernel: file, folder or package.module:function."
+    ),
 ]
 CallText = Annotated[
     str | None,
@@ -108,6 +111,9 @@ CompilerFlags = Annotated[
         help="Flags of the C++ compiler; default: those of its solution.toml, else -O3 -march=native.",
         show_default=False,
     ),
+]
+Strided = Annotated[
+    bool, typer.Option("--strided", help="It takes rows at any stride: judge it on views of larger tensors too.")
 ]
 DeviceName = Annotated[str, typer.Option("--device", help="auto (all GPUs, else the CPU), cpu, cuda or cuda:N.")]
 TimeLimit = Annotated[

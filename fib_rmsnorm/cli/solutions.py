@@ -18,6 +18,7 @@ from fib_rmsnorm.cli.options import (
     Languages,
     Root,
     SolutionNames,
+    Strided,
     split_definitions,
     split_names,
     there,
@@ -67,12 +68,15 @@ def new(
 
 
 def register(
-    kernel: Annotated[Path, typer.Argument(metavar="FILE", help="A .py, .cu or .cpp file, as `try` takes it.")],
+    kernel: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A .py, .cu or .cpp file, or package.module:function.")
+    ],
     name: Annotated[str, typer.Option(help="Name of the Solution, such as rmsnorm_triton_mine_v1.")],
     author: Annotated[str, typer.Option(help="Folder in solutions/ of whoever wrote it.")],
     definition: KernelDefinition = None,
     call: CallText = None,
     flags: CompilerFlags = "",
+    strided: Strided = False,
     root: Root = None,
     json: Json = False,
 ) -> None:
@@ -81,13 +85,15 @@ def register(
 
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.sources.draft import draft_kernel, register_solution
+    from fib_rmsnorm.registry.sources.python_module import locate_kernel
 
     if kernel.is_dir():
         raise InputError(
             f"{kernel} is a folder; copy it into solutions/<author>/<op_type>/<definition>/, and run solve"
         )
     registry = Registry.find(root)
-    wanted, draft = draft_kernel(registry, kernel, definition, call, flags.split())
+    file, called = locate_kernel(kernel, call)
+    wanted, draft = draft_kernel(registry, file, called, definition, flags.split(), strided=strided)
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author)
     following = join(["fib-rmsnorm", "bench", "--solutions", name, *there(root)])
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])

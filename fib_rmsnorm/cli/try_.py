@@ -20,6 +20,7 @@ from fib_rmsnorm.cli.options import (
     KernelDefinition,
     Root,
     Rtol,
+    Strided,
     TimeLimit,
     make_settings,
     split_sizes,
@@ -46,7 +47,9 @@ class Sanitizer(str, Enum):
 def try_(
     kernels: Annotated[
         list[Path],
-        typer.Argument(metavar="KERNEL", help=".py, .cu or .cpp files, or folders with a solution.toml."),
+        typer.Argument(
+            metavar="KERNEL", help=".py, .cu or .cpp files, package.module:function, or folders with a solution.toml."
+        ),
     ],
     definition: KernelDefinition = None,
     call: CallText = None,
@@ -62,9 +65,7 @@ def try_(
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, and evaluate the kernel again whenever it is saved, until Ctrl-C.")
     ] = False,
-    strided: Annotated[
-        bool, typer.Option("--strided", help="It takes rows at any stride: judge it on views of larger tensors too.")
-    ] = False,
+    strided: Strided = False,
     sanitize: Annotated[
         Sanitizer | None,
         typer.Option(
@@ -105,9 +106,10 @@ def try_(
         from fib_rmsnorm.cli.inspecting import sanitize_kernel
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.sources.draft import draft_kernel
+        from fib_rmsnorm.registry.sources.python_module import locate_kernel
 
         registry = Registry.find_or_shipped(root)
-        found = draft_kernel(registry, kernels[0], definition, call, flags.split())
+        found = draft_kernel(registry, *locate_kernel(kernels[0], call), definition=definition, flags=flags.split())
         return sanitize_kernel(registry, *found, sanitize.value, sizes, device, timeout, as_json=json)
     with _starting(is_timed=not check) as (fork_server, bar):
         with importing():
@@ -115,13 +117,14 @@ def try_(
             from fib_rmsnorm.cli.try_several import try_several
             from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry import Registry
+            from fib_rmsnorm.registry.sources.python_module import locate_kernel
             from fib_rmsnorm.sessions.kernel_file import KernelFile
             from fib_rmsnorm.sessions.service import Service
 
         registry, is_timed = Registry.find_or_shipped(root), not check
         first, *others = (
-            KernelFile(file=kernel, definition=definition, call=call, flags=tuple(flags.split()), strided=strided)
-            for kernel in kernels
+            KernelFile(file=file, definition=definition, call=called, flags=tuple(flags.split()), strided=strided)
+            for file, called in (locate_kernel(kernel, call) for kernel in kernels)
         )
         serve = partial(Service, registry, settings=settings, timeout_s=timeout, fork_server=fork_server)
         if watch:

@@ -63,8 +63,10 @@ def try_several(
 
 
 def _name(kernels: Sequence[KernelFile]) -> list[str]:
-    """Their names, each with as many of its folders as tell it from the others."""
-    paths = [kernel.file.absolute().parts for kernel in kernels]
+    """Their names, each with as many of its folders as tell it from the others, and the function that is named."""
+    files = [kernel.file.absolute() for kernel in kernels]
+    calls = [f":{kernel.call}" if kernel.call else "" for kernel in kernels]
+    paths = [(*file.parts[:-1], file.parts[-1] + call) for file, call in zip(files, calls, strict=True)]
     names = [""] * len(paths)
     for depth in range(1, max(map(len, paths)) + 1):
         shared = Counter(names)

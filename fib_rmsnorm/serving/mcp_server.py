@@ -48,6 +48,7 @@ CallText = Annotated[
     str | None, Field(description="The function to call, if not `run`, or a call: f(x, (hidden,), weight, eps).")
 ]
 Flags = Annotated[list[str], Field(description="Flags of the C++ compiler.")]
+Strided = Annotated[bool, Field(description="It takes rows at any stride: judge it on views of larger tensors too.")]
 Sizes = Annotated[list[int], Field(description="Batch sizes to judge it at; empty for those of `try`.")]
 Side = Annotated[str, Field(description="A registered Solution, or the path of a kernel's file.")]
 
@@ -72,10 +73,11 @@ def _add_verdicts(server: MCPServer, requests: Requests) -> None:
             definition: DefinitionName = None,
             call: CallText = None,
             flags: Flags = [],  # noqa: B006 - never changed
+            strided: Strided = False,
             batch_sizes: Sizes = [],  # noqa: B006
             verbose: bool = False,
         ) -> Annotated[CallToolResult, Feedback]:
-            kernel = (source, language, path, definition, call, flags)
+            kernel = (source, language, path, definition, call, flags, strided)
             job = await _follow(
                 context,
                 requests,
@@ -124,7 +126,7 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
         batch_sizes: Sizes = [],  # noqa: B006
     ) -> Annotated[CallToolResult, Explanation]:
         """Explain a GPU kernel from its compiled code: registers, memory accesses, occupancy, and what limits it."""
-        kernel: Kernel = (source, language, path, definition, call, [])
+        kernel: Kernel = (source, language, path, definition, call, [], False)
         job = await _follow(
             context,
             requests,

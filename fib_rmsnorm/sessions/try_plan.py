@@ -131,7 +131,8 @@ def _plainness(solution: Solution) -> tuple[bool, int]:
 def find_right_call(runner: DeviceRunner, trial: TryPlan, check: Callable[[Solution], Check | None]) -> TryPlan:
     """The plan with the draft whose call is right on its first Workload, by the `check` of each that may be meant.
 
-    If none is, the nearest one is chosen: its verdict says what is wrong. Of equally likely calls those of all
+    If none is, the nearest one is chosen: its verdict says what is wrong. One that overwrites inputs is the last to be:
+    what returns nothing has often lost its `return`. Of equally likely calls those of all
     functions are made; a function that hangs is called no other way. A check of None ends the search. Raises
     KernelError if several functions are right, and ReferenceFailedError.
     """
@@ -157,7 +158,9 @@ def find_right_call(runner: DeviceRunner, trial: TryPlan, check: Callable[[Solut
             raise ask_for_call(f"{trial.draft.name}: {' and '.join(right)} are correct", right.values())
         if right:
             return replace(trial, draft=trial.drafts[right.popitem()[1]])
-    return replace(trial, draft=trial.drafts[min(checks, key=lambda call: _distance(checks[call]))])
+    return replace(
+        trial, draft=trial.drafts[min(checks, key=lambda call: (bool(call.in_place), *_distance(checks[call])))]
+    )
 
 
 def _distance(check: Check) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-# 1 in_place
+# 0 Called as fused_add_rmsnorm((out := x), (new_residual := residual), weight, eps)
 # definition: fused_add_rmsnorm_d4096
 import torch
 

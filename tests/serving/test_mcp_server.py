@@ -41,6 +41,9 @@ def test_an_agent_gets_the_mistake_or_the_speed(serve):
             assert len(json.dumps(wrong, ensure_ascii=False)) < 1200
             unread = await ask(client, "check", kernel("def run(x, weight, eps:\n"))
             assert (unread["status"], unread["file"], unread["line"]) == ("COMPILE_ERROR", "kernel.py", 1)
+            misread = RIGHT.replace("x.float()", "x.as_strided(x.shape, (x.shape[1], 1)).float()")
+            strided = await ask(client, "check", kernel(misread, strided=True))
+            assert strided["mistake"] == "the rows of x are read as if contiguous"
             right = await ask(client, "measure", kernel(RIGHT), progress_callback=note)
             assert right["status"] == "PASSED" and right["speedup"] > 0 and right["rivals"]
             assert steps[-1] == (2, 2) and steps == sorted(steps)

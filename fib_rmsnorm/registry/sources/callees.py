@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import TypeVar
 
 from fib_rmsnorm.registry.sources.model_file import find_arguments
@@ -37,9 +38,24 @@ class KernelCall:
     rank: int = 0
     """The least is the likeliest."""
 
+    @property
+    def in_place(self) -> dict[str, str]:
+        """The inputs in whose memory it leaves outputs, by output: `out := x` in its text."""
+        return dict(re.findall(r"(\w+)\s*:=\s*(\w+)", self.text))
+
+    @property
+    def made(self) -> str:
+        """Its text where an output that takes the place of an input comes as that input."""
+        return re.sub(r"(?<=[(=\s])\((\w+)\)", r"\1", re.sub(r"\w+\s*:=\s*", "", self.text))
+
     def writes(self, definition: Definition) -> bool:
         """Whether it writes to the Definition's outputs."""
         return any(map(self.uses, definition.outputs))
+
+    def passed(self, definition: Definition) -> list[str]:
+        """The values that an entry point gets to make it, in order."""
+        written = definition.outputs if self.writes(definition) else ()
+        return [*definition.inputs, *(name for name in written if name not in self.in_place)]
 
     def find_sizes(self, definition: Definition, form: str) -> dict[str, str]:
         """The axes that it uses, and the size of each, in a form such as `{}.shape[{}]`."""
@@ -95,6 +111,34 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
     for name, (text, stages) in forms.items():
         found += make_calls(name, text, stages, definition, int(name in inner))
     return sorted(found, key=lambda call: call.rank)
+
+
+def overwrite_inputs(call: KernelCall, definition: Definition) -> list[KernelCall]:
+    """The calls with every output in the place of an input of its shape and dtype; none if it writes outputs."""
+    alike = [
+        [name for name, spec in definition.inputs.items() if (spec.shape, spec.dtype) == (output.shape, output.dtype)]
+        for output in definition.outputs.values()
+    ]
+    found = []
+    for chosen in product(*alike) if not call.writes(definition) else ():
+        taken = dict(zip(chosen, definition.outputs, strict=True))
+        if len(taken) == len(chosen):
+            argument = rf"(?<![\w.])({'|'.join(map(re.escape, taken))})(?!\w|=)"
+            parts = re.split(argument, call.text)
+            parts[1::2] = [f"({taken[name]} := {name})" for name in parts[1::2]]
+            found.append(replace(call, text="".join(parts)))
+    return found
+
+
+def may_overwrite(function: ast.FunctionDef | None) -> bool:
+    """Whether a function returns nothing but parameters: it may leave its outputs in their memory."""
+    if function is None:
+        return False
+    returned = [each.value for each in _nodes(function, ast.Return) if each.value]
+    names = [name for each in returned for name in (each.elts if isinstance(each, ast.Tuple) else [each])]
+    assigned = {each.id for each in _nodes(function, ast.Name) if isinstance(each.ctx, ast.Store)}
+    kept = {each.arg for each in _nodes(function, ast.arg)} - assigned
+    return all(isinstance(each, ast.Constant) or (isinstance(each, ast.Name) and each.id in kept) for each in names)
 
 
 def _reach(module: PythonModule, name: str) -> set[str]:

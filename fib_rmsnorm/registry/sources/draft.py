@@ -30,6 +30,7 @@ from fib_rmsnorm.registry.sources.packing import (
 )
 from fib_rmsnorm.registry.sources.parameters import call_in_order, find_style
 from fib_rmsnorm.registry.sources.python_kernel import PythonKernel
+from fib_rmsnorm.registry.sources.python_module import locate_kernel
 from fib_rmsnorm.registry.store import describe, read_text, write_atomic
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile
 
@@ -49,11 +50,11 @@ def find_solution(
     sources serve. `call` says what to call in a file. Raises InputError with similar names for an unknown name, for a
     `call` of a registered Solution, and for sources of it that cannot be packed.
     """
-    path = Path(name)
+    path, call = locate_kernel(Path(name), call)
     if definition is not None:
         registry.definition(definition)  # reports an unknown Definition before an unknown Solution
     if path.exists() and (path.suffix or "/" in name):
-        return draft_kernel(registry, path, definition, call)
+        return draft_kernel(registry, path, call, definition)
     refuse_call(name, call)
     current = read_current(registry)
     require_packed(current.faulty, [name], current.by_name)
@@ -76,21 +77,33 @@ def refuse_call(name: str, call: str | None) -> None:
 
 
 def draft_kernel(
-    registry: Registry, path: Path, definition: str | None = None, call: str | None = None, flags: Sequence[str] = ()
+    registry: Registry,
+    path: Path,
+    call: str | None = None,
+    definition: str | None = None,
+    flags: Sequence[str] = (),
+    *,
+    strided: bool = False,
 ) -> tuple[Definition, Solution]:
     """The Definition that a kernel is judged by, and the Solution for it, as `choose_definition` chooses it."""
     wanted = choose_definition(registry, path, definition)
-    return wanted, draft_solution(registry, path, wanted, call, flags=flags)
+    return wanted, draft_solution(registry, path, wanted, call, flags, strided=strided)
 
 
 def draft_solution(
-    registry: Registry, path: Path, definition: Definition, call: str | None = None, flags: Sequence[str] = ()
+    registry: Registry,
+    path: Path,
+    definition: Definition,
+    call: str | None = None,
+    flags: Sequence[str] = (),
+    *,
+    strided: bool = False,
 ) -> Solution:
     """The Solution that a kernel makes, as `draft_calls` makes it.
 
     Raises KernelError with the calls to choose from if several may be meant, which only running them can tell.
     """
-    drafts = draft_calls(registry, path, definition, call, flags)
+    drafts = draft_calls(registry, path, definition, call, flags, strided=strided)
     likeliest, *others = drafts
     if others and (others[0].rank == likeliest.rank or likeliest.rank >= UNNAMED):
         raise ask_for_call(f"{path}: several calls may be meant, and try finds the right one", drafts)
@@ -136,7 +149,9 @@ def draft_calls(
     given: dict[str, object] = {**({"flags": [*flags]} if flags else {}), **({"strided": True} if strided else {})}
     try:
         if kernel is not None:
-            calls = [KernelCall(expression)] if expression else _find_calls(registry, kernel, definition, call)
+            found = [] if expression else _find_calls(registry, kernel, definition, call)
+            calls = [place for each in found for place in kernel.list_places(each, definition)]
+            calls = [KernelCall(expression)] if expression else calls
             return {each: _draft_call(kernel, each, definition, sources, given) for each in calls}
         if manifest is None:
             raise InputError(f"{path}: this folder has no {MANIFEST}; add one, or name the kernel's file")
@@ -159,10 +174,10 @@ def _draft_call(
     sources: list[SourceFile],
     given: Mapping[str, object],
 ) -> Solution:
-    name, _, arguments = call.text.removesuffix(")").partition("(")
-    in_order = call_in_order(definition, is_destination=call.writes(definition))
-    entry_point, called = f"{kernel.name}::{name}", None
-    if name not in kernel.entries or arguments != in_order:
+    name, _, arguments = call.made.removesuffix(")").partition("(")
+    in_order = ", ".join(call.passed(definition))
+    entry_point, called = f"{kernel.name}::{name}", f"Called as {call.text}" if call.in_place else None
+    if kernel.is_installed or name not in kernel.entries or arguments != in_order:
         entry_point, sources = kernel.adapt(call, definition, sources)
         called = f"Called as {call.text}"
         if given.get("strided") and isinstance(kernel, NativeKernel) and kernel.takes_pointers(name.strip()):
@@ -173,6 +188,7 @@ def _draft_call(
         "target_hardware": kernel.target_hardware,
         "entry_point": entry_point,
         "binding": kernel.binding,
+        "in_place": call.in_place,
         **given,
     }
     with blaming_kernel():
@@ -220,7 +236,8 @@ def _find_calls(
         parameters = kernel.parameters
     style = find_style(parameters, definition) if parameters is not None else None
     if style is not None or (kernel.entry in kernel.entries and parameters is None):
-        return [KernelCall(f"{kernel.entry}({call_in_order(definition, is_destination=bool(style))})")]
+        callee = kernel.entry if kernel.entry != "run" else ""  # which returns its outputs, or takes them
+        return [KernelCall(f"{kernel.entry}({call_in_order(definition, is_destination=bool(style))})", callee)]
     taken = ", ".join(each.name for each in parameters or ())
     what = f"{kernel.entry}({taken}) does not fit" if parameters is not None else "nothing in it fits"
     with blaming_kernel() if function is None or parameters else nullcontext():

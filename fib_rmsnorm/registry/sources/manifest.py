@@ -111,6 +111,8 @@ def write_manifest(
     return "\n".join([*lines, ""])
 
 
-def _toml(value: str | bool | list[str]) -> str:
+def _toml(value: str | bool | list[str] | dict[str, str]) -> str:
     """A TOML value; strings, booleans and lists of strings are written as in JSON."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

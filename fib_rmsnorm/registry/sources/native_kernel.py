@@ -9,8 +9,8 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
 from fib_rmsnorm.operators import recognise_source
-from fib_rmsnorm.registry.sources.callees import KernelCall, make_calls
-from fib_rmsnorm.registry.sources.parameters import SCRATCH, STREAM, Parameter, Parameters, call_in_order
+from fib_rmsnorm.registry.sources.callees import KernelCall, make_calls, overwrite_inputs
+from fib_rmsnorm.registry.sources.parameters import SCRATCH, STREAM, Parameter, Parameters
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 
@@ -37,6 +37,7 @@ class NativeFunction:
     name: str
     """Empty for a lambda."""
     parameters: Parameters
+    is_void: bool = False
 
     def takes(self, *types: str) -> bool:
         """Whether the type of a parameter contains one of these texts."""
@@ -45,6 +46,8 @@ class NativeFunction:
 
 class NativeKernel:
     """The file of a kernel, and its entry point: `entry`, else `run`, else the only exported function."""
+
+    is_installed = False
 
     def __init__(self, path: Path, text: str, language: Language, entry: str | None) -> None:
         self.path, self.name, self.text, self.language = path, path.name, text, language
@@ -87,6 +90,12 @@ class NativeKernel:
             raise InputError(f"{self.path}: does not export {self.entry!r}{known}")
         return sorted((call for calls in made for call in calls if "None" not in call.text), key=lambda call: call.rank)
 
+    def list_places(self, call: KernelCall, definition: Definition) -> list[KernelCall]:
+        """The calls that a call may stand for: of a function that returns nothing, with outputs in place of inputs."""
+        function = self.entries.get(call.callee) or self._functions.get(call.callee)
+        overwriting = overwrite_inputs(call, definition) if function and function.is_void else []
+        return overwriting or [call]
+
     def adapt(
         self, call: KernelCall, definition: Definition, sources: list[SourceFile]
     ) -> tuple[str, list[SourceFile]]:
@@ -100,7 +109,7 @@ class NativeKernel:
             raise InputError(f"--call {call.text!r}: {self.path.name} has no such function (available: {known})")
         self.binding = "torch" if function.takes("torch::Tensor", "at::Tensor") else "tvm-ffi"
         if self.binding == "torch" and self.entries:
-            order = call_in_order(definition, is_destination=call.writes(definition))
+            order = ", ".join(call.passed(definition))
             raise InputError(f"{self.path}: export a function that takes {order} in this order")
         added = "\n".join(["\n// Written by fib-rmsnorm.", *_write_export(function, call, definition, self.binding)])
         return f"{self.path.name}::{_CALLED}", [
@@ -141,7 +150,7 @@ class NativeKernel:
 def _find_functions(code: str) -> list[NativeFunction]:
     """The functions that code without comments defines, without those that run on a GPU."""
     return [
-        NativeFunction(match["name"], _split(match["parameters"]))
+        NativeFunction(match["name"], _split(match["parameters"]), "void" in match["head"].split())
         for match in _FUNCTION.finditer(code)
         if match["name"] not in _NOT_FUNCTIONS and not re.search("__global__|__device__", match["head"])
     ]
@@ -189,7 +198,7 @@ def _write_export(function: NativeFunction, call: KernelCall, definition: Defini
             paste = f"fib-rmsnorm define {known.operator} --hidden {hidden} --dtype {dtype}"
         raise InputError(f"{what}: judge it by a Definition in {dtype}, not by {definition.name}", paste)
     view, tensor = "_view" * bool(pointer), "torch::Tensor" if binding == "torch" else _TENSOR_VIEW
-    passed = [*definition.inputs, *(definition.outputs if call.writes(definition) else ())]
+    passed = call.passed(definition)
     parameters = ", ".join(f"{tensor} {name}{view}" if name in tensors else f"double {name}" for name in passed)
     sizes = call.find_sizes(definition, f"{{}}{view}.size({{}})")
     lines = [
@@ -198,7 +207,11 @@ def _write_export(function: NativeFunction, call: KernelCall, definition: Defini
         if binding != "torch"
     ]
     lines += [f"auto {_CALLED}_in_order({parameters}) {{"]
-    lines += [f"  auto* {name} = static_cast<{pointer}*>({name}_view.data_ptr());" for name in tensors if pointer]
+    lines += [
+        f"  auto* {name} = static_cast<{pointer}*>({name}_view.data_ptr());"
+        for name in passed
+        if name in tensors and pointer
+    ]
     if call.uses(STREAM):
         device = f"{next(iter(tensors))}{view}.device()"
         stream = f"TVMFFIEnvGetStream({device}.device_type, {device}.device_id)"
@@ -213,4 +226,4 @@ def _write_export(function: NativeFunction, call: KernelCall, definition: Defini
     export = f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({_CALLED}, {_CALLED}_in_order);"
     if binding == "torch":
         export = f'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("{_CALLED}", &{_CALLED}_in_order); }}'
-    return [*lines, f"  return {call.text};", "}", export, ""]
+    return [*lines, f"  return {call.made};", "}", export, ""]

@@ -10,8 +10,8 @@ from pathlib import Path, PurePath
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
-from fib_rmsnorm.registry.sources.callees import KernelCall, find_calls
-from fib_rmsnorm.registry.sources.parameters import Parameters, call_in_order
+from fib_rmsnorm.registry.sources.callees import KernelCall, find_calls, may_overwrite, overwrite_inputs
+from fib_rmsnorm.registry.sources.parameters import Parameters
 from fib_rmsnorm.registry.sources.python_module import PythonModule, last_name, read_module
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
@@ -33,6 +33,7 @@ def _make(kind, device, *arguments, **named):
     torch.manual_seed(0)
     made = kind(*arguments, **named)
     return made.to(device).requires_grad_(False) if isinstance(made, torch.nn.Module) else made'''
+_INSTALLED = {"site-packages", "dist-packages"}
 _MOST_FILES, _MOST_CHARACTERS = 100, 2_000_000
 
 
@@ -51,6 +52,8 @@ class PythonKernel:
         plain = next(language for language in languages if language.module is None)
         self.language = next((known for known in languages if known.module in self.module.imports), plain)
         self.target_hardware = list(self.language.target_hardware)
+        self.is_installed = self.root.name in _INSTALLED
+        """Whether it is imported where it lies, with all that it needs."""
         self.names = [*self.module.functions, *self.module.classes]
         self.entries = {*self.module.functions, *self.module.values}
 
@@ -60,7 +63,9 @@ class PythonKernel:
         while (top / "__init__.py").is_file():
             top = top.parent
         level = max((each.level for each in ast.walk(self.module.tree) if isinstance(each, ast.ImportFrom)), default=0)
-        if top != folder and (level or folder.relative_to(top).parts[0] in self.module.imports):
+        if top != folder and (
+            top.name in _INSTALLED or level or folder.relative_to(top).parts[0] in self.module.imports
+        ):
             return top
         return [folder, *folder.parents][: max(level, 1)][-1]
 
@@ -75,6 +80,11 @@ class PythonKernel:
         if not is_there and self.entry != "run":
             raise InputError(f"{self.path}: no function {self.entry!r} (available: {', '.join(self.names) or 'none'})")
         return find_calls(self.module, definition, self.entry if is_there else None)
+
+    def list_places(self, call: KernelCall, definition: Definition) -> list[KernelCall]:
+        """The calls that a call may stand for: itself, or with outputs in place of inputs."""
+        may = may_overwrite(self.module.functions.get(call.callee))
+        return [call, *(overwrite_inputs(call, definition) if may else ())]
 
     def adapt(
         self, call: KernelCall, definition: Definition, sources: list[SourceFile]
@@ -103,27 +113,30 @@ class PythonKernel:
         own = [name for name in own if name not in modules]
         first = next((name for name, spec in definition.inputs.items() if spec.shape is not None), "")
         is_destination, module = call.writes(definition), self.name.removesuffix(".py").replace("/", ".")
+        name = f'"{module.removesuffix(".__init__")}"' if self.is_installed else f'".{module}", __package__'
         lines = [
             f"# Written by fib-rmsnorm, for {definition.name}: {call.text}",
             *imports,
             "from functools import cache, partial\nfrom importlib import import_module\n",
-            f'_kernel = import_module(".{module}", __package__)',
+            f"_kernel = import_module({name})",
             # What a class or a factory makes serves all calls of the same sizes.
             *(f"{name} = cache(_kernel.{name})" if name in makers else f"{name} = _kernel.{name}" for name in own),
             *([_MODULES] if modules else []),
-            f"\n\ndef called({call_in_order(definition, is_destination=is_destination)}):",
+            f"\n\ndef called({', '.join(call.passed(definition))}):",
             *(f"    {name} = partial(_make, _kernel.{name}, {first}.device)" for name in modules),
             *(f"    {axis} = {size}" for axis, size in call.find_sizes(definition, "{}.shape[{}]").items()),
-            f"    {'' if is_destination else 'return '}{call.text}\n",
+            f"    {'' if is_destination else 'return '}{call.made}\n",
         ]
         file = f"{self.path.stem}_call.py"
         return f"{file}::called", [*sources, SourceFile(path=file, content="\n".join(lines))]
 
     def read_sources(self, shared: dict[str, Path]) -> list[SourceFile]:
-        """The file, the modules of its folder or package or shared that it imports, and shared data.
+        """The file, the modules of its folder or package or shared that it imports, and shared data; none if installed.
 
         Raises InputError if they are too many.
         """
+        if self.is_installed:
+            return []
         data = {name: file for name, file in shared.items() if file.suffix != ".py"}
         found = {name: SourceFile(path=name, content=read_text(file)) for name, file in data.items()}
         found[self.name] = SourceFile(path=self.name, content=self.text)

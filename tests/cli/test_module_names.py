@@ -1,0 +1,83 @@
+"""A kernel is named as `package.module:function`, of the working folder or among what is installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.registries import RIGHT
+
+CHECK = ("--check", "--device", "cpu", "--batch-sizes", "4")
+RUNS = "raise SystemExit('ran')\n"
+SCALED = "def gamma(weight):\n    return weight\n"
+NORMS = f"from mypkg.parts import gamma\n\n{RIGHT.replace('def run(', 'def rms_norm(')}\n\n"
+WRONG = RIGHT.replace("def run(", "def doubled(").replace("x.float()", "x.float() * 2 + 1")
+
+
+@pytest.fixture
+def folder(registry, monkeypatch):
+    """The working folder, with a package in it."""
+    monkeypatch.chdir(registry.root)
+    files = {"__init__.py": "from .norms import rms_norm\n", "parts/__init__.py": SCALED, "norms.py": NORMS + WRONG}
+    for name, text in files.items():
+        path = Path("mypkg", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return registry.root
+
+
+@pytest.mark.parametrize("name", ["mypkg.norms:rms_norm", "mypkg:rms_norm", "torch.nn.functional:rms_norm"])
+def test_a_function_of_a_module_is_judged(fib, folder, name):
+    outcome = fib("try", name, *CHECK)
+    assert (outcome.code, "PASSED" in outcome.out) == (0, True), outcome.out + outcome.err
+
+
+def test_the_function_that_is_named_is_the_one_that_fails(fib, folder):
+    outcome = fib("try", "mypkg.norms:doubled", *CHECK)
+    assert outcome.code == 1 and "INCORRECT_NUMERICAL" in outcome.out
+
+
+def test_functions_of_one_module_are_ranked(fib, folder):
+    found = json.loads(fib("try", "mypkg.norms:doubled", "mypkg.norms:rms_norm", *CHECK, "--json").out)["kernels"]
+    assert {each["kernel"]: each["status"] for each in found} == {
+        "norms.py:rms_norm": "PASSED",
+        "norms.py:doubled": "INCORRECT_NUMERICAL",
+    }
+
+
+def test_a_module_of_the_package_is_registered_with_what_it_imports(fib, folder):
+    named = ("--name", "mine", "--author", "me")
+    made = json.loads(fib("register", "mypkg.norms:rms_norm", *named, "--strided", "--json").out)
+    assert made["files"] == ["mypkg/norms.py", "mypkg/parts/__init__.py", "solution.toml"]
+    assert "strided = true" in Path(made["folder"], "solution.toml").read_text()
+
+
+def test_what_is_installed_is_registered_as_its_call(fib, folder):
+    named = ("--name", "mine", "--author", "me", "--call", "rms_norm(x, (hidden,), weight, eps)")
+    import torch
+
+    made = json.loads(fib("register", Path(torch.__file__).parent / "nn/functional.py", *named, "--json").out)
+    assert made["files"] == ["functional_call.py", "solution.toml"]
+    assert fib("try", made["folder"], *CHECK).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["mypkg.gone:f"], "mypkg.gone:f: no module 'mypkg.gone' in the working folder, and none installed"),
+        (["mypkg.norms:gone"], "mypkg/norms.py: no function 'gone' (available: rms_norm, doubled)"),
+        (["mypkg.norms:rms_norm", "--call", "doubled"], "names what to call: leave out --call 'doubled'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["try", "explain"])
+def test_a_name_that_is_not_found_is_a_line(fib, folder, command, words, says):
+    outcome = fib(command, *words)
+    assert outcome.code == 2 and says in outcome.refusal
+
+
+def test_a_module_is_found_without_running_its_package(fib, folder):
+    Path("mypkg/__init__.py").write_text(RUNS)
+    outcome = fib("explain", "mypkg.norms:gone")
+    assert (outcome.code, "no function 'gone'" in outcome.refusal) == (2, True)
