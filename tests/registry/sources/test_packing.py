@@ -36,11 +36,11 @@ def test_hidden_files_and_caches_stay_out(registry):
     assert [source.path for source in solution.sources] == ["kernel.py"]
 
 
-def test_a_served_definition_adds_its_constants_whatever_the_operators_name(registry):
+def test_a_definition_that_is_served_and_not_left_out_adds_its_constants(registry):
     operator = find_operator("fused_add_rmsnorm")
-    for hidden, dtype in [(128, "float16"), (256, "bfloat16")]:
+    for hidden, dtype in [(128, "float16"), (256, "bfloat16"), (512, "float32")]:
         registry.write_definition(operator.define(hidden, dtype))
-    manifest = python_manifest("add_v1").replace("\n[spec]", 'definitions = ["fused_add_*"]\n\n[spec]')
+    manifest = python_manifest("add_v1").replace("\n[spec]", 'definitions = ["fused_add_*", "!*_fp32"]\n\n[spec]')
     add_sources(registry, "add_v1", {"kernel.py": RIGHT}, manifest)
     assert sorted(solution.name for solution in pack(registry)) == ["add_v1", "add_v1_d256_bf16"]
 
