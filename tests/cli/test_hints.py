@@ -79,7 +79,7 @@ def test_each_command_that_a_message_names_exists_with_its_options():
         assert {*OPTION.findall(match[2])} <= OPTIONS[match[1]], match[0]
 
 
-KERNEL = "def norm(x, weight, eps):\n    return x\n\n\ndef other(x, weight, eps):\n    return x\n"
+KERNEL = "def norm(x, weight, eps):\n    return x * weight\n\n\ndef other(x, weight, eps):\n    return x / eps\n"
 
 
 @pytest.fixture
