@@ -89,7 +89,7 @@ def report(
             "--output",
             "-o",
             callback=check_output,
-            help="Write to this file instead: by its suffix as .md, .json or .html, else as text.",
+            help="Write to this file instead, in the format of its suffix: .txt, .md, .json or .html.",
         ),
     ] = None,
     baseline: Annotated[

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fib_rmsnorm.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -68,9 +70,18 @@ def write_report(
         write_or_print(as_text(describe(*found)), output)
 
 
+_SUFFIXES = (".txt", ".md", ".json", ".html")
+
+
 def suffix_of(output: Path | None) -> str:
-    """The lower-case suffix of a file, which decides the format of a report; empty without a file."""
-    return output.suffix.lower() if output else ""
+    """The lower-case suffix of a file, which decides the format of a report; empty without a file.
+
+    Raises InputError for a suffix that names no format.
+    """
+    suffix = output.suffix.lower() if output else ""
+    if suffix not in ("", *_SUFFIXES):
+        raise InputError(f"--output {output}: unknown suffix {suffix}; use {', '.join(_SUFFIXES)}")
+    return suffix
 
 
 def write_or_print(text: str, output: Path | None) -> None:

@@ -61,7 +61,7 @@ def read_dtypes(text: str, columns: Sequence[str]) -> dict[str, str]:
         part = part or "x"
         if part in told or part not in ("x", *columns):
             others = "".join(f", then {each}=DTYPE if it differs" for each in columns)
-            raise InputError(f"dtype {text!r} does not fit: give one for x{others}")
+            raise InputError(f"dtype {text!r} does not fit: give one for x{others or ' and all other tensors'}")
         told[part] = read_dtype(dtype)
     found = {"x": told.get("x", "float16")}
     for part, before in zip(columns, ("x", *columns), strict=False):

@@ -61,7 +61,7 @@ def test_an_operator_or_dtypes_that_cannot_be_are_refused():
     for dtypes, said in REFUSED.items():
         with pytest.raises(InputError, match=said):
             find_operator("rmsnorm_bias").define(256, dtypes)
-    with pytest.raises(InputError, match=r"^dtype 'weight=fp32' does not fit: give one for x$"):
+    with pytest.raises(InputError, match=r"^dtype 'weight=fp32' does not fit: give one for x and all other tensors$"):
         find_operator("rmsnorm_llama").define(256, "weight=fp32")
     for other in (
         "llama_d256_weight_fp32",
