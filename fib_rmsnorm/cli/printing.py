@@ -80,7 +80,7 @@ def suffix_of(output: Path | None) -> str:
     """
     suffix = output.suffix.lower() if output else ""
     if suffix not in ("", *_SUFFIXES):
-        raise InputError(f"--output {output}: unknown suffix {suffix}; use {', '.join(_SUFFIXES)}")
+        raise InputError(f"{output}: unknown suffix {suffix}; use {', '.join(_SUFFIXES)}")
     return suffix
 
 

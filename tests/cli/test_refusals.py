@@ -124,7 +124,7 @@ REFUSED = [
     (f"{TO_FILE} --summary --against x", "are two reports"),
     (f"{TO_FILE} --summary --output out.html", "--summary is one table: leave out"),
     (f"{TO_FILE} --definitions zz", "no Definition with Traces matches 'zz'"),
-    (f"{TO_FILE} --output out.docx", "--output out.docx: unknown suffix .docx; use .txt, .md, .json, .html"),
+    (f"{TO_FILE} --output out.docx", "out.docx: unknown suffix .docx; use .txt, .md, .json, .html"),
     (f"{TO_FILE} --output out.md --json", "--json conflicts with the suffix of --output out.md"),
     (f"{TO_FILE} --output missing/out.md", "no such folder"),
     (f"{TO_FILE} --output {LONG}.md", "cannot write"),

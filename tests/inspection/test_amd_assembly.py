@@ -56,6 +56,7 @@ def test_the_occupancy_is_the_compilers_own(compiled, arch, cols):
     fits = occupancy(find_architecture(arch), 64 * WARPS, kernel.registers, 0, kernel.scalar_registers)
     assert fits.blocks == int(re.search(r"; Occupancy: (\d+)", text)[1])
     assert kernel.registers == int(re.search(r"; TotalNumVgprs: (\d+)", text)[1])
+    assert kernel.scalar_registers == int(re.search(r"; TotalNumSgprs: (\d+)", text)[1])
     assert (fits.blocks < 8) == (cols > 8192)
 
 
