@@ -35,6 +35,7 @@ from fib_rmsnorm.schema import (
     EvaluationStatus,
     Performance,
     Solution,
+    SupportedLanguages,
     Trace,
     Workload,
     digest,
@@ -139,6 +140,15 @@ class DeviceRunner:
             return self.failed(definition, workload, solution, failure.with_log(worker.process.take_log()))
         log = worker.process.take_log()
         return self._make_trace(definition, workload, solution, None, log, admitted.correctness, performance)
+
+    def judge_far_rows(self, workload: Workload, admitted: Admitted) -> str | None:
+        """How a Solution that is right fails on rows beyond 2^31 elements: empty if it does not; None if not tried.
+
+        Not tried is one in Python: operators of torch would need the memory of such tensors.
+        """
+        if admitted.solution.spec.language is SupportedLanguages.PYTHON:
+            return None
+        return self._judge_client.judge_far_rows(workload, admitted.worker)
 
     def max_at_once(self, definition: Definition, workload: Workload) -> int:
         """The number of solutions to time together, so that the device can hold all their inputs and outputs."""

@@ -26,6 +26,10 @@ class Speed(BaseModel):
 
     workload: str
     latency_ms: float
+    far_rows: str | None = Field(
+        default=None,
+        description="Of a correct kernel on a GPU: yes if rows beyond 2^31 elements are right too, else how they fail.",
+    )
     speedup: float | None = Field(default=None, description="Times as fast as the Definition's reference.")
     percent_of_copy: float | None = Field(default=None, description="Speed in percent of a copy's of the same bytes.")
     noisy: bool = Field(default=False, description="Whether the number is less sure than its interval says.")
@@ -59,6 +63,10 @@ class Feedback(BaseModel):
     batch_invariant: str | None = Field(
         default=None,
         description="Of a correct kernel: yes, or the first row that has other bits in a batch of another size.",
+    )
+    far_rows: str | None = Field(
+        default=None,
+        description="Of a correct kernel on a GPU: yes if rows beyond 2^31 elements are right too, else how they fail.",
     )
     speedup: float | None = Field(default=None, description="Times as fast as the reference, as a geometric mean.")
     interval: tuple[float, float] | None = Field(default=None, description="The speedup's 95% interval.")
@@ -95,6 +103,8 @@ def make_feedback(
     )
     if version.passed:
         found.batch_invariant = version.batch_invariance
+        if version.far_rows is not None:
+            found.far_rows = _cut(version.far_rows, _SENTENCE_BYTES) or "yes"
         _add_speed(found, version)
         return found
     log = version.refused or version.skipped or (failure.log.strip() if failure else "")

@@ -44,6 +44,8 @@ class Version:
     """Why the device cannot run it."""
     note: str = ""
     """How it is called, unless with its Definition's inputs in order; the part that is left out, and why."""
+    far_rows: str | None = None
+    """How it fails on rows beyond 2^31 elements; empty if it does not, None if that was not tried."""
     done: bool = False
     """Whether nothing will be added to it."""
     build_s: float | None = None

@@ -11,12 +11,14 @@ from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject, Transferr
 from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases, make_few_rows
+from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases, make_awkward_workload, make_few_rows
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     Call,
     Called,
+    CallFar,
     Effects,
     EndTiming,
+    Outputs,
     PrepareTiming,
     Reveal,
     RevealChain,
@@ -27,6 +29,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
 )
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import AGAINST, REFERENCE, Correctness, Definition, DType, JudgedCase, Peer, Tolerance, Workload
@@ -138,6 +141,26 @@ class JudgeClient:
             raise _refusal(faults, suspects or {}, verdicts, names)
         return _sum_up(verdicts, names)
 
+    def judge_far_rows(self, workload: Workload, worker: WorkerClient) -> str | None:
+        """Have a worker call its Solution on rows that lie beyond 2^31 elements, and say how that fails.
+
+        Empty if these rows are right; None if it was not tried: on a CPU, or where the rows are not the first axis.
+        """
+        subject = self._subject(worker.definition, workload)
+        if self._is_cpu or subject.recognition is None or not _has_rows_first(subject.definition, subject.recognition):
+            return None
+        if make_awkward_workload(subject.definition, subject.recognition, workload) is None:
+            return None
+        case = count_cases(subject.definition, subject.recognition, workload) - 1
+        request = CallFar(workload=workload, case=case, recognition=subject.recognition)
+        try:
+            outputs = Transferred(worker, worker.ask(request, Outputs).memory)
+        except EvaluationFailedError as failure:
+            return None if "out of memory" in str(failure) else f"{failure.status.value}: {failure}"
+        (verdict,) = self._compare(subject, outputs, case=case)
+        wrong = [output.comparison for output in verdict.outputs if output.comparison.is_wrong]
+        return f"{wrong[0].mismatched} of {wrong[0].elements} elements wrong" if wrong else ""
+
     def judge_timed_calls(self, workload: Workload, worker: WorkerClient, count: int) -> None:
         """Judge `count` of the calls timed since the last that were judged, or more.
 
@@ -197,6 +220,15 @@ class JudgeClient:
             if outputs.worker.is_interpreted:
                 allow_truncation(verdict, subject.definition)
         return verdicts
+
+
+def _has_rows_first(definition: Definition, recognition: Recognition) -> bool:
+    """Whether the axis of rows is the first of all outputs, and of the inputs that have it."""
+    axis, specs = recognition.row_axis, {**definition.inputs, **definition.outputs}
+    return all(
+        (spec.shape or [""])[0] == axis if name in definition.outputs else axis not in (spec.shape or [])[1:]
+        for name, spec in specs.items()
+    )
 
 
 def allow_truncation(verdict: Verdict, definition: Definition) -> None:

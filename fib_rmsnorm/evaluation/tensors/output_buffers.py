@@ -9,7 +9,7 @@ that of another process.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 
@@ -71,8 +71,10 @@ def count_kept_calls(output_bytes: int) -> int:
 class OutputBuffers:
     """Buffers for one set of a Definition's outputs."""
 
-    def __init__(self, called: DeviceWorkload) -> None:
+    def __init__(self, called: DeviceWorkload, allocate: Callable[[int, str], torch.Tensor] | None = None) -> None:
+        """`allocate` returns so many bytes on a device; by default, at a random place."""
         definition, workload, device = called.definition, called.workload, called.device
+        allocate = allocate or allocate_at_random_place
         self._zones: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._insides: list[torch.Tensor] = []
         self.tensors: list[torch.Tensor] = []
@@ -81,7 +83,7 @@ class OutputBuffers:
             shape = torch.Size(shape_of(definition, workload, name) or [])
             row = (shape[-1] if shape else 1) * dtype.itemsize
             zone = -(-max(_MIN_RED_ZONE_BYTES, _RED_ZONE_ROWS * row) // _ALIGNMENT) * _ALIGNMENT
-            raw = allocate_at_random_place(shape.numel() * dtype.itemsize + 2 * zone, device).fill_(POISON)
+            raw = allocate(shape.numel() * dtype.itemsize + 2 * zone, device).fill_(POISON)
             inside = raw[zone : raw.numel() - zone]
             self._zones[name] = raw[:zone], raw[raw.numel() - zone :]
             self._insides.append(inside)

@@ -6,7 +6,8 @@ A solution should not keep its outputs.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from time import sleep
 from typing import Any
@@ -114,7 +115,7 @@ class SolutionCaller:
         nobody joined, writes later. With `settle`, wait for such writes before naming the outputs that changed. Raises
         RefusalError with the status that fits if the call fails.
         """
-        try:
+        with self._blaming_solution():
             if self._device == "cpu":
                 found = self.outputs_of(self.bind(inputs, buffers)(), buffers)
                 seen = [_clone(tensor) for tensor in found]
@@ -124,6 +125,19 @@ class SolutionCaller:
                 sleep(_SETTLE_S)
             self.synchronize()
             return seen, self.changed(found, seen)
+
+    def run_once(self, inputs: dict[str, Any], buffers: OutputBuffers) -> list[torch.Tensor]:
+        """Call once, and wait. Return the outputs themselves. Raises RefusalError as `run_checked` does."""
+        with self._blaming_solution():
+            found = self.outputs_of(self.bind(inputs, buffers)(), buffers)
+            self.synchronize()
+            return found
+
+    @contextmanager
+    def _blaming_solution(self) -> Iterator[None]:
+        """Inside, an exception is the solution's, and becomes a RefusalError."""
+        try:
+            yield
         except RefusalError:
             raise
         except Exception as error:

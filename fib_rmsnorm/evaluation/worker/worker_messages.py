@@ -78,6 +78,14 @@ class Call(Request, do="call", doing="calling"):
     """The inputs that are views of larger tensors, with NaN between their rows."""
 
 
+class CallFar(Request, do="call_far", doing="calling with more than 2^31 elements"):
+    """Call the solution on a case whose rows lie beyond 2^31 elements in their tensors, and transfer their outputs."""
+
+    workload: Workload
+    case: int
+    recognition: Recognition
+
+
 class CallAsTimed(Request, do="call_as_timed", doing="calling"):
     """Call a Definition's reference once on the inputs of each of some timed calls, and transfer all its outputs."""
 

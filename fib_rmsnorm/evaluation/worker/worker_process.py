@@ -21,6 +21,7 @@ from fib_rmsnorm.evaluation.tensors.strided_rows import spread_rows, view_rows
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer, timer_name
 from fib_rmsnorm.evaluation.worker.caller import KeptOutputs, Outbox, SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
+from fib_rmsnorm.evaluation.worker.far_memory import call_far
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
 from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
@@ -30,6 +31,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Call,
     CallAsTimed,
     Called,
+    CallFar,
     ChainTimed,
     Costs,
     GetReady,
@@ -95,6 +97,7 @@ class Worker:
             "get_ready": get_ready,
             "build": self.build,
             "call": self.call,
+            "call_far": self.call_far,
             "call_as_timed": self.call_as_timed,
             "prepare_timing": self.prepare_timing,
             "time": self.time,
@@ -168,6 +171,16 @@ class Worker:
                 overrun=find_overrun([outputs]),
                 changed_outputs=changed_outputs,
             )
+
+    def call_far(self, message: Message) -> Outputs:
+        """Call the solution once on a case whose rows lie beyond 2^31 elements, and transfer their outputs."""
+        request = CallFar.model_validate(message)
+        target, caller = self._begin()
+        case = make_case(target.on_device(request.workload), request.recognition, request.case)
+        outputs = call_far(caller, target.on_device(case.workload), case.inputs, request.recognition.row_axis or "")
+        memory = self._outbox.transfer(outputs)
+        torch.cuda.empty_cache()
+        return Outputs(memory)
 
     def call_as_timed(self, message: Message) -> Outputs:
         """Call the solution once on the inputs of each of some timed calls, and transfer its outputs."""

@@ -64,7 +64,8 @@ def conclude(version: Version) -> Text:
     text.append(f" as {version.definition} ({describe_judged(checks)}); {difference}")
     text.append("; ".join(_describe_speed(version)) if version.traces else "not timed")
     varying = version.batch_invariance
-    return text.append(f"; batch-invariant: {varying}" if varying and varying != "yes" else "")
+    text.append(f"; batch-invariant: {varying}" if varying and varying != "yes" else "")
+    return text.append(f"; beyond 2^31 elements: {first_line(version.far_rows)}" if version.far_rows else "")
 
 
 def describe_judged(checks: Sequence[Check]) -> str:
