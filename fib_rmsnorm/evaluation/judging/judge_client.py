@@ -39,6 +39,8 @@ _TRUNCATED_BFLOAT16 = 2.0**-8
 _REPEATED_CALLS = 4
 """The second shows an answer that was kept by address; the others, one that is kept later."""
 
+_FAR_REMEDY = "compute the offsets of rows in 64 bits"
+
 
 class _ContradictedError(Exception):
     """The reference computes something else on this Workload than the operator that it was recognised as."""
@@ -156,10 +158,11 @@ class JudgeClient:
         try:
             outputs = Transferred(worker, worker.ask(request, Outputs).memory)
         except EvaluationFailedError as failure:
-            return None if "out of memory" in str(failure) else f"{failure.status.value}: {failure}"
+            wraps = "illegal memory access" in str(failure)
+            return f"an illegal memory access: {_FAR_REMEDY}" if wraps else f"{failure.status.value}: {failure}"
         (verdict,) = self._compare(subject, outputs, case=case)
         wrong = [output.comparison for output in verdict.outputs if output.comparison.is_wrong]
-        return f"{wrong[0].mismatched} of {wrong[0].elements} elements wrong" if wrong else ""
+        return f"{wrong[0].mismatched} of {wrong[0].elements} elements wrong: {_FAR_REMEDY}" if wrong else ""
 
     def judge_timed_calls(self, workload: Workload, worker: WorkerClient, count: int) -> None:
         """Judge `count` of the calls timed since the last that were judged, or more.

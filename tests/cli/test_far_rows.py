@@ -1,0 +1,41 @@
+"""Whether a kernel is right on rows beyond 2^31 elements, told with the verdict: it takes a GPU, and little memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+REMEDY = "an illegal memory access: compute the offsets of rows in 64 bits"
+IN_32_BITS = {
+    "triton": (".to(tl.int64)", ""),
+    "cuda": ("+= blockIdx.x * hidden", "+= static_cast<int>(blockIdx.x) * static_cast<int>(hidden)"),
+}
+
+
+@pytest.fixture
+def far_rows(fib, registry, monkeypatch):
+    """Try kernels: the answers on their far rows, by the kernel's name."""
+    monkeypatch.chdir(registry.root)
+
+    def run(*kernels, code=0):
+        outcome = fib("try", *kernels, "--check", "--batch-sizes", "8", "--json")
+        assert outcome.code == code, outcome.err
+        found = json.loads(outcome.out)
+        return {each["kernel"]: each.get("far_rows") for each in found.get("kernels", [found])}
+
+    return run
+
+
+@pytest.mark.parametrize("language", IN_32_BITS)
+def test_offsets_in_32_bits_are_told_of_a_correct_kernel(fib, far_rows, language):
+    right, wrong = (Path(name).with_suffix({"triton": ".py", "cuda": ".cu"}[language]) for name in ("right", "wrong"))
+    assert fib("new", language, str(right)).code == 0
+    wrong.write_text(right.read_text().replace(*IN_32_BITS[language]))
+    assert wrong.read_text() != right.read_text()
+    assert far_rows(str(right)) == {right.name: "yes"}
+    assert far_rows(str(wrong)) == {wrong.name: REMEDY}
+    assert f"beyond 2^31 elements: {REMEDY}" in " ".join(fib("try", str(wrong), "--check").out.split())
