@@ -84,6 +84,6 @@ def print_results(
     if interpreted:
         sizes = ", ".join(map(results.name_batch, results.batches))
         what = f"{passed} of {passed + failed} correct at {sizes}"
-        note(f"{name}: {what}; nothing was timed, and no table was written")
+        note(f"{name}: {what}; nothing was timed")
     elif not as_json and (failed or noisy):
         note(f"{failed} failed, {noisy} noisy of {passed + failed}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fib_rmsnorm.cli.options import (
     BatchSizes,
+    CallText,
     DefinitionNames,
     DeviceName,
     Json,
@@ -28,18 +30,24 @@ if TYPE_CHECKING:
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.schema import Trace
     from fib_rmsnorm.tuning.sweep import SweepOptions
-    from fib_rmsnorm.tuning.tunable import Tunable
+    from fib_rmsnorm.tuning.tunable import Tunable, TunableFolder
 
 
 def command(
     solution: Annotated[
-        str, typer.Argument(help="Solution's name or source folder; its solution.toml needs a [tune].")
+        str,
+        typer.Argument(
+            help="Solution's name or source folder, whose solution.toml needs a [tune]; or a kernel's file, with --set."
+        ),
     ],
+    call: CallText = None,
     definitions: DefinitionNames = None,
     batch_sizes: BatchSizes = None,
     values: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=1,2", help="Values to try for a parameter; repeatable."),
+        typer.Option(
+            "--set", metavar="NAME=1,2", help="Values to try for a parameter, or for a number in a file; repeatable."
+        ),
     ] = None,
     device: DeviceName = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure, but do not write the table.")] = False,
@@ -47,23 +55,37 @@ def command(
     root: Root = None,
     json: Json = False,
 ) -> int:
-    """Find the fastest launch parameters of a Solution and write the table it reads."""
+    """Find the fastest launch parameters of a Solution and write the table it reads.
+
+    In a kernel's file, --set replaces the numbers of that name, such as BLOCK_SIZE = 256; the file stays as it is.
+    """
     chosen = {name: split_sizes(given, "--set", least=0) for name, given in split_named("--set", values or []).items()}
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.selection import choose
+    from fib_rmsnorm.registry.sources.draft import refuse_call
     from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
     from fib_rmsnorm.schema import Settings
+    from fib_rmsnorm.tuning.kernel_numbers import find_in_file
     from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, count_multiprocessors, read_kept
     from fib_rmsnorm.tuning.tunable import find_tunables
 
-    registry = Registry.find(root)
-    tunables = find_tunables(registry, solution)
-    first = tunables[0]
-    names = split_names(definitions)
-    swept = choose("Definition", tunables, lambda each: each.definition.name, names) if names else [first]
+    names, path = split_names(definitions), Path(solution)
+    registry = Registry.find_or_shipped(root) if path.is_file() else Registry.find(root)
+    folders: list[TunableFolder] = []
+    swept: Sequence[Tunable]
+    if path.is_file():
+        wanted = (
+            choose("Definition", [*registry.definitions().values()], lambda each: each.name, names) if names else []
+        )
+        swept = find_in_file(registry, path, wanted, call, [*chosen])
+    else:
+        refuse_call(solution, call)
+        folders = find_tunables(registry, solution)
+        swept = choose("Definition", folders, lambda each: each.definition.name, names) if names else folders[:1]
+    first = swept[0]
     for tunable in swept:
         tunable.combinations(chosen)  # reports a bad request before anything starts
     place = choose_devices(device)[0]
@@ -71,14 +93,14 @@ def command(
         raise InputError(f"{first.name}: {reason}")
     interpreted = is_interpreted(first.solution, place)
     if interpreted:  # said before the sweep
-        what = f"judged on at most {INTERPRETED_ROWS} rows, not timed; no table will be written"
+        what = f"judged on at most {INTERPRETED_ROWS} rows, not timed{'; no table will be written' if folders else ''}"
         note(f"Interpreted on {place.name}: {what}")
     options = SweepOptions(split_sizes(batch_sizes) or (*DEFAULT_BATCH_SIZES, *LARGE_BATCH_SIZES), chosen)
     traces, passes = _sweep(swept, place, options, RunConfig(Settings(), timeout, registry.root), as_json=json)
-    if passes and not dry_run and not interpreted:
+    if folders and passes and not dry_run and not interpreted:
         # From the stored Traces of devices that share the table, or from this run where none are stored.
-        kept = read_kept(tunables, place.hardware, count_multiprocessors(place))
-        _write(registry, tunables, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
+        kept = read_kept(folders, place.hardware, count_multiprocessors(place))
+        _write(registry, folders, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
     return 0 if passes else 1
 
 
@@ -108,7 +130,7 @@ def _sweep(
     return traces, passes
 
 
-def _write(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> None:
+def _write(registry: Registry, tunables: Sequence[TunableFolder], traces: Mapping[str, Sequence[Trace]]) -> None:
     from fib_rmsnorm.tuning.choosing import write_table
 
     path = write_table(registry, tunables, traces)

@@ -16,7 +16,7 @@ from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.store import write_atomic
 from fib_rmsnorm.schema import Trace
-from fib_rmsnorm.tuning.tunable import Choice, Parameters, Provenance, Tunable, parameters_of, render_table
+from fib_rmsnorm.tuning.tunable import Choice, Parameters, Provenance, TunableFolder, parameters_of, render_table
 
 TOLERANCE = 0.01
 """The slowdown up to which a choice counts as equal to the best: repeated measurements differ by as much."""
@@ -96,7 +96,7 @@ def collect_timings(traces: Iterable[Trace]) -> dict[int, dict[Parameters, float
     return found
 
 
-def write_table(registry: Registry, tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> Path:
+def write_table(registry: Registry, tunables: Sequence[TunableFolder], traces: Mapping[str, Sequence[Trace]]) -> Path:
     """Make the table of a source folder from the Traces of each Definition, and return its path.
 
     Solutions that a registry packs from these sources are packed again.
@@ -111,7 +111,7 @@ def write_table(registry: Registry, tunables: Sequence[Tunable], traces: Mapping
     return one.table
 
 
-def make_table(tunables: Sequence[Tunable], traces: Mapping[str, Sequence[Trace]]) -> str:
+def make_table(tunables: Sequence[TunableFolder], traces: Mapping[str, Sequence[Trace]]) -> str:
     """Make the table from the Traces of each Definition, all of device models that share a table.
 
     Shapes are sorted: another order would change the Solution's digest, and its Traces would no longer belong to it.

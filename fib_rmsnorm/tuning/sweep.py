@@ -29,7 +29,7 @@ from fib_rmsnorm.registry.workload_generation import refuse_empty
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Trace, Workload
 from fib_rmsnorm.tuning.choosing import TOLERANCE, collect_timings
-from fib_rmsnorm.tuning.tunable import Parameters, Tunable
+from fib_rmsnorm.tuning.tunable import Parameters, Tunable, TunableFolder
 
 _MOST_AT_ONCE = 16
 """The most combinations to interleave; more are measured in groups, and the best of all groups once more."""
@@ -158,7 +158,7 @@ def choose_finalists(traces: Sequence[Trace]) -> list[Parameters]:
     return [parameters for _, parameters in near[:_FINALISTS]]
 
 
-def read_kept(tunables: Sequence[Tunable], hardware: str, multiprocessors: int | None) -> dict[str, list[Trace]]:
+def read_kept(tunables: Sequence[TunableFolder], hardware: str, multiprocessors: int | None) -> dict[str, list[Trace]]:
     """Read each Definition's stored Traces that come from the current sources and devices which share a table.
 
     Devices share one with `hardware` if they have as many multiprocessors; without any (None), only its own kind.

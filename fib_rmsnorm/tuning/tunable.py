@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.draft import draft_solution
-from fib_rmsnorm.registry.sources.manifest import MANIFEST, Tuning, read_manifest
+from fib_rmsnorm.registry.sources.manifest import MANIFEST, Limit, Tuning, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.schema import Definition, Solution, SourceFile, Trace, digest
@@ -77,19 +79,57 @@ def _row(values: Iterable[object]) -> str:
 
 
 @dataclass(frozen=True)
-class Tunable:
-    """A source folder, together with one Definition that it serves."""
+class Tunable(ABC):
+    """A kernel with numbers that its launches depend on, and one Definition that it computes."""
 
     name: str
-    """The name in the manifest, common to the Solutions of all Definitions."""
-    folder: Path
-    tuning: Tuning
+    """The name of the Solutions of all Definitions."""
     definition: Definition
     solution: Solution
-    tuning_file: Path | None
+    values: Mapping[str, Sequence[int]]
+    """The values to try for each parameter."""
+    limits: Sequence[Limit] = ()
+    tuning_file: Path | None = None
     """The file that stores the Traces; None for sources outside a registry."""
-    root: Path | None
+    root: Path | None = None
     """The root of the registry that holds that file."""
+
+    def combinations(self, chosen: Mapping[str, tuple[int, ...]]) -> list[Parameters]:
+        """All combinations of values within the limits; `chosen` replaces the values of some parameters.
+
+        Raises InputError for an unknown parameter, or if no combination is left.
+        """
+        for name in chosen:
+            if name not in self.values:
+                known = ", ".join(self.values)
+                raise InputError(f"--set {name}: {self.name} has no such parameter (available: {known})")
+        values = {**self.values, **chosen}
+        found = [tuple(zip(values, numbers, strict=True)) for numbers in itertools.product(*values.values())]
+        for limit in self.limits:
+            found = [
+                each for each in found if limit.least <= prod(dict(each)[name] for name in limit.product) <= limit.most
+            ]
+        if not found:
+            raise InputError(f"{self.name}: no combination of its parameters is within the limits of its {MANIFEST}")
+        return found
+
+    def make_variant(self, parameters: Parameters) -> Solution:
+        """Make a Solution that launches with these parameters at every batch of the Definition."""
+        suffix = "".join(f".{name}{value}" for name, value in parameters)
+        changes = {"name": f"{self.solution.name}{suffix}", "sources": self.make_sources(parameters)}
+        return self.solution.model_copy(update=changes)
+
+    @abstractmethod
+    def make_sources(self, parameters: Parameters) -> list[SourceFile]:
+        """The sources that launch with these parameters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunableFolder(Tunable):
+    """A source folder with a table that its kernel reads."""
+
+    folder: Path
+    tuning: Tuning
 
     @property
     def table(self) -> Path:
@@ -106,38 +146,13 @@ class Tunable:
     @property
     def columns(self) -> list[str]:
         """The names of the table's columns."""
-        return [*self.shape, "multiprocessors", "min_batch", *self.tuning.parameters]
+        return [*self.shape, "multiprocessors", "min_batch", *self.values]
 
-    def combinations(self, chosen: Mapping[str, tuple[int, ...]]) -> list[Parameters]:
-        """All combinations of values within the limits; `chosen` replaces the values of some parameters.
-
-        Raises InputError for an unknown parameter, or if no combination is left.
-        """
-        for name in chosen:
-            if name not in self.tuning.parameters:
-                known = ", ".join(self.tuning.parameters)
-                raise InputError(f"--set {name}: {self.name} has no such parameter (available: {known})")
-        values = {**self.tuning.parameters, **chosen}
-        found = [tuple(zip(values, numbers, strict=True)) for numbers in itertools.product(*values.values())]
-        for limit in self.tuning.limits:
-            found = [
-                each for each in found if limit.least <= prod(dict(each)[name] for name in limit.product) <= limit.most
-            ]
-        if not found:
-            raise InputError(f"{self.name}: no combination of its parameters is within the limits of its {MANIFEST}")
-        return found
-
-    def make_variant(self, parameters: Parameters) -> Solution:
-        """Make a Solution whose table gives these parameters for every batch of the Definition."""
+    def make_sources(self, parameters: Parameters) -> list[SourceFile]:
+        """The sources, with a table that gives these parameters for every batch."""
         text = render_table(self.name, self.columns, [Choice(self.shape, 0, dict(parameters))])
         sources = [source for source in self.solution.sources if source.path != self.tuning.table]
-        suffix = "".join(f".{name}{value}" for name, value in parameters)
-        return self.solution.model_copy(
-            update={
-                "name": f"{self.solution.name}{suffix}",
-                "sources": [*sources, SourceFile(path=self.tuning.table, content=text)],
-            }
-        )
+        return [*sources, SourceFile(path=self.tuning.table, content=text)]
 
     def select_current(self, traces: Iterable[Trace]) -> list[Trace]:
         """Keep the Traces that come from the current sources."""
@@ -145,7 +160,7 @@ class Tunable:
 
         def is_current(trace: Trace) -> bool:
             parameters = parameters_of(trace)
-            if trace.evaluation is None or [name for name, _ in parameters] != list(self.tuning.parameters):
+            if trace.evaluation is None or [name for name, _ in parameters] != list(self.values):
                 return False
             if parameters not in digests:
                 digests[parameters] = digest(self.make_variant(parameters))
@@ -160,8 +175,8 @@ def parameters_of(trace: Trace) -> Parameters:
     return tuple((found or {}).items())
 
 
-def find_tunables(registry: Registry, name: str) -> list[Tunable]:
-    """Find the sources that `name`, a Solution or a folder, names: one Tunable per Definition, their own first.
+def find_tunables(registry: Registry, name: str) -> list[TunableFolder]:
+    """Find the sources that `name`, a Solution or a folder, names: one for each Definition, their own first.
 
     Raises InputError if they do not exist or declare nothing to tune.
     """
@@ -184,12 +199,13 @@ def _find_folder(registry: Registry, name: str) -> Path:
     return manifests[max(owners, key=len)].parent
 
 
-def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Iterator[Tunable]:
+def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Iterator[TunableFolder]:
     definitions = registry.definitions()
+    make = partial(TunableFolder, name, values=tuning.parameters, limits=tuning.limits, folder=folder, tuning=tuning)
     if not folder.is_relative_to(registry.layout.solutions.resolve()):
         wanted, main = filter(_has_shape, definitions.values()), registry.main_definition
         for definition in sorted(wanted, key=lambda each: each.name != main):
-            yield Tunable(name, folder, tuning, definition, draft_solution(registry, folder, definition), None, None)
+            yield make(definition=definition, solution=draft_solution(registry, folder, definition))
         return
     author, home = folder.parents[2].name, folder.parent.name
     definitions |= _define_kept(registry, author, name, definitions)
@@ -198,7 +214,7 @@ def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Itera
         definition = definitions[solution.definition]
         if _has_shape(definition):
             path = registry.layout.tuning_file(author, definition.op_type, definition.name, name)
-            yield Tunable(name, folder, tuning, definition, solution, path, registry.root)
+            yield make(definition=definition, solution=solution, tuning_file=path, root=registry.root)
 
 
 def _has_shape(definition: Definition) -> bool:

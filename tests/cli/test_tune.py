@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.tuning import sweep
+from support.registries import RIGHT
 from support.tunable_solution import EMPTY, NAME, READER, TABLE, TUNE, choose, folder_of, kept, make_tunable
 
 
@@ -67,7 +69,7 @@ def test_an_interpreter_does_not_promise_times(fib, napping, monkeypatch):
     assert outcome.code == 0, outcome.err
     told = outcome.err.splitlines()
     assert told[0].endswith("judged on at most 4 rows, not timed; no table will be written")
-    assert told[-1] == "rmsnorm_d128: 1 of 2 correct at batch=1; nothing was timed, and no table was written"
+    assert told[-1] == "rmsnorm_d128: 1 of 2 correct at batch=1; nothing was timed"
     assert "noisy" not in outcome.err
     assert (folder_of(napping) / TABLE).read_text() == EMPTY
 
@@ -95,6 +97,34 @@ def test_a_folder_outside_the_registry(fib, napping, tmp_path):
     ]
     assert "// 1: " in (folder / TABLE).read_text()
     assert not (napping.root / "tuning").exists()
+
+
+NUMBERS = """\
+# NAPS = 9 is too many
+import time
+import torch
+NAPS: int = 7
+
+def run(x, weight, eps, more=2 * 1):
+    naps = NAPS + more - 2
+    time.sleep(0.004 * naps)
+"""
+
+
+@pytest.mark.process
+def test_numbers_of_a_file_are_tried_and_the_file_stays(fib, registry, monkeypatch):
+    monkeypatch.chdir(registry.root)
+    kernel = NUMBERS + RIGHT.partition("eps):\n")[2]
+    Path("norm.py").write_text(kernel)
+    options = ("--device", "cpu", "--batch-sizes", "8")
+    outcome = fib("tune", "norm.py", "--set", "NAPS=2,0", *options)
+    assert outcome.code == 0, outcome.err
+    rows = [line.split() for line in outcome.lines[-2:]]
+    assert [row[:2] for row in rows] == [["0", "*"], ["2", rows[1][1]]]
+    assert Path("norm.py").read_text() == kernel and not Path("tuning").exists()
+    for wrong in (("--set", "more=1"), ()):
+        assert "NAPS" in fib("tune", "norm.py", *wrong, *options).refusal
+    assert "names its own function" in fib("tune", NAME, "--call", "run", *options).refusal
 
 
 def test_a_kernel_file_brings_its_table(napping):

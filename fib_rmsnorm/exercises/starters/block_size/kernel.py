@@ -1,7 +1,4 @@
-"""RMSNorm that walks a row in blocks, twice, always with 4 warps: `fib-rmsnorm tune block_size` compares blocks."""
-
-import re
-from pathlib import Path
+"""RMSNorm that walks a row in blocks, twice, always with 4 warps: `fib-rmsnorm tune` compares blocks."""
 
 import torch
 import triton
@@ -25,10 +22,6 @@ def rmsnorm_kernel(x_ptr, weight_ptr, out_ptr, eps, N_ELEMENTS: tl.constexpr, BL
         tl.store(out_ptr + row_idx * N_ELEMENTS + offsets, (x * rstd * weight).to(out_ptr.dtype.element_ty), mask=mask)
 
 
-CHOICES = re.findall(r"^\{.* (\d+)\},", Path(__file__).with_name("choices.inc").read_text(), re.MULTILINE)
-BLOCK_SIZE = int(CHOICES[-1]) if CHOICES else 256  # that of the table which `fib-rmsnorm tune` writes
-
-
 def run(x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor) -> None:
     batch, hidden = x.shape
-    rmsnorm_kernel[(batch,)](x, weight, out, eps, N_ELEMENTS=hidden, BLOCK_SIZE=BLOCK_SIZE)
+    rmsnorm_kernel[(batch,)](x, weight, out, eps, N_ELEMENTS=hidden, BLOCK_SIZE=256)
