@@ -161,7 +161,9 @@ class JudgeClient:
             wraps = "illegal memory access" in str(failure)
             return f"an illegal memory access: {_FAR_REMEDY}" if wraps else f"{failure.status.value}: {failure}"
         (verdict,) = self._compare(subject, outputs, case=case)
-        wrong = [output.comparison for output in verdict.outputs if output.comparison.is_wrong]
+        judged = zip(subject.definition.outputs.values(), verdict.outputs, strict=True)
+        of_rows = [output.comparison for spec, output in judged if subject.recognition.row_axis in (spec.shape or ())]
+        wrong = [found for found in of_rows if found.is_wrong]
         return f"{wrong[0].mismatched} of {wrong[0].elements} elements wrong: {_FAR_REMEDY}" if wrong else ""
 
     def judge_timed_calls(self, workload: Workload, worker: WorkerClient, count: int) -> None:
@@ -226,12 +228,12 @@ class JudgeClient:
 
 
 def _has_rows_first(definition: Definition, recognition: Recognition) -> bool:
-    """Whether the axis of rows is the first of all outputs, and of the inputs that have it."""
-    axis, specs = recognition.row_axis, {**definition.inputs, **definition.outputs}
-    return all(
-        (spec.shape or [""])[0] == axis if name in definition.outputs else axis not in (spec.shape or [])[1:]
-        for name, spec in specs.items()
+    """Whether the axis of rows is the first of an input, and of all inputs and outputs that have it."""
+    inputs, outputs = (
+        [spec.shape or [""] for spec in some.values()] for some in (definition.inputs, definition.outputs)
     )
+    axis = recognition.row_axis
+    return any(axis == shape[0] for shape in inputs) and all(axis not in shape[1:] for shape in (*inputs, *outputs))
 
 
 def allow_truncation(verdict: Verdict, definition: Definition) -> None:

@@ -128,8 +128,8 @@ class _Bytes:
 def call_far(caller: SolutionCaller, called: DeviceWorkload, inputs: dict[str, Any], axis: str) -> list[torch.Tensor]:
     """Call on inputs whose rows are the last of tensors that have more than FAR_ELEMENTS elements before them.
 
-    `axis` counts the rows, and comes first wherever it occurs. Returns the outputs of these rows alone. Raises
-    RefusalError if the call fails.
+    `axis` counts the rows, and comes first wherever it occurs. Returns the outputs of these rows alone, and those that
+    have no rows. Raises RefusalError if the call fails.
     """
     specs = called.definition.inputs
     of_rows = {name: value for name, value in inputs.items() if axis in (specs[name].shape or ())}
@@ -146,6 +146,7 @@ def call_far(caller: SolutionCaller, called: DeviceWorkload, inputs: dict[str, A
             whole[before:] = value
             far[name] = whole
         buffers = OutputBuffers(replace(called, workload=workload), memory.allocate)
-        outputs = [output[before:].clone() for output in caller.run_once({**inputs, **far}, buffers)]
+        found = zip(caller.run_once({**inputs, **far}, buffers), called.definition.outputs.values(), strict=True)
+        outputs = [(each[before:] if axis in (spec.shape or ()) else each).clone() for each, spec in found]
         del far, whole, buffers
         return outputs
