@@ -13,8 +13,9 @@ from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.live.evaluations import LiveTable, fastest_line, results_footnotes, results_table
+from fib_rmsnorm.reports.live.evaluations import LiveTable, describe_run
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
+from fib_rmsnorm.reports.text.document import print_parts
 from fib_rmsnorm.reports.text.units import count, join_names
 from fib_rmsnorm.schema import Trace, Workload
 
@@ -113,18 +114,9 @@ class BenchPrinter:
         for trace in traces:
             hardware = trace.hardware.removesuffix(INTERPRETER)
             mine_of.setdefault((trace.definition, hardware), []).append(trace)
-        for (definition, hardware), mine in mine_of.items():
-            timers = ", ".join(sorted({t.performance.timer for t in mine if t.performance and t.performance.timer}))
-            title = f"{definition} on {hardware}"
-            if timers:
-                title += f": median latency ±, speedup; timer {timers}"
+        for mine in mine_of.values():
             stdout().print()
-            stdout().print(Folded(title), style="italic")  # as the table's own title it would wrap at the table's width
-            stdout().print(results_table(mine))
-            if fastest := fastest_line(mine):
-                stdout().print(Folded(fastest, 2))
-            for footnote in results_footnotes(mine):
-                stdout().print(Folded(footnote, 2), style="yellow")
+            print_parts(describe_run(mine), stdout())
         if traces:
             stdout().print(POINTER)
 

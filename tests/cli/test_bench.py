@@ -200,7 +200,7 @@ def test_the_table_is_in_the_order_of_the_plan(registry, bench):
     found = bench(*QUICK_OPTIONS, "--resume")
     printed_first = [line.split()[1] for line in found.out.splitlines() if line.startswith("batch=1 ")]
     assert printed_first == ["second_v1", "first_v1"]
-    table = found.out.partition("median latency")[2].splitlines()
+    table = found.out.partition("median latency")[2].splitlines()[1:]
     assert table[1].split() == ["batch=1", "batch=8"]
     assert [line.split()[0] for line in table[2:5]] == ["reference", "first_v1", "second_v1"]
 

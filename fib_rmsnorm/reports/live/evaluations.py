@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from fib_rmsnorm.analysis.difference import RunLatency, find_speedup
-from fib_rmsnorm.analysis.ranking import find_fastest
+from fib_rmsnorm.analysis.ranking import rank
+from fib_rmsnorm.analysis.results import sum_up_run
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
+from fib_rmsnorm.reports.results import describe_doubts, summarize_ranking
 from fib_rmsnorm.reports.text.console import Folded
-from fib_rmsnorm.reports.text.document import LEAST_WIDTH, Grid, cut_name
+from fib_rmsnorm.reports.text.document import LEAST_WIDTH, Doubt, Grid, Heading, Part, cut_name
 from fib_rmsnorm.reports.text.units import (
     count,
-    format_apart,
     format_either_side,
     format_latency,
     format_percent,
     format_range,
     format_ratio,
 )
-from fib_rmsnorm.schema import REFERENCE, Chain, Check, Performance, Trace, list_cases
+from fib_rmsnorm.schema import Chain, Check, Performance, Trace, list_cases
 
 
 class LiveTable:
@@ -118,6 +119,23 @@ def describe_load(traces: Iterable[Trace]) -> str:
     return f"other processes took {format_range(shares, '{:.0%}'.format)} of the cores" if shares else ""
 
 
+def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
+    """What was measured just now of one Definition on one device: a table, the answer, and what to know about it."""
+    section = sum_up_run(traces)
+    timer = section.conditions.timer
+    how = f": median latency ±, speedup; timer {timer}" if timer else ""
+    yield Heading(f"{section.definition} on {section.conditions.hardware}{how}", 2)
+    yield results_table(traces)
+    yield summarize_ranking(rank(section))
+    yield from describe_doubts(section)
+    for each in section.workloads:
+        if failed := next((result.record for result in each.results if not result.record.passed), None):
+            yield Doubt(f"Full failure logs: fib-rmsnorm show {show_name(failed.solution, each.title)}")
+            break
+    if load := describe_load(traces):
+        yield Doubt(f"During the trials, {load}.")
+
+
 def results_table(traces: Sequence[Trace]) -> Grid:
     """Median latencies of passed evaluations, Solutions by Workload, with the factor over the reference."""
     titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
@@ -168,38 +186,3 @@ def _cell(trace: Trace) -> tuple[str, str, str]:
 def latency_text(trace: Trace) -> str:
     """`*2.00 us ±9%`, as in the table."""
     return " ".join(_cell(trace)[:2]).rstrip()
-
-
-def fastest_line(traces: Sequence[Trace]) -> str:
-    """The Solution that is the fastest over the Workloads, and its factors over the reference; empty without a time."""
-    found = find_fastest(traces)
-    if found is None:
-        return ""
-    where = f" on {found.workloads} of {found.workloads + found.unknown} workloads" if found.unknown else ""
-    told = f"fastest{where}: {' and '.join(found.names)}"
-    if found.apart is not None:
-        told += f" (a tie: up to {format_apart(found.apart)} apart)"
-    if not found.speedups:
-        return told
-    return f"{told}, {format_range(found.speedups, format_ratio)} as fast as the reference"
-
-
-def results_footnotes(traces: Sequence[Trace]) -> list[str]:
-    """Notes on the table: the meaning of `*`, where to read what failed, what was judged weakly, the machine's load."""
-    noisy = [trace for trace in traces if marks(trace)]
-    failed = [trace for trace in traces if trace.status != "PASSED"]
-    titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
-
-    def show(trace: Trace) -> str:
-        return f"fib-rmsnorm show {show_name(trace.solution or '', titles[trace.workload.uuid])}"
-
-    found = []
-    if noisy:
-        found.append(f"* noisy: {marks(noisy[0])[0]}. All reasons: {show(noisy[0])}")
-    if failed:
-        found.append(f"Full failure logs: {show(failed[0])}")
-    if any(trace.evaluation and trace.evaluation.judged_by == REFERENCE for trace in traces):
-        found.append("Judged by the reference alone, on the Workload's inputs: no known operator computes the same")
-    if load := describe_load(traces):
-        found.append(f"During the trials, {load}.")
-    return found
