@@ -113,8 +113,7 @@ def try_(
         return sanitize_kernel(registry, *found, sanitize.value, sizes, device, timeout, as_json=json)
     with _starting(is_timed=not check) as (fork_server, bar):
         with importing():
-            from fib_rmsnorm.cli.try_one import try_one
-            from fib_rmsnorm.cli.try_several import try_several
+            from fib_rmsnorm.cli.try_kernels import try_kernels
             from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.python_module import locate_kernel
@@ -122,22 +121,19 @@ def try_(
             from fib_rmsnorm.sessions.service import Service
 
         registry, is_timed = Registry.find_or_shipped(root), not check
-        first, *others = (
+        files = [
             KernelFile(file=file, definition=definition, call=called, flags=tuple(flags.split()), strided=strided)
             for file, called in (locate_kernel(kernel, call) for kernel in kernels)
-        )
+        ]
         serve = partial(Service, registry, settings=settings, timeout_s=timeout, fork_server=fork_server)
         if watch:
             from fib_rmsnorm.cli.try_watch import try_watch
 
             bar.stop()
             with serve(device=choose_devices(device)[0].name) as service:
-                try_watch(service, registry, first, sizes, is_timed=is_timed, as_json=json)
-        if others:
-            with serve(device=device, most_queued=len(kernels)) as service:
-                return try_several(service, [first, *others], bar, sizes, is_timed=is_timed, as_json=json)
-        with serve(device=device, for_one_kernel=True) as service:
-            return try_one(service, first, bar, sizes, is_timed=is_timed, as_json=json, is_verbose=verbose)
+                try_watch(service, registry, files[0], sizes, is_timed=is_timed, as_json=json)
+        with serve(device=device, most_queued=len(files), for_one_kernel=len(files) == 1) as service:
+            return try_kernels(service, files, bar, sizes, is_timed=is_timed, as_json=json, is_verbose=verbose)
 
 
 @contextmanager
