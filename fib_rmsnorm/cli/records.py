@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +16,7 @@ from fib_rmsnorm.cli.options import (
     split_names,
     there,
 )
-from fib_rmsnorm.cli.printing import note, print_json, say
+from fib_rmsnorm.cli.printing import answer, note, print_json, say
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -112,14 +111,10 @@ def show(
     with ProgressBar(doing="reading"):
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.catalogue import Catalogue, find_record
-        from fib_rmsnorm.reports.text.console import echo
 
         catalogue = Catalogue.read(Registry.find(root))
     record = find_record(catalogue, name)
-    if json:
-        echo(record.model_dump_json(indent=2))
-    else:
-        say(*_describe(record, catalogue))
+    answer(record, _describe(record, catalogue), is_json=json)
 
 
 def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
@@ -130,10 +125,11 @@ def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> It
     from fib_rmsnorm.schema import Definition, Solution
 
     if isinstance(record, Definition):
-        return describe_definition(record, catalogue)
-    if isinstance(record, Solution):
-        return describe_solution(record, catalogue, find_readiness(record, all_devices()))
-    return describe_trace(record, catalogue)
+        yield from describe_definition(record, catalogue)
+    elif isinstance(record, Solution):
+        yield from describe_solution(record, catalogue, find_readiness(record, all_devices()))
+    else:
+        yield from describe_trace(record, catalogue)
 
 
 def env(json: Json = False) -> None:
@@ -142,7 +138,4 @@ def env(json: Json = False) -> None:
     from fib_rmsnorm.reports.records.listing import describe_machine
 
     machine = report_machine()
-    if json:
-        print_json(asdict(machine))
-    else:
-        say(*describe_machine(machine))
+    answer(machine, describe_machine(machine), is_json=json)

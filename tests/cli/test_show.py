@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -152,6 +153,11 @@ def test_json_is_the_record(fib, full_registry):
     assert Solution.model_validate_json(fib("show", CUDA, "--json").out).model_dump() == solution.model_dump()
     trace = Trace.model_validate_json(fib("show", f"{PYTHON}@batch=8", "--json").out)
     assert trace in full_registry.traces()
+    wrong = make_trace(solution, full_registry.workloads(DEFINITION)[0], timestamp="2027-01-01T00:00:00+00:00")
+    wrong.evaluation.correctness.max_relative_error = math.inf
+    full_registry.append_trace(wrong, "ann", "norm")
+    shown = json.loads(fib("show", f"{CUDA}@batch=1", "--json").out)
+    assert shown["evaluation"]["correctness"]["max_relative_error"] == "Infinity", "as in its file"
 
 
 def test_a_definition_that_is_not_ours(fib, full_registry):
