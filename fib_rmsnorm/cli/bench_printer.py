@@ -34,8 +34,8 @@ class BenchPrinter:
         self._expected = 0
         self._titles: dict[str, dict[str, str]] = {}
         """The titles of the Workloads, by Definition, then by uuid."""
-        self._places: dict[tuple[str, str, str | None], int] = {}
-        """The position of each evaluation in the plan. Devices finish in any order, and resumed Traces come first."""
+        self._names: set[str] = set()
+        """The names of the Solutions."""
 
     def show(self, event: BenchEvent) -> None:
         """Print one event."""
@@ -58,9 +58,7 @@ class BenchPrinter:
 
     def _show_plan(self, event: Started) -> None:
         """Print what follows; on a cluster, once for each model."""
-        planned = [(group, solution.name) for group in event.plan.groups for solution in group.solutions]
-        for group, name in planned:
-            self._places.setdefault((group.definition.name, group.workload.uuid, name), len(self._places))
+        self._names |= {solution.name for group in event.plan.groups for solution in group.solutions}
         self._titles |= title_by_definition(
             (group.definition.name, NamedWorkload.of(group.workload)) for group in event.plan.groups
         )
@@ -76,7 +74,7 @@ class BenchPrinter:
         planned_on = f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(devices)}"
         self._bar.print(stderr(), f"{planned_on}: about {minutes}")
         titles = (title for mine in self._titles.values() for title in mine.values())
-        self._table = LiveTable((name or "" for *_, name in self._places), titles, stdout())
+        self._table = LiveTable(self._names, titles, stdout())
         if is_first and not self._as_json:
             self._bar.print(stdout(), self._table.header())
 
@@ -107,17 +105,13 @@ class BenchPrinter:
         return 1 if failed or any(skip.is_failure for skip in self._skips) else 0
 
     def _print_tables(self) -> None:
-        traces = sorted(
-            self._traces, key=lambda trace: self._places[trace.definition, trace.workload.uuid, trace.solution]
-        )
-        mine_of: dict[tuple[str, str], list[Trace]] = {}
-        for trace in traces:
-            hardware = trace.hardware.removesuffix(INTERPRETER)
-            mine_of.setdefault((trace.definition, hardware), []).append(trace)
-        for mine in mine_of.values():
+        groups: dict[tuple[str, str], list[Trace]] = {}
+        for trace in self._traces:
+            groups.setdefault((trace.definition, trace.hardware.removesuffix(INTERPRETER)), []).append(trace)
+        for _, mine in sorted(groups.items()):
             stdout().print()
             print_parts(describe_run(mine), stdout())
-        if traces:
+        if groups:
             stdout().print(POINTER)
 
     def _print_skips(self) -> None:

@@ -113,7 +113,7 @@ def try_(
         return sanitize_kernel(registry, *found, sanitize.value, sizes, device, timeout, as_json=json)
     with _starting(is_timed=not check) as (fork_server, bar):
         with importing():
-            from fib_rmsnorm.cli.try_kernels import try_kernels
+            from fib_rmsnorm.cli.try_kernels import try_kernels, try_watch
             from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.python_module import locate_kernel
@@ -127,8 +127,6 @@ def try_(
         ]
         serve = partial(Service, registry, settings=settings, timeout_s=timeout, fork_server=fork_server)
         if watch:
-            from fib_rmsnorm.cli.try_watch import try_watch
-
             bar.stop()
             with serve(device=choose_devices(device)[0].name) as service:
                 try_watch(service, registry, files[0], sizes, is_timed=is_timed, as_json=json)

@@ -1,22 +1,31 @@
-"""`fib-rmsnorm try` without --watch: verdicts as they come on stderr, then what they come to on stdout."""
+"""`fib-rmsnorm try`: verdicts on kernels as they come on stderr, then what they come to on stdout; or each save."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from queue import SimpleQueue
+from typing import NoReturn
 
-from fib_rmsnorm.cli.printing import write_report
+from fib_rmsnorm.cli.printing import note, say, write_report
 from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, KernelError, UnsuitedError
 from fib_rmsnorm.languages import title_of
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.feedback import make_feedback
 from fib_rmsnorm.reports.live.evaluations import LiveTable, marks
 from fib_rmsnorm.reports.live.side_by_side import describe_side_by_side, rank_kernels
-from fib_rmsnorm.reports.live.try_verdict import conclude, describe_failures, describe_prints
+from fib_rmsnorm.reports.live.try_verdict import (
+    conclude,
+    describe_failures,
+    describe_prints,
+    version_details,
+    version_line,
+)
 from fib_rmsnorm.reports.results import describe_noisy
 from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
 from fib_rmsnorm.schema import Solution, Trace
@@ -24,6 +33,7 @@ from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
+from fib_rmsnorm.sessions.watching import Watch
 
 
 def try_kernels(
@@ -77,18 +87,10 @@ def try_kernels(
 
 
 def _name(kernels: Sequence[KernelFile]) -> list[str]:
-    """Their names, each with as many of its folders as tell it from the others, and the function that is named."""
-    files = [kernel.file.absolute() for kernel in kernels]
-    calls = [f":{kernel.call}" if kernel.call else "" for kernel in kernels]
-    paths = [(*file.parts[:-1], file.parts[-1] + call) for file, call in zip(files, calls, strict=True)]
-    names = [""] * len(paths)
-    for depth in range(1, max(map(len, paths)) + 1):
-        shared = Counter(names)
-        names = [
-            "/".join(path[-depth:]) if shared[name] > 1 or depth == 1 else name
-            for path, name in zip(paths, names, strict=True)
-        ]
-    return names
+    """Their files' names, or the paths of those that share one, and the function that is named."""
+    named = [(kernel.file, f":{kernel.call}" if kernel.call else "") for kernel in kernels]
+    shared = Counter(file.name + call for file, call in named)
+    return [f"{file if shared[file.name + call] > 1 else file.name}{call}" for file, call in named]
 
 
 def _follow(jobs: dict[Job, str], changed: SimpleQueue[Job], bar: ProgressBar) -> None:
@@ -170,3 +172,27 @@ def _print(version: Version) -> None:
         stdout().print(Folded(f"\n{doubt.text}", 4), style="yellow")
     stdout().print()
     stdout().print(Folded(conclude(version), 4))
+
+
+def try_watch(
+    service: Service,
+    registry: Registry,
+    kernel: KernelFile,
+    batch_sizes: Sequence[int],
+    *,
+    is_timed: bool,
+    as_json: bool,
+) -> NoReturn:
+    """Print what is found of each version, until Ctrl-C. Raises InputError for a wrong argument."""
+    watch = Watch(service, registry, kernel, timed=is_timed, batch_sizes=batch_sizes)
+    with closing(watch.versions()) as versions:
+        for place, version in enumerate(versions):
+            if place == 0:
+                note(f"watching {kernel.file} on {version.hardware}; Ctrl-C ends")
+            if version.done and as_json:
+                echo(make_feedback(version, number=version.number).to_json())
+            elif version.done:
+                say(*(Folded(line, 4) for line in (version_line(version), *version_details(version))))
+            elif version.passed and not version.timings:
+                note(f"#{version.number}: correct after {version.verdict_s:.1f} s; timing")
+    raise AssertionError("a watch ends by an exception alone")

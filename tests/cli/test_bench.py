@@ -192,7 +192,7 @@ def test_half_a_character_in_a_message_stops_no_other(registry, bench):
     assert "half ?" in found["half_v1"].log
 
 
-def test_the_table_is_in_the_order_of_the_plan(registry, bench):
+def test_the_table_is_in_the_order_of_names(registry, bench):
     """Whatever came first: here a result of an earlier run, with several GPUs any of their Workloads."""
     for name in ("first_v1", "second_v1"):
         add_kernel(registry, name)

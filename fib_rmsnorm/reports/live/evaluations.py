@@ -9,8 +9,8 @@ from rich.text import Text
 
 from fib_rmsnorm.analysis.difference import RunLatency, find_speedup
 from fib_rmsnorm.analysis.ranking import rank
-from fib_rmsnorm.analysis.results import sum_up_run
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
+from fib_rmsnorm.analysis.results import Result, SectionResults, sum_up_run
+from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.results import describe_doubts, summarize_ranking
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.document import LEAST_WIDTH, Doubt, Grid, Heading, Part, cut_name
@@ -125,7 +125,7 @@ def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
     timer = section.conditions.timer
     how = f": median latency ±, speedup; timer {timer}" if timer else ""
     yield Heading(f"{section.definition} on {section.conditions.hardware}{how}", 2)
-    yield results_table(traces)
+    yield results_table(section)
     yield summarize_ranking(rank(section))
     yield from describe_doubts(section)
     for each in section.workloads:
@@ -136,16 +136,19 @@ def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
         yield Doubt(f"During the trials, {load}.")
 
 
-def results_table(traces: Sequence[Trace]) -> Grid:
+def results_table(section: SectionResults) -> Grid:
     """Median latencies of passed evaluations, Solutions by Workload, with the factor over the reference."""
-    titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
-    cells = {("reference", workload): _reference_cell(traces, workload) for workload in titles}
-    rows = ["reference"] if any(latency for latency, _, _ in cells.values()) else []
-    rows += dict.fromkeys(trace.solution or "" for trace in traces)
-    cells |= {(trace.solution or "", trace.workload.uuid): _cell(trace) for trace in traces}
-    columns = [_align([cells.get((row, workload), _NO_CELL) for row in rows]) for workload in titles]
-    names = [f"{title:>{_LATENCY_WIDTH}}" for title in titles.values()]
-    return Grid(("", *names), zip(rows, *columns, strict=True))
+    columns = []
+    rows = sorted({result.label for result in section.results})
+    for workload in section.workloads:
+        cells = {result.label: _cell(result) for result in workload.results}
+        columns.append([_reference_cell(workload.reference), *(cells.get(row, _NO_CELL) for row in rows)])
+    if all(column[0] == _NO_CELL for column in columns):
+        columns = [column[1:] for column in columns]
+    else:
+        rows = ["reference", *rows]
+    names = [f"{workload.title:>{_LATENCY_WIDTH}}" for workload in section.workloads]
+    return Grid(("", *names), zip(rows, *map(_align, columns), strict=True))
 
 
 _LATENCY_WIDTH = len("17.6 us")
@@ -162,27 +165,20 @@ def _align(cells: Sequence[tuple[str, str, str]]) -> list[str]:
     ]
 
 
-def _reference_cell(traces: Sequence[Trace], workload: str) -> tuple[str, str, str]:
-    for trace in traces:
-        performance = trace.performance
-        if trace.workload.uuid == workload and performance and performance.reference_latency_ms:
-            reference = RunLatency.of_reference(performance)
-            interval = format_either_side(reference.interval_ms) if reference else ""
-            return format_latency(performance.reference_latency_ms), interval, ""
-    return _NO_CELL
+def _reference_cell(reference: RunLatency | None) -> tuple[str, str, str]:
+    return (format_latency(reference.ms), format_either_side(reference.interval_ms), "") if reference else _NO_CELL
 
 
-def _cell(trace: Trace) -> tuple[str, str, str]:
+def _cell(result: Result) -> tuple[str, str, str]:
     """The latency, its interval where that is wide, and the factor over the reference."""
-    performance = trace.performance
-    if performance is None:
-        return (trace.status, "", "")
-    if performance.interpreted:
-        return ("correct", "", "")
-    mark = "*" * bool(performance.noisy)
-    return f"{mark}{format_latency(performance.latency_ms)}", _either_side(performance), _factor_text(performance)
+    if not result.record.is_native or not result.record.latency_ms:
+        return (result.mark, "", "")
+    mark = "*" * bool(result.record.noisy)
+    factor = format_ratio(result.speedup.value) if result.speedup else ""
+    return f"{mark}{format_latency(result.record.latency_ms)}", format_either_side(result.interval_ms), factor
 
 
-def latency_text(trace: Trace) -> str:
+def latency_text(performance: Performance) -> str:
     """`*2.00 us ±9%`, as in the table."""
-    return " ".join(_cell(trace)[:2]).rstrip()
+    mark = "*" * bool(performance.noisy)
+    return f"{mark}{format_latency(performance.latency_ms)} {_either_side(performance)}".rstrip()

@@ -7,6 +7,7 @@ import re
 import pytest
 from rich.console import Console
 
+from fib_rmsnorm.analysis.results import sum_up_run
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.reports.live.evaluations import (
     LiveTable,
@@ -84,7 +85,7 @@ def test_a_run_ends_with_a_table_the_answer_and_its_doubts(make):
 def show_table(traces, width):
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(results_table(traces))
+        console.print(results_table(sum_up_run(traces)))
     return capture.get().splitlines()
 
 
