@@ -111,18 +111,3 @@ def test_kernels_of_one_name_are_told_apart_by_their_paths(try_several):
     kernels = {"a/kernel.py": RIGHT, "b/kernel.py": NO_EPS, "b/other.py": NO_EPS}
     names = [kernel["kernel"] for kernel in json.loads(try_several(kernels, "--check", "--json").out)["kernels"]]
     assert names == ["a/kernel.py", "b/kernel.py", "other.py"]
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("gone.py",), "no such file: gone.py"),
-        (("--watch",), "--watch is for one kernel; 2 are named"),
-        (("--call", "run"), "--call is for one kernel; 2 are named"),
-        (("--sanitize", "memcheck"), "--sanitize is for one kernel; 2 are named"),
-        (("--json", "--verbose"), "--verbose is for one kernel; 2 are named"),
-        (("--definition", "nonesuch"), "no Definition 'nonesuch'"),
-    ],
-)
-def test_a_fault_of_the_command_line_judges_nothing(try_several, options, says):
-    assert says in try_several({"right.py": RIGHT, "wrong.py": NO_EPS}, *options).refusal
