@@ -7,16 +7,12 @@ on each Workload, the fastest Solution beside the fastest peer, which is a Solut
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from statistics import fmean, geometric_mean
-from typing import TYPE_CHECKING
+from statistics import fmean
 
-from fib_rmsnorm.analysis.difference import Estimate, RunLatency, Verdict, find_difference, find_speedup, relate
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, Verdict, find_difference, relate
 from fib_rmsnorm.analysis.results import BASELINE_AUTHOR, Result, SectionResults, WorkloadResults
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Performance, Trace
 
 
 @dataclass(frozen=True)
@@ -186,44 +182,3 @@ def summarize(sections: Iterable[SectionResults]) -> list[Summary]:
         matches.sort(key=lambda each: (each.definition, tuple(each.workload.results[0].record.axes.values())))
         summaries.append(Summary(hardware, tuple(matches)))
     return summaries
-
-
-@dataclass(frozen=True)
-class Fastest:
-    """The Solutions that may be the fastest."""
-
-    names: tuple[str, ...]
-    """The one with the least geometric mean of its latencies, then those that tie with it."""
-    apart: float | None
-    """How far they could be apart; None without a tie."""
-    speedups: tuple[float, ...]
-    """How many times as fast as the reference each is on each Workload."""
-    workloads: int
-    unknown: int
-    """The number of Workloads that are left out, because a latency on them has no bound."""
-
-
-def find_fastest(traces: Sequence[Trace]) -> Fastest | None:
-    """Among those that were timed on the most Workloads; None without a time."""
-    timed: dict[str, dict[str, tuple[RunLatency, Performance]]] = {}
-    for trace in traces:
-        if trace.performance and (latency := RunLatency.of(trace.performance)):
-            timed.setdefault(trace.solution or "", {})[trace.workload.uuid] = latency, trace.performance
-    unknown = {
-        uuid
-        for mine in timed.values()
-        for uuid, (run, _) in mine.items()
-        if run.interval_ms and not run.interval_ms.is_bounded
-    }
-    timed = {name: {uuid: mine[uuid] for uuid in sorted(mine.keys() - unknown)} for name, mine in timed.items()}
-    most = max(map(len, timed.values()), default=0)
-    if not most:
-        return None
-    runs = {name: [run for run, _ in mine.values()] for name, mine in timed.items() if len(mine) == most}
-    first = min(runs, key=lambda name: geometric_mean(run.ms for run in runs[name]))
-    others = [name for name in runs if name != first and timed[name].keys() == timed[first].keys()]
-    ratios = {name: find_difference(runs[first], runs[name]) for name in others}
-    ties = {name: ratio.apart for name, ratio in ratios.items() if ratio.verdict == "tie"}
-    speedups = [find_speedup(each) for name in (first, *ties) for _, each in timed[name].values()]
-    factors = tuple(each.value for each in speedups if each)
-    return Fastest((first, *ties), max(ties.values(), default=None), factors, most, len(unknown))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fib_rmsnorm.analysis.decoding import record_of
 from fib_rmsnorm.analysis.difference import (
     Estimate,
     RunLatency,
@@ -23,7 +24,7 @@ from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
-    from fib_rmsnorm.schema import Solution
+    from fib_rmsnorm.schema import Solution, Trace
 
 BASELINE_AUTHOR = "baseline"
 
@@ -94,6 +95,14 @@ def find_results(found: TraceSet, baseline: str | None = None) -> list[SectionRe
         _section_results(section, baseline or _find_baseline(section, found.solutions), found.digests)
         for section in sections
     ]
+
+
+def sum_up_run(traces: Iterable[Trace]) -> SectionResults:
+    """Sum up what was measured just now of one Definition on one device, whatever its clock was meanwhile."""
+    records = [record for number, trace in enumerate(traces, start=1) if (record := record_of(trace, number))]
+    timer = next((record.timer for record in records if record.timer), None)
+    conditions = SectionConditions(records[0].hardware, timer, None, None, records[0].settings)
+    return _section_results(Section(records[0].definition, conditions, tuple(records)), None, {})
 
 
 def _find_baseline(section: Section, solutions: Mapping[str, Solution]) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fib_rmsnorm.cli.options import DefinitionNames, Json, Languages, Root, SolutionNames, split_names
-from fib_rmsnorm.cli.printing import note, print_json, say
+from fib_rmsnorm.cli.printing import answer, note
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,14 +60,16 @@ def command(
             note(line)
     if not is_any_written:
         raise InputError("no kernel was adapted to a chosen Definition")
-    if json:
-        print_json(written)
-        return
+    answer(written, _describe(written), is_json=json)
+
+
+def _describe(written: list[dict[str, Any]]) -> Iterator[str]:
+    """The Definitions, and what was written for each."""
     for record in written:
         constants = "".join(f", {name} = {value!r}" for name, value in record["constants"].items())
-        say(f"{record['definition']} ({record['operator']}{constants}):")
+        yield f"{record['definition']} ({record['operator']}{constants}):"
         for each in record["solutions"]:
-            say(f"  {each['solution']}" if each["solution"] else f"  not {each['kernel']}: {each['reason']}")
+            yield f"  {each['solution']}" if each["solution"] else f"  not {each['kernel']}: {each['reason']}"
 
 
 def _define(registry: Registry, file: Path, *, as_json: bool) -> None:
@@ -92,12 +95,12 @@ def _define(registry: Registry, file: Path, *, as_json: bool) -> None:
         raise InputError(f"{definition.name} is another Definition already; rename the file, or remove that one first")
     registry.write_definition(definition)
     path = registry.write_workloads(definition, workloads)
-    if as_json:
-        print_json(definition.model_dump(mode="json"))
-        return
-    say(f"Wrote {registry.layout.definition(definition.op_type, definition.name).relative_to(registry.root)}")
-    say(f"Wrote {path.relative_to(registry.root)} ({len(workloads)} Workloads)")
-    say(f"Next:\n  fib-rmsnorm try SOLUTION.py --definition {definition.name}")
+    lines = [
+        f"Wrote {registry.layout.definition(definition.op_type, definition.name).relative_to(registry.root)}",
+        f"Wrote {path.relative_to(registry.root)} ({len(workloads)} Workloads)",
+        f"Next:\n  fib-rmsnorm try SOLUTION.py --definition {definition.name}",
+    ]
+    answer(definition, lines, is_json=as_json)
 
 
 def _adapt(

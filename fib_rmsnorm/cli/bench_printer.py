@@ -13,8 +13,9 @@ from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.live.evaluations import LiveTable, fastest_line, results_footnotes, results_table
+from fib_rmsnorm.reports.live.evaluations import LiveTable, describe_run
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
+from fib_rmsnorm.reports.text.document import print_parts
 from fib_rmsnorm.reports.text.units import count, join_names
 from fib_rmsnorm.schema import Trace, Workload
 
@@ -33,8 +34,8 @@ class BenchPrinter:
         self._expected = 0
         self._titles: dict[str, dict[str, str]] = {}
         """The titles of the Workloads, by Definition, then by uuid."""
-        self._places: dict[tuple[str, str, str | None], int] = {}
-        """The position of each evaluation in the plan. Devices finish in any order, and resumed Traces come first."""
+        self._names: set[str] = set()
+        """The names of the Solutions."""
 
     def show(self, event: BenchEvent) -> None:
         """Print one event."""
@@ -57,9 +58,7 @@ class BenchPrinter:
 
     def _show_plan(self, event: Started) -> None:
         """Print what follows; on a cluster, once for each model."""
-        planned = [(group, solution.name) for group in event.plan.groups for solution in group.solutions]
-        for group, name in planned:
-            self._places.setdefault((group.definition.name, group.workload.uuid, name), len(self._places))
+        self._names |= {solution.name for group in event.plan.groups for solution in group.solutions}
         self._titles |= title_by_definition(
             (group.definition.name, NamedWorkload.of(group.workload)) for group in event.plan.groups
         )
@@ -75,7 +74,7 @@ class BenchPrinter:
         planned_on = f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(devices)}"
         self._bar.print(stderr(), f"{planned_on}: about {minutes}")
         titles = (title for mine in self._titles.values() for title in mine.values())
-        self._table = LiveTable((name or "" for *_, name in self._places), titles, stdout())
+        self._table = LiveTable(self._names, titles, stdout())
         if is_first and not self._as_json:
             self._bar.print(stdout(), self._table.header())
 
@@ -106,26 +105,13 @@ class BenchPrinter:
         return 1 if failed or any(skip.is_failure for skip in self._skips) else 0
 
     def _print_tables(self) -> None:
-        traces = sorted(
-            self._traces, key=lambda trace: self._places[trace.definition, trace.workload.uuid, trace.solution]
-        )
-        mine_of: dict[tuple[str, str], list[Trace]] = {}
-        for trace in traces:
-            hardware = trace.hardware.removesuffix(INTERPRETER)
-            mine_of.setdefault((trace.definition, hardware), []).append(trace)
-        for (definition, hardware), mine in mine_of.items():
-            timers = ", ".join(sorted({t.performance.timer for t in mine if t.performance and t.performance.timer}))
-            title = f"{definition} on {hardware}"
-            if timers:
-                title += f": median latency ±, speedup; timer {timers}"
+        groups: dict[tuple[str, str], list[Trace]] = {}
+        for trace in self._traces:
+            groups.setdefault((trace.definition, trace.hardware.removesuffix(INTERPRETER)), []).append(trace)
+        for _, mine in sorted(groups.items()):
             stdout().print()
-            stdout().print(Folded(title), style="italic")  # as the table's own title it would wrap at the table's width
-            stdout().print(results_table(mine))
-            if fastest := fastest_line(mine):
-                stdout().print(Folded(fastest, 2))
-            for footnote in results_footnotes(mine):
-                stdout().print(Folded(footnote, 2), style="yellow")
-        if traces:
+            print_parts(describe_run(mine), stdout())
+        if groups:
             stdout().print(POINTER)
 
     def _print_skips(self) -> None:

@@ -21,7 +21,7 @@ from fib_rmsnorm.cli.options import (
     take_main_definition,
     there,
 )
-from fib_rmsnorm.cli.printing import print_json, say
+from fib_rmsnorm.cli.printing import answer
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import Operator, Option, find_operator, list_operators
 
@@ -78,19 +78,16 @@ def define(
     """Write a Definition of an operator and print its summary. Without an option, that is rmsnorm_d4096."""
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.reports.records.record import summarize_definition
-    from fib_rmsnorm.reports.text.console import echo
 
     wanted = find_operator(operator)
     given = _check_options(wanted, options)
     registry = Registry.find(root)
     definition = wanted.define(**given)
     path, is_new = _write(registry, definition)
-    if json:
-        echo(definition.model_dump_json(indent=2))
-        return
-    say(summarize_definition(definition))
-    say(f"{'Wrote' if is_new else 'Unchanged:'} {path.relative_to(registry.root)}")
-    say(f"Next:\n  {_next_command(registry, definition, root)}")
+    written = f"{'Wrote' if is_new else 'Unchanged:'} {path.relative_to(registry.root)}"
+    following = _next_command(registry, definition, root)
+    lines = [summarize_definition(definition), written, f"Next:\n  {following}"]
+    answer(definition, lines, is_json=json)
 
 
 def _write(registry: Registry, definition: Definition) -> tuple[Path, bool]:
@@ -178,16 +175,15 @@ def workload(
         if kept:
             everything.sort(key=lambda each: [each.axes.get(name, 0) for name in wanted.var_axes])
         path = registry.write_workloads(wanted, everything)
-    if json:
-        print_json([workload.model_dump(mode="json") for workload in workloads])
-        return
-    say(f"Workloads of {wanted.name}:")
     chosen = {name: given.value for name, given in workloads[0].inputs.items() if given.type == "scalar"}
     width = max(len(assignments(workload.axes)) for workload in workloads)
-    for workload in workloads:
-        say(f"  {assignments(workload.axes):<{width}}  {assignments(chosen)}  {workload.uuid}")
     rest = f"; kept {count(len(kept), 'existing Workload')}" if kept else ""
-    say(f"Wrote {path.relative_to(registry.root)}{rest}")
+    lines = [
+        f"Workloads of {wanted.name}:",
+        *(f"  {assignments(each.axes):<{width}}  {assignments(chosen)}  {each.uuid}" for each in workloads),
+        f"Wrote {path.relative_to(registry.root)}{rest}",
+    ]
+    answer(workloads, lines, is_json=json)
 
 
 def _read_number(name: str, text: str) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli.options import Json, Root, Traces, read_traces, split_names, there
-from fib_rmsnorm.cli.printing import note, print_json
+from fib_rmsnorm.cli.printing import answer, note
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,13 +83,9 @@ def _pack(registry: Registry) -> None:
 def _build(registry: Registry, *, as_json: bool) -> None:
     """Build every Solution that the table names for a device here. Exits with 1 if one cannot be built."""
     from fib_rmsnorm.deployment.kernels import build_all
-    from fib_rmsnorm.reports.text.console import echo
 
     outcomes = list(build_all(registry.root))
-    if as_json:
-        print_json([each._asdict() for each in outcomes])
-    else:
-        for each in outcomes:
-            echo(f"{each.device}  {each.solution}: {each.error or f'built in {each.seconds:.1f} s'}")
+    lines = (f"{each.device}  {each.solution}: {each.error or f'built in {each.seconds:.1f} s'}" for each in outcomes)
+    answer([each._asdict() for each in outcomes], lines, is_json=as_json)
     if any(each.error for each in outcomes):
         raise typer.Exit(1)

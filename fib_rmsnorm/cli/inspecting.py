@@ -20,7 +20,7 @@ from fib_rmsnorm.cli.options import (
     split_names,
     split_sizes,
 )
-from fib_rmsnorm.cli.printing import note, print_json, say
+from fib_rmsnorm.cli.printing import answer, note, print_json, say
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,12 +80,8 @@ def explain(
             bar.tell(f"compiling for {target}")
             config, device = RunConfig(Settings(), _BUILD_LIMIT_S), here if own == target else None
             explanations.append(explain_code(fork_server, wanted, found, workloads, target, config, device))
-    if json:
-        records = [each.model_dump(mode="json") for each in explanations]
-        print_json(records if len(records) > 1 else records[0])
-        return
-    for part in describe_explanations(explanations):
-        say(Folded(part) if isinstance(part, str) else part)
+    parts = (Folded(part) if isinstance(part, str) else part for part in describe_explanations(explanations))
+    answer(explanations if len(explanations) > 1 else explanations[0], parts, is_json=json)
 
 
 _SUFFIX = ".ncu-rep"

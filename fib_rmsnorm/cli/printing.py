@@ -37,11 +37,19 @@ def warn(line: str) -> None:
 
 
 def print_json(record: object) -> None:
-    """Print a record of strings, numbers, paths, lists, dicts and dataclasses as JSON."""
+    """Print a record of strings, numbers, paths, lists, dicts, dataclasses and models as JSON."""
     from fib_rmsnorm.reports.text.console import echo
     from fib_rmsnorm.reports.text.units import json_text
 
     echo(json_text(record), end="")
+
+
+def answer(record: object, lines: Iterable[RenderableType], *, is_json: bool) -> None:
+    """Print a record as JSON, or else the lines that say the same."""
+    if is_json:
+        print_json(record)
+    else:
+        say(*lines)
 
 
 def write_report(

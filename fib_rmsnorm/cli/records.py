@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +16,7 @@ from fib_rmsnorm.cli.options import (
     split_names,
     there,
 )
-from fib_rmsnorm.cli.printing import note, print_json, say
+from fib_rmsnorm.cli.printing import answer, note, print_json, say
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def list_(
     names = split_names(solutions)
     require_packed(everything.faulty, names, everything.solutions)
     catalogue = everything.select(split_names(definitions), names, check_languages(split_names(languages)))
-    rows = _make_rows(catalogue, kind)
+    rows = {each: listing.ROWS[each](catalogue) for each in ([kind] if kind else _KINDS)}
     if "solutions" in rows:
         for sources in catalogue.faulty:
             note(f"Left out {sources.name}: {sources.error}")
@@ -74,26 +73,6 @@ def list_(
     else:
         following = creating_command(kind, catalogue.definitions, *there(root), main=registry.main_definition)
         note(f"No {kind}; create them with: {following}")
-
-
-def _make_rows(catalogue: Catalogue, kind: str | None) -> dict[str, list[Any]]:
-    """Return the rows of one kind, or of all kinds."""
-    from fib_rmsnorm.machine.capabilities import find_readiness
-    from fib_rmsnorm.machine.devices import all_devices
-    from fib_rmsnorm.reports.records import listing
-
-    rows: dict[str, list[Any]] = {}
-    if kind in (None, "definitions"):
-        rows["definitions"] = listing.definition_rows(catalogue)
-    if kind in (None, "solutions"):
-        devices = all_devices()
-        here = {name: find_readiness(solution, devices) for name, solution in catalogue.solutions.items()}
-        rows["solutions"] = listing.solution_rows(catalogue, here)
-    if kind in (None, "workloads"):
-        rows["workloads"] = listing.workload_rows(catalogue)
-    if kind in (None, "traces"):
-        rows["traces"] = listing.trace_rows(catalogue.traces, catalogue)
-    return rows
 
 
 def show(
@@ -112,28 +91,20 @@ def show(
     with ProgressBar(doing="reading"):
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.catalogue import Catalogue, find_record
-        from fib_rmsnorm.reports.text.console import echo
 
         catalogue = Catalogue.read(Registry.find(root))
     record = find_record(catalogue, name)
-    if json:
-        echo(record.model_dump_json(indent=2))
-    else:
-        say(*_describe(record, catalogue))
+    answer(record, _describe(record, catalogue), is_json=json)
 
 
 def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
-    from fib_rmsnorm.machine.capabilities import find_readiness
-    from fib_rmsnorm.machine.devices import all_devices
     from fib_rmsnorm.reports.records.record import describe_definition, describe_solution
     from fib_rmsnorm.reports.records.trace import describe_trace
     from fib_rmsnorm.schema import Definition, Solution
 
     if isinstance(record, Definition):
         return describe_definition(record, catalogue)
-    if isinstance(record, Solution):
-        return describe_solution(record, catalogue, find_readiness(record, all_devices()))
-    return describe_trace(record, catalogue)
+    return describe_solution(record, catalogue) if isinstance(record, Solution) else describe_trace(record, catalogue)
 
 
 def env(json: Json = False) -> None:
@@ -142,7 +113,4 @@ def env(json: Json = False) -> None:
     from fib_rmsnorm.reports.records.listing import describe_machine
 
     machine = report_machine()
-    if json:
-        print_json(asdict(machine))
-    else:
-        say(*describe_machine(machine))
+    answer(machine, describe_machine(machine), is_json=json)

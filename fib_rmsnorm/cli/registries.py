@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fib_rmsnorm.cli.options import Json
-from fib_rmsnorm.cli.printing import print_json, say
+from fib_rmsnorm.cli.printing import answer
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.reports.text.units import count, pick
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.text import Text
 
     from fib_rmsnorm.registry.exchange import Conflict, Merger
@@ -35,14 +36,14 @@ def init(
     make_registry(folder)
     made = Catalogue.read(Registry(folder))
     counts = {kind: len(getattr(made, kind)) for kind in ("definitions", "solutions", "workloads")}
-    if json:
-        print_json({"root": str(folder.resolve()), **counts})
-        return
-    say(f"Created a registry in {folder}: {_counts_text(counts)}", "Next:")
-    if folder.resolve() != Path.cwd():
-        say(f"  cd {quote(str(folder))}")
-    say("  fib-rmsnorm bench    # judge and time the kernels of its main Definition")
-    say("  fib-rmsnorm list    # show what it holds")
+    lines = [
+        f"Created a registry in {folder}: {_counts_text(counts)}",
+        "Next:",
+        *([f"  cd {quote(str(folder))}"] if folder.resolve() != Path.cwd() else []),
+        "  fib-rmsnorm bench    # judge and time the kernels of its main Definition",
+        "  fib-rmsnorm list    # show what it holds",
+    ]
+    answer({"root": str(folder.resolve()), **counts}, lines, is_json=json)
 
 
 def merge(
@@ -83,10 +84,8 @@ def merge(
                 merger.add_file(file)
             if not merger.conflicts:
                 merger.write()
-    if json:
-        print_json({"into": ours.root, "written": not merger.conflicts, **pick(merger, "added", "same", "conflicts")})
-    else:
-        say(*map(_conflict_line, merger.conflicts), _merge_line(merger))
+    record = {"into": ours.root, "written": not merger.conflicts, **pick(merger, "added", "same", "conflicts")}
+    answer(record, [*map(_conflict_line, merger.conflicts), _merge_line(merger)], is_json=json)
     return 1 if merger.conflicts else 0
 
 
@@ -109,10 +108,8 @@ def validate(
         from fib_rmsnorm.registry.layout import find_root
 
         found = checks.validate(folder or find_root(), published_only=published)
-    if json:
-        print_json({**pick(found, "root", "counts", "findings"), "valid": found.is_valid})
-    else:
-        say(*map(_finding_line, found.findings), _verdict_line(found))
+    record = {**pick(found, "root", "counts", "findings"), "valid": found.is_valid}
+    answer(record, [*map(_finding_line, found.findings), _verdict_line(found)], is_json=json)
     return 0 if found.is_valid else 1
 
 
@@ -185,7 +182,6 @@ def exercise(
     json: Json = False,
 ) -> int:
     """Set up an exercise in a folder of its own, or grade it. Exit code 1 if points are missing."""
-    from dataclasses import asdict
     from shlex import join
 
     from fib_rmsnorm.exercises.course import find_exercise, set_up
@@ -199,22 +195,20 @@ def exercise(
     if not check:
         set_up(exercise, target)
         files, page = [str(file) for file in exercise.files], str(shipped_registry() / exercise.page)
-        if json:
-            print_json({"exercise": number, "folder": str(target.resolve()), "files": files, "page": page})
-        else:
-            say(f"Exercise {number}, {exercise.title}, in {target}: {', '.join(files)}", f"What to do: {page}")
+        record = {"exercise": number, "folder": str(target.resolve()), "files": files, "page": page}
+        lines = [f"Exercise {number}, {exercise.title}, in {target}: {', '.join(files)}", f"What to do: {page}"]
+        answer(record, lines, is_json=json)
         return 0
     if not exercise.is_set_up(target):
         start = join(["fib-rmsnorm", "exercise", str(number), *([str(folder)] if folder else [])])
         raise InputError(f"{target} holds no {exercise.sheet}, so not exercise {number}; set it up with: {start}")
     tasks = grade(exercise, target)
     earned, points = sum(task.earned for task in tasks), sum(task.points for task in tasks)
-    if json:
-        print_json({"exercise": number, "earned": earned, "points": points, "tasks": list(map(asdict, tasks))})
-    else:
-        width = max(len(task.title) for task in tasks)
-        for task in tasks:
-            say(f"{task.title:{width}}  {task.earned:3} of {task.points}")
-            say(*(Folded(f"  {remark}", 4) for remark in task.remarks))
-        say(f"{earned} of {points} points")
+    width = max(len(task.title) for task in tasks)
+    told: list[RenderableType] = []
+    for task in tasks:
+        told.append(f"{task.title:{width}}  {task.earned:3} of {task.points}")
+        told += (Folded(f"  {remark}", 4) for remark in task.remarks)
+    told.append(f"{earned} of {points} points")
+    answer({"exercise": number, "earned": earned, "points": points, "tasks": tasks}, told, is_json=json)
     return 0 if earned == points else 1

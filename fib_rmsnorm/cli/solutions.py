@@ -23,7 +23,7 @@ from fib_rmsnorm.cli.options import (
     split_names,
     there,
 )
-from fib_rmsnorm.cli.printing import note, print_json, say
+from fib_rmsnorm.cli.printing import answer, note
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import KERNEL_LANGUAGES
 
@@ -60,11 +60,9 @@ def new(
     kernel = make_starting_kernel(wanted, language.value)
     write_new(file, definition_line(file.suffix, wanted.name) + kernel.text)
     following = join(["fib-rmsnorm", "try", str(file), *there(root)])
-    if json:
-        record = {"file": str(file), "definition": wanted.name, "language": language.value, "kind": kernel.kind}
-        print_json({**record, "next": following})
-    else:
-        say(f"Wrote {file}: {kernel.description}", "Next:", f"  {following}")
+    record = {"file": str(file), "definition": wanted.name, "language": language.value, "kind": kernel.kind}
+    lines = [f"Wrote {file}: {kernel.description}", "Next:", f"  {following}"]
+    answer({**record, "next": following}, lines, is_json=json)
 
 
 def register(
@@ -97,12 +95,14 @@ def register(
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author)
     following = join(["fib-rmsnorm", "bench", "--solutions", name, *there(root)])
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])
-    if json:
-        record = {"solution": name, "definition": wanted.name, "folder": str(folder), "files": files}
-        print_json({**record, "next": following})
-    else:
-        say(f"Registered {name} in {folder.relative_to(registry.root)}/: {', '.join(files)}")
-        say(f"It is filed under {wanted.name}, and not judged yet.", "Next:", f"  {following}")
+    record = {"solution": name, "definition": wanted.name, "folder": str(folder), "files": files, "next": following}
+    lines = [
+        f"Registered {name} in {folder.relative_to(registry.root)}/: {', '.join(files)}",
+        f"It is filed under {wanted.name}, and not judged yet.",
+        "Next:",
+        f"  {following}",
+    ]
+    answer(record, lines, is_json=json)
 
 
 BUILD_LIMIT_S = 300.0
@@ -158,15 +158,11 @@ def solve(
 
 def _list(solutions: list[Solution], *, as_json: bool) -> None:
     from fib_rmsnorm.languages import title_of
-    from fib_rmsnorm.reports.text.console import echo
 
-    if as_json:
-        echo("[" + ",\n".join(solution.model_dump_json() for solution in solutions) + "]")
-        return
-    if solutions:
-        say("Solutions:")
+    lines = ["Solutions:"] if solutions else []
     for number, solution in enumerate(solutions, start=1):
-        say(f"  {number}. {solution.name} ({title_of(solution.spec.language.value)})")
+        lines.append(f"  {number}. {solution.name} ({title_of(solution.spec.language.value)})")
+    answer(solutions, lines, is_json=as_json)
 
 
 def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, as_json: bool) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -27,10 +26,6 @@ from fib_rmsnorm.cli.options import (
 )
 from fib_rmsnorm.cli.program import importing
 from fib_rmsnorm.errors import InputError
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.sandbox.fork_server import ForkServer
 
 _TIMEOUT_S = 60.0
 
@@ -111,10 +106,20 @@ def try_(
         registry = Registry.find_or_shipped(root)
         found = draft_kernel(registry, *locate_kernel(kernels[0], call), definition=definition, flags=flags.split())
         return sanitize_kernel(registry, *found, sanitize.value, sizes, device, timeout, as_json=json)
-    with _starting(is_timed=not check) as (fork_server, bar):
+    from fib_rmsnorm.evaluation import ROLES
+    from fib_rmsnorm.sandbox.fork_server import ForkServer
+
+    # Threads of OpenMP that wait by spinning take the cores from those that work: on a loaded machine a check took 27 s
+    # with it and 8 s without. Not where a kernel is timed: waking them would count.
+    variables = {"OMP_WAIT_POLICY": "passive"} if check else {}
+    # The fork server starts before our own imports: it loads torch in parallel.
+    with ExitStack() as stack:
+        fork_server = stack.enter_context(ForkServer(ROLES, variables))
+        from fib_rmsnorm.cli.progress import ProgressBar
+
+        bar = stack.enter_context(ProgressBar())
         with importing():
-            from fib_rmsnorm.cli.try_one import try_one
-            from fib_rmsnorm.cli.try_several import try_several
+            from fib_rmsnorm.cli.try_kernels import try_kernels, try_watch
             from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry import Registry
             from fib_rmsnorm.registry.sources.python_module import locate_kernel
@@ -122,34 +127,14 @@ def try_(
             from fib_rmsnorm.sessions.service import Service
 
         registry, is_timed = Registry.find_or_shipped(root), not check
-        first, *others = (
+        files = [
             KernelFile(file=file, definition=definition, call=called, flags=tuple(flags.split()), strided=strided)
             for file, called in (locate_kernel(kernel, call) for kernel in kernels)
-        )
+        ]
         serve = partial(Service, registry, settings=settings, timeout_s=timeout, fork_server=fork_server)
         if watch:
-            from fib_rmsnorm.cli.try_watch import try_watch
-
             bar.stop()
             with serve(device=choose_devices(device)[0].name) as service:
-                try_watch(service, registry, first, sizes, is_timed=is_timed, as_json=json)
-        if others:
-            with serve(device=device, most_queued=len(kernels)) as service:
-                return try_several(service, [first, *others], bar, sizes, is_timed=is_timed, as_json=json)
-        with serve(device=device, for_one_kernel=True) as service:
-            return try_one(service, first, bar, sizes, is_timed=is_timed, as_json=json, is_verbose=verbose)
-
-
-@contextmanager
-def _starting(*, is_timed: bool) -> Iterator[tuple[ForkServer, ProgressBar]]:
-    """A fork server and a bar. The server starts before our own imports: it loads torch in parallel."""
-    from fib_rmsnorm.evaluation import ROLES
-    from fib_rmsnorm.sandbox.fork_server import ForkServer
-
-    # Threads of OpenMP that wait by spinning take the cores from those that work: on a loaded machine a check took 27 s
-    # with it and 8 s without. Not where a kernel is timed: waking them would count.
-    with ForkServer(ROLES, {} if is_timed else {"OMP_WAIT_POLICY": "passive"}) as fork_server:
-        from fib_rmsnorm.cli.progress import ProgressBar
-
-        with ProgressBar() as bar:
-            yield fork_server, bar
+                try_watch(service, registry, files[0], sizes, is_timed=is_timed, as_json=json)
+        with serve(device=device, most_queued=len(files), for_one_kernel=len(files) == 1) as service:
+            return try_kernels(service, files, bar, sizes, is_timed=is_timed, as_json=json, is_verbose=verbose)

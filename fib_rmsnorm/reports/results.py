@@ -115,22 +115,27 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
         yield Heading(section_title(section))
         yield summarize_ranking(rank(section))
         yield _results_grid(section)
-        yield from describe_noisy(
-            (
-                show_name(result.record.solution, each.title),
-                [*result.record.noisy, *(f"in a graph: {reason}" for reason in result.record.chain_noisy)],
-            )
-            for each in section.workloads
-            for result in each.results
-        )
-        for result in section.results:
-            if refused := result.record.chain_refused:
-                yield Doubt(f"Not captured in a graph: {result.label}: {harmless(refused)}")
-        if any(result.record.judged_by == REFERENCE for result in section.results):
-            yield "Judged by the reference alone, on the Workload's inputs: no known operator computes the same."
+        yield from describe_doubts(section)
     if superseded:
         yield f"{count(superseded, 'older Trace')} not shown: of equal evaluations only the newest counts."
     yield POINTER
+
+
+def describe_doubts(section: SectionResults) -> Iterator[Part]:
+    """Which numbers are noisy, what was not captured in a graph, and whether an operator judged."""
+    yield from describe_noisy(
+        (
+            show_name(result.record.solution, each.title),
+            [*result.record.noisy, *(f"in a graph: {reason}" for reason in result.record.chain_noisy)],
+        )
+        for each in section.workloads
+        for result in each.results
+    )
+    for result in section.results:
+        if refused := result.record.chain_refused:
+            yield Doubt(f"Not captured in a graph: {result.label}: {harmless(refused)}")
+    if any(result.record.judged_by == REFERENCE for result in section.results):
+        yield "Judged by the reference alone, on the Workload's inputs: no known operator computes the same."
 
 
 def summarize_ranking(ranking: Ranking) -> str:

@@ -31,8 +31,6 @@ def test_what_is_not_judged_is_counted_and_named_beside_what_is(fib, file):
     assert "Among the other 1, no regression: nothing is slower by more than 5%, and nothing now fails." in outcome.out
     assert "1 of 2 not judged: ties that may hide a slowdown by more than 5%." in outcome.lines
     assert any(line.startswith("Not judged: odd_v1@batch=8 could still be up to") for line in outcome.lines)
-    found = json.loads(fib("compare", path, path, "--max-slowdown", "0.05", "--json").out)
-    assert [each["is_judged"] for each in found["comparisons"]] == [True, False] and found["unjudged"] == 1
 
 
 def test_a_single_call_has_no_interval_and_ties_with_anything(fib, file):

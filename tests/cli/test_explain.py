@@ -238,19 +238,6 @@ def test_two_gpus_side_by_side_on_a_terminal(shipped, columns):
     assert "gfx942 #0 norm_rows: 3.37 waves at batch=4096: the last one fills 37%" in " ".join(" ".join(shown).split())
 
 
-@pytest.mark.parametrize(
-    ("name", "arch", "said"),
-    [
-        (CUDA, "gfx942", "cannot be explained for gfx942: CUDA does not compile for AMD's GPUs here, only Triton does"),
-        (CUDA, "sm_90,gfx1100", "'gfx1100' is not a supported GPU architecture: choose one of gfx90a, gfx942, gfx950"),
-        (CUDA, "sm_50", "'sm_50' is not a supported GPU architecture: choose one from sm_70 to sm_121"),
-        (CUDA, "mi300x", "'mi300x' is not a GPU architecture: write it like sm_90 or gfx942"),
-    ],
-)
-def test_what_compiles_for_no_such_gpu_is_refused(fib, full_registry, name, arch, said):
-    assert fib("explain", name, "--arch", arch).refusal.endswith(said)
-
-
 def test_a_build_for_an_amd_gpu_skips_other_languages(fib, full_registry):
     outcome = fib("solve", "--build", "--arch", "gfx942", "--solutions", CUDA)
     assert "skipped: CUDA does not compile for AMD's GPUs here, only Triton does" in outcome.out

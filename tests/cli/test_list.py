@@ -168,14 +168,6 @@ def test_nothing_to_list_says_what_makes_it(fib, full_registry):
     assert json.loads(fib("list", "traces", "--json").out) == []
 
 
-def test_without_sources_the_advice_starts_a_kernel(fib, full_registry):
-    assert fib("define", "--hidden", "256").code == 0
-    advice = "create them with: fib-rmsnorm new triton kernel.py --definition rmsnorm_d256\n"
-    assert fib("list", "solutions", "--definitions", "rmsnorm_d256").err.endswith(advice)
-    advice = "create them with: fib-rmsnorm workload --definition rmsnorm_d256\n"
-    assert fib("list", "workloads", "--definitions", "rmsnorm_d256").err.endswith(advice)
-
-
 def test_an_empty_registry_begins_with_a_definition(fib, registry):
     outcome = fib("list", "solutions", "--root", registry.root)
     command = f"fib-rmsnorm new triton kernel.py --definition rmsnorm_d128 --root {registry.root}"

@@ -11,7 +11,14 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import Definition
 from support.command_line import QUICK_OPTIONS
 from support.norms import UPSTREAM, define_norm
-from support.registries import add_sources, make_empty_registry, python_manifest
+from support.registries import (
+    DOUBLES,
+    add_sources,
+    make_doubling_registry,
+    make_empty_registry,
+    make_scaling_registry,
+    python_manifest,
+)
 from support.trace_json import lines, trace
 
 NAME = "rmsnorm_h128"
@@ -169,3 +176,32 @@ def test_strided_rows_of_several_axes_have_a_stride_each(fib, registry, monkeypa
         outcome = fib("try", folder, "--definition", "of_heads", "--check", "--device", "cpu")
         assert outcome.code == bool(mistake) and mistake in outcome.out
         assert ("if contiguous" in outcome.out) == ("if contiguous" in mistake)
+
+
+def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
+    registry = make_doubling_registry(tmp_path / "registry")
+    (tmp_path / "twice.py").write_text(DOUBLES)
+    options = ("--definition", "double", "--device", "cpu", "--root", registry.root, "--batch-sizes", "2,3", "--check")
+    outcome = fib("try", tmp_path / "twice.py", *options)
+    assert outcome.code == 0
+    alone = "no hard inputs, no odd sizes, judged by the reference alone"
+    assert outcome.lines == [
+        "batch=2   twice.py  PASSED  1 case judged",
+        "batch=3   twice.py  PASSED  1 case judged",
+        "",
+        f"twice.py PASSED as double (2 workloads, {alone}); max difference 0; not timed",
+    ]
+
+
+def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, tmp_path):
+    registry = make_scaling_registry(tmp_path / "registry")
+    options = ("--definition", "scaled", "--root", registry.root)
+    for factor in (2, 3):
+        assert fib("workload", *options, "--batch-sizes", "2", "--set", f"factor={factor}").code == 0
+    (tmp_path / "raises.py").write_text("def run(x, factor):\n    raise ValueError('boo')\n")
+    outcome = fib("try", tmp_path / "raises.py", *options, "--device", "cpu", "--check")
+    assert outcome.lines[:2] == [
+        "batch=2, factor=2  raises.py  RUNTIME_ERROR",
+        "batch=2, factor=3  raises.py  RUNTIME_ERROR",
+    ]
+    assert outcome.lines[3] == "batch=2,factor=2, batch=2,factor=3: RUNTIME_ERROR"

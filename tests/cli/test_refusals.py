@@ -83,6 +83,10 @@ REFUSED = [
     (f"explain {PYTHON} --definition foo", f"no Definition 'foo' in {{root}} (available: {DEFINITION})"),
     (f"explain {PYTHON} --call norm", f"--call norm: {PYTHON!r} is not a kernel's file"),
     *((f"explain {CUDA} --arch {arch}", f"{arch!r} is not a") for arch in ("sm_999", "sm_13", "hopper")),
+    (f"explain {CUDA} --arch gfx942", "CUDA does not compile for AMD's GPUs here, only Triton does"),
+    (f"explain {CUDA} --arch sm_90,gfx1100", "'gfx1100' is not a supported GPU architecture: choose one of gfx90a, gf"),
+    (f"explain {CUDA} --arch sm_50", "'sm_50' is not a supported GPU architecture: choose one from sm_70 to sm_121"),
+    (f"explain {CUDA} --arch mi300x", "'mi300x' is not a GPU architecture: write it like sm_90 or gfx942"),
     ("history other_v1", f"no Solution with Traces matches 'other_v1' (available: {CUDA}, {PYTHON})"),
     ("history ''", "name is empty: give it a value, or leave it out"),
     ("list solutoins", "cannot list 'solutoins': choose from definitions, solutions, workloads, traces"),
@@ -138,6 +142,12 @@ REFUSED = [
     *((f"solve --build --arch {arch}", f"{arch!r} is not a") for arch in ("sm_999", "sm_13", "hopper")),
     ("solve --solutions rigth_v2", f"no Solution with sources matches 'rigth_v2' (available: {CUDA}, {PYTHON})"),
     (f"try {LONG}.py", LONG),
+    (f"{TRY} gone.py", "no such file: gone.py"),
+    ("try kernel.py kernel.py --definition nonesuch", "no Definition 'nonesuch'"),
+    *(
+        (f"{TRY} kernel.py {option}", f"{option.partition(' ')[0]} is for one kernel; 2 are named")
+        for option in ("--watch", "--call run", "--sanitize memcheck", "--verbose --json")
+    ),
     (f"{TRY} --sanitize memcheck", "--sanitize needs a GPU"),
     (f"{TRY} --sanitize memcheck --check", "leave out --check"),
     *(

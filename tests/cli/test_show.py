@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -14,12 +15,9 @@ from support.full_registry import (
     DEFINITION,
     HARDWARE,
     PYTHON,
-    PYTHON_SOURCE,
-    add_sources,
     change_sources,
     make_trace,
 )
-from support.registries import pack_all
 
 
 @pytest.fixture
@@ -64,14 +62,6 @@ def test_a_solution_tells_traces_of_earlier_contents_apart(fib, full_registry, w
     assert "Traces:          2 (and 2 of earlier contents)" in outcome.lines
     assert outcome.row(*HARDWARE.split()).endswith("  2 INCORRECT_NUMERICAL (and 2 of earlier contents)")
     assert "earlier" not in fib("show", CUDA).out
-
-
-def test_a_solution_without_traces_offers_none(fib, full_registry):
-    add_sources(full_registry, "ann", "rmsnorm_python_new_v1", "python", {"kernel.py": PYTHON_SOURCE})
-    pack_all(full_registry)
-    outcome = fib("show", "rmsnorm_python_new_v1")
-    assert "Traces:          0" in outcome.lines
-    assert "fib-rmsnorm show" not in outcome.out
 
 
 def test_traces_on_workloads_with_the_same_axes(fib, full_registry):
@@ -152,6 +142,11 @@ def test_json_is_the_record(fib, full_registry):
     assert Solution.model_validate_json(fib("show", CUDA, "--json").out).model_dump() == solution.model_dump()
     trace = Trace.model_validate_json(fib("show", f"{PYTHON}@batch=8", "--json").out)
     assert trace in full_registry.traces()
+    wrong = make_trace(solution, full_registry.workloads(DEFINITION)[0], timestamp="2027-01-01T00:00:00+00:00")
+    wrong.evaluation.correctness.max_relative_error = math.inf
+    full_registry.append_trace(wrong, "ann", "norm")
+    shown = json.loads(fib("show", f"{CUDA}@batch=1", "--json").out)
+    assert shown["evaluation"]["correctness"]["max_relative_error"] == "Infinity", "as in its file"
 
 
 def test_a_definition_that_is_not_ours(fib, full_registry):

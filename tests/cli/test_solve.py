@@ -130,11 +130,6 @@ def test_sources_that_were_never_packed_are_a_solution(fib, full_registry):
     assert fib("show", CUDA).lines[0] == f"Solution: {CUDA}"
 
 
-def test_traces_of_what_was_packed_are_of_earlier_contents(fib, edited):
-    counts = {row["name"]: row["earlier"] for row in json.loads(fib("list", "solutions", "--json").out)}
-    assert counts == {CUDA: 0, PYTHON: 2}
-
-
 def test_what_is_measured_are_the_sources(fib, full_registry, tmp_path):
     """The packed Solution is right."""
     (full_registry.root / PYTHON_FOLDER / "kernel.py").write_text(WRONG)

@@ -77,7 +77,7 @@ def test_a_tolerance_lets_pass_what_is_within(try_):
     assert outcome.lines[-1].startswith(
         "off.py PASSED as rmsnorm_d128 (1 workload, hard inputs and odd sizes included); "
     )
-    assert re.search(r"^correct at batch=2: \d+ cases judged$", outcome.err, re.MULTILINE)  # before it is timed
+    assert re.search(r"^off.py: correct after \d+\.\d s; timing$", outcome.err, re.MULTILINE)
 
 
 RAISES = """\
@@ -277,13 +277,10 @@ CPP_PRINTS = "#include <cstdio>\n#include <cstdlib>\n" + THROWS.replace(
     ("name", "source", "end"),
     [
         ("kills.py", "import os\n\n\ndef run(x, weight, eps):\n    print('last words')\n    os.abort()\n", "SIGABRT"),
-        ("hangs.py", HANGS, "timed out"),
         ("kills.cpp", CPP_PRINTS, "SIGABRT"),
     ],
 )
-def test_what_a_kernel_printed_before_its_end_is_shown(try_, monkeypatch, name, source, end):
-    if source == HANGS:
-        when_printed(monkeypatch, "last words")
+def test_what_a_kernel_printed_before_its_end_is_shown(try_, name, source, end):
     outcome = try_(name, source, "--check", "--batch-sizes", "1")
     assert outcome.code == 1
     assert end in outcome.out

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from fib_rmsnorm.analysis.difference import RunLatency, find_speedup
-from fib_rmsnorm.analysis.ranking import find_fastest
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
+from fib_rmsnorm.analysis.ranking import rank
+from fib_rmsnorm.analysis.results import Result, SectionResults, sum_up_run
+from fib_rmsnorm.registry.workload_titles import show_name
+from fib_rmsnorm.reports.results import describe_doubts, summarize_ranking
 from fib_rmsnorm.reports.text.console import Folded
-from fib_rmsnorm.reports.text.document import LEAST_WIDTH, Grid, cut_name
+from fib_rmsnorm.reports.text.document import LEAST_WIDTH, Doubt, Grid, Heading, Part, cut_name
 from fib_rmsnorm.reports.text.units import (
     count,
-    format_apart,
     format_either_side,
     format_latency,
     format_percent,
     format_range,
     format_ratio,
 )
-from fib_rmsnorm.schema import REFERENCE, Chain, Check, Performance, Trace, list_cases
+from fib_rmsnorm.schema import Chain, Check, Performance, Trace, list_cases
 
 
 class LiveTable:
@@ -118,16 +119,36 @@ def describe_load(traces: Iterable[Trace]) -> str:
     return f"other processes took {format_range(shares, '{:.0%}'.format)} of the cores" if shares else ""
 
 
-def results_table(traces: Sequence[Trace]) -> Grid:
+def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
+    """What was measured just now of one Definition on one device: a table, the answer, and what to know about it."""
+    section = sum_up_run(traces)
+    timer = section.conditions.timer
+    how = f": median latency ±, speedup; timer {timer}" if timer else ""
+    yield Heading(f"{section.definition} on {section.conditions.hardware}{how}", 2)
+    yield results_table(section)
+    yield summarize_ranking(rank(section))
+    yield from describe_doubts(section)
+    for each in section.workloads:
+        if failed := next((result.record for result in each.results if not result.record.passed), None):
+            yield Doubt(f"Full failure logs: fib-rmsnorm show {show_name(failed.solution, each.title)}")
+            break
+    if load := describe_load(traces):
+        yield Doubt(f"During the trials, {load}.")
+
+
+def results_table(section: SectionResults) -> Grid:
     """Median latencies of passed evaluations, Solutions by Workload, with the factor over the reference."""
-    titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
-    cells = {("reference", workload): _reference_cell(traces, workload) for workload in titles}
-    rows = ["reference"] if any(latency for latency, _, _ in cells.values()) else []
-    rows += dict.fromkeys(trace.solution or "" for trace in traces)
-    cells |= {(trace.solution or "", trace.workload.uuid): _cell(trace) for trace in traces}
-    columns = [_align([cells.get((row, workload), _NO_CELL) for row in rows]) for workload in titles]
-    names = [f"{title:>{_LATENCY_WIDTH}}" for title in titles.values()]
-    return Grid(("", *names), zip(rows, *columns, strict=True))
+    columns = []
+    rows = sorted({result.label for result in section.results})
+    for workload in section.workloads:
+        cells = {result.label: _cell(result) for result in workload.results}
+        columns.append([_reference_cell(workload.reference), *(cells.get(row, _NO_CELL) for row in rows)])
+    if all(column[0] == _NO_CELL for column in columns):
+        columns = [column[1:] for column in columns]
+    else:
+        rows = ["reference", *rows]
+    names = [f"{workload.title:>{_LATENCY_WIDTH}}" for workload in section.workloads]
+    return Grid(("", *names), zip(rows, *map(_align, columns), strict=True))
 
 
 _LATENCY_WIDTH = len("17.6 us")
@@ -144,62 +165,20 @@ def _align(cells: Sequence[tuple[str, str, str]]) -> list[str]:
     ]
 
 
-def _reference_cell(traces: Sequence[Trace], workload: str) -> tuple[str, str, str]:
-    for trace in traces:
-        performance = trace.performance
-        if trace.workload.uuid == workload and performance and performance.reference_latency_ms:
-            reference = RunLatency.of_reference(performance)
-            interval = format_either_side(reference.interval_ms) if reference else ""
-            return format_latency(performance.reference_latency_ms), interval, ""
-    return _NO_CELL
+def _reference_cell(reference: RunLatency | None) -> tuple[str, str, str]:
+    return (format_latency(reference.ms), format_either_side(reference.interval_ms), "") if reference else _NO_CELL
 
 
-def _cell(trace: Trace) -> tuple[str, str, str]:
+def _cell(result: Result) -> tuple[str, str, str]:
     """The latency, its interval where that is wide, and the factor over the reference."""
-    performance = trace.performance
-    if performance is None:
-        return (trace.status, "", "")
-    if performance.interpreted:
-        return ("correct", "", "")
-    mark = "*" * bool(performance.noisy)
-    return f"{mark}{format_latency(performance.latency_ms)}", _either_side(performance), _factor_text(performance)
+    if not result.record.is_native or not result.record.latency_ms:
+        return (result.mark, "", "")
+    mark = "*" * bool(result.record.noisy)
+    factor = format_ratio(result.speedup.value) if result.speedup else ""
+    return f"{mark}{format_latency(result.record.latency_ms)}", format_either_side(result.interval_ms), factor
 
 
-def latency_text(trace: Trace) -> str:
+def latency_text(performance: Performance) -> str:
     """`*2.00 us ±9%`, as in the table."""
-    return " ".join(_cell(trace)[:2]).rstrip()
-
-
-def fastest_line(traces: Sequence[Trace]) -> str:
-    """The Solution that is the fastest over the Workloads, and its factors over the reference; empty without a time."""
-    found = find_fastest(traces)
-    if found is None:
-        return ""
-    where = f" on {found.workloads} of {found.workloads + found.unknown} workloads" if found.unknown else ""
-    told = f"fastest{where}: {' and '.join(found.names)}"
-    if found.apart is not None:
-        told += f" (a tie: up to {format_apart(found.apart)} apart)"
-    if not found.speedups:
-        return told
-    return f"{told}, {format_range(found.speedups, format_ratio)} as fast as the reference"
-
-
-def results_footnotes(traces: Sequence[Trace]) -> list[str]:
-    """Notes on the table: the meaning of `*`, where to read what failed, what was judged weakly, the machine's load."""
-    noisy = [trace for trace in traces if marks(trace)]
-    failed = [trace for trace in traces if trace.status != "PASSED"]
-    titles = title_workloads(NamedWorkload.of(trace.workload) for trace in traces)
-
-    def show(trace: Trace) -> str:
-        return f"fib-rmsnorm show {show_name(trace.solution or '', titles[trace.workload.uuid])}"
-
-    found = []
-    if noisy:
-        found.append(f"* noisy: {marks(noisy[0])[0]}. All reasons: {show(noisy[0])}")
-    if failed:
-        found.append(f"Full failure logs: {show(failed[0])}")
-    if any(trace.evaluation and trace.evaluation.judged_by == REFERENCE for trace in traces):
-        found.append("Judged by the reference alone, on the Workload's inputs: no known operator computes the same")
-    if load := describe_load(traces):
-        found.append(f"During the trials, {load}.")
-    return found
+    mark = "*" * bool(performance.noisy)
+    return f"{mark}{format_latency(performance.latency_ms)} {_either_side(performance)}".rstrip()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
-from fib_rmsnorm.reports.live.evaluations import first_line
+from fib_rmsnorm.reports.live.evaluations import result_text
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, format_latency, format_percent
 from fib_rmsnorm.schema import Trace
@@ -71,17 +71,8 @@ class SweepResults:
 
 def trial_line(trace: Trace) -> Text:
     """One evaluation in one line."""
-    line = Text(f"{assignments(trace.workload.axes):<11}  {assignments(dict(parameters_of(trace)))}  ")
-    line.append(trace.status, style="green" if trace.status == "PASSED" else "bold red")
-    performance = trace.performance
-    if performance and performance.interpreted:
-        line.append("  interpreted")
-    elif performance:
-        line.append(f"  {format_latency(performance.latency_ms)}")
-        line.append("  noisy" if performance.noisy else "", style="yellow")
-    elif trace.evaluation:
-        line.append(f"  {first_line(trace.evaluation.log)}")
-    return line
+    what = f"{assignments(trace.workload.axes):<11}  {assignments(dict(parameters_of(trace)))}  "
+    return Text(what).append_text(result_text(trace))
 
 
 def _figure_cells(found: Explanation | None) -> Sequence[str]:

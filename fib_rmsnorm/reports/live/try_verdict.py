@@ -131,7 +131,8 @@ def version_line(version: Version) -> Text:
         cases = sum(len(list_cases(check.correctness)) for check in version.checks.values())
         judged = f"{count(cases, 'case')} of {count(len(version.checks), 'workload')} judged"
         line.append(f"  {judged} in {version.verdict_s:.1f} s")
-    parts = [f"{version.titles[trace.workload.uuid]} {latency_text(trace)}" for trace in version.timings]
+    timed = [(version.titles[trace.workload.uuid], trace.performance) for trace in version.timings]
+    parts = [f"{title} {latency_text(performance)}" for title, performance in timed if performance]
     for name, ratios in relate_rivals(version).items():
         parts += [f"{format_range([ratio.value for ratio in ratios], format_ratio)} {name}"] if ratios else []
     if share := _describe_share(version):

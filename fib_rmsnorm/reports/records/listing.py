@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 from rich.console import RenderableType
 
 from fib_rmsnorm.languages import ABILITIES
-from fib_rmsnorm.machine.capabilities import DeviceReport, FoundTool, MachineReport, Readiness
+from fib_rmsnorm.machine.capabilities import DeviceReport, FoundTool, MachineReport, Readiness, find_readiness
+from fib_rmsnorm.machine.devices import all_devices
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.reports.text.document import Grid
@@ -41,8 +42,8 @@ def definition_rows(catalogue: Catalogue) -> list[Row]:
     ]
 
 
-def solution_rows(catalogue: Catalogue, here: Mapping[str, Readiness]) -> list[Row]:
-    """A row for each Solution; `here` says of each what can be done with it on this machine.
+def solution_rows(catalogue: Catalogue) -> list[Row]:
+    """A row for each Solution; `here` says what can be done with it on this machine.
 
     `traces` and `passed` count those of its content today, `earlier` those of its earlier contents.
     """
@@ -50,13 +51,14 @@ def solution_rows(catalogue: Catalogue, here: Mapping[str, Readiness]) -> list[R
     traces = Counter(trace.solution for trace in today)
     passes = Counter(trace.solution for trace in today if trace.status == "PASSED")
     older = Counter(trace.solution for trace in earlier)
+    devices = all_devices()
     return [
         {
             "name": name,
             "language": solution.spec.language.value,
             "author": solution.author,
             "definition": solution.definition,
-            "here": here[name],
+            "here": find_readiness(solution, devices),
             "traces": traces[name],
             "passed": passes[name],
             "earlier": older[name],
@@ -105,6 +107,14 @@ def trace_rows(traces: Iterable[Trace], catalogue: Catalogue) -> list[Row]:
             }
         )
     return rows
+
+
+ROWS: dict[str, Callable[[Catalogue], list[Row]]] = {
+    "definitions": definition_rows,
+    "solutions": solution_rows,
+    "workloads": workload_rows,
+    "traces": lambda catalogue: trace_rows(catalogue.traces, catalogue),
+}
 
 
 def _split_by_content(traces: Iterable[Trace], catalogue: Catalogue) -> tuple[list[Trace], list[Trace]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from fib_rmsnorm.languages import title_of
-from fib_rmsnorm.machine.capabilities import Readiness
+from fib_rmsnorm.machine.capabilities import find_readiness
+from fib_rmsnorm.machine.devices import all_devices
 from fib_rmsnorm.operators import list_candidates, recognise_source
 from fib_rmsnorm.operators.norms.norm_definitions import SHORT_DTYPES
 from fib_rmsnorm.registry.catalogue import Catalogue
@@ -25,8 +25,6 @@ from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.units import assignments, count
 from fib_rmsnorm.schema import AxisConst, Definition, RandomInput, SafetensorsInput, Solution, TensorSpec, Trace
-
-Told = TypeVar("Told")
 
 _SHORT_DTYPES = {dtype: short for short, dtype in SHORT_DTYPES.items()}
 
@@ -89,7 +87,7 @@ def _judge_text(definition: Definition) -> str:
     return "the reference alone, without hard inputs: no known operator has such tensors"
 
 
-def describe_solution(solution: Solution, catalogue: Catalogue, here: Readiness) -> Iterator[RenderableType]:
+def describe_solution(solution: Solution, catalogue: Catalogue) -> Iterator[RenderableType]:
     """Its purpose, its call, its Traces and its sources."""
     spec = solution.spec
     yield f"Solution: {solution.name}"
@@ -111,7 +109,7 @@ def describe_solution(solution: Solution, catalogue: Catalogue, here: Readiness)
             "Strides": "any" if spec.strided else "",
             "Made for": ", ".join(spec.target_hardware),
             "Needs": ", ".join(spec.dependencies),
-            "On this machine": here_text(here),
+            "On this machine": here_text(find_readiness(solution, all_devices())),
             "Traces": with_earlier(str(len(traces) - earlier), earlier),
         }
     )
@@ -148,11 +146,6 @@ def fields(values: dict[str, str]) -> Iterable[RenderableType]:
     known = {name: value for name, value in values.items() if value}
     width = max(map(len, known), default=0)
     return [Folded(f"{name + ':':<{width + 1}} {harmless(value)}", width + 2) for name, value in known.items()]
-
-
-def told(value: Told | None, form: Callable[[Told], str]) -> str:
-    """The value in a form; nothing where it is not known."""
-    return "" if value is None else form(value)
 
 
 def heading(text: str) -> Text:

@@ -15,7 +15,7 @@ from fib_rmsnorm.analysis.comparing.outputs import add_up_ulps, largest
 from fib_rmsnorm.analysis.difference import find_speedup
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.reports.differences import largest_text, list_buckets
-from fib_rmsnorm.reports.records.record import fields, heading, inputs_text, told
+from fib_rmsnorm.reports.records.record import fields, heading, inputs_text
 from fib_rmsnorm.reports.text.control_characters import harmless, marked
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, format_ratio
@@ -38,6 +38,7 @@ def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableTyp
     evaluation = trace.evaluation
     if evaluation is None:
         raise ValueError("a Workload has no evaluation")
+    settings = evaluation.settings
     yield _title(trace, evaluation)
     yield ""
     yield from fields(
@@ -49,7 +50,7 @@ def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableTyp
             "Evaluated": evaluation.timestamp,
             "Libraries": ", ".join(f"{name} {version}" for name, version in evaluation.environment.libs.items()),
             "Judged by": _judge_text(evaluation.judged_by),
-            "Settings": told(evaluation.settings, lambda each: assignments(each.model_dump(exclude_none=True))),
+            "Settings": assignments(settings.model_dump(exclude_none=True)) if settings else "",
             "Compiler flags": " ".join(evaluation.build_flags or []),
             "Solution SHA-256": evaluation.solution_sha256 or "",
             "Definition SHA-256": evaluation.definition_sha256 or "",
@@ -60,7 +61,7 @@ def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableTyp
         yield from describe_performance(evaluation.performance)
     if evaluation.correctness:
         yield heading("Correctness")
-        yield from _describe_correctness(evaluation.correctness, is_ours=evaluation.settings is not None)
+        yield from _describe_correctness(evaluation.correctness, is_ours=settings is not None)
     if evaluation.log.strip():
         yield heading("Log")
         yield marked(evaluation.log)

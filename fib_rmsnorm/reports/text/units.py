@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -121,13 +122,16 @@ def pick(record: object, *names: str) -> dict[str, Any]:
 
 
 def json_text(value: Any) -> str:
-    """Dataclasses as objects of their fields, paths as text, and numbers for which JSON has no form as null."""
-    import json
+    """Models as they are written to files, dataclasses as objects of their fields, and paths as text.
 
+    Numbers for which JSON has no form are null.
+    """
     return json.dumps(_plain(value), indent=2) + "\n"
 
 
 def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump_json"):
+        return json.loads(value.model_dump_json())
     if is_dataclass(value):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):

@@ -7,17 +7,16 @@ import re
 import pytest
 from rich.console import Console
 
+from fib_rmsnorm.analysis.results import sum_up_run
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.reports.live.evaluations import (
     LiveTable,
-    fastest_line,
+    describe_run,
     result_text,
-    results_footnotes,
     results_table,
 )
 from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged
-from fib_rmsnorm.reports.text.units import assignments
+from fib_rmsnorm.reports.text.document import as_text
 from fib_rmsnorm.schema import REFERENCE, Check, Clocks, EvaluationStatus, JudgedCase, Performance
 from fib_rmsnorm.sessions.version import Version
 from support.full_registry import CUDA, HARDWARE, make_trace
@@ -37,14 +36,6 @@ def make(full_registry):
         return trace
 
     return run
-
-
-def test_a_table_says_that_only_the_reference_judged(make):
-    weak, strong = make(), make()
-    weak.evaluation.judged_by, strong.evaluation.judged_by = REFERENCE, "rmsnorm"
-    (footnote,) = results_footnotes([strong, weak])
-    assert footnote.startswith("Judged by the reference alone, on the Workload's inputs")
-    assert results_footnotes([strong, make()]) == []
 
 
 def test_a_line_says_how_near_the_copy_it_comes(make):
@@ -76,18 +67,25 @@ def test_a_terminal_too_narrow_for_a_line_gets_the_end_of_the_name(make):
     assert reason[1:] and all(part.startswith(" " * 10) and len(part) <= 70 for part in reason[1:])
 
 
-def test_the_table_marks_what_is_noisy_and_says_what_the_mark_means(make):
-    trace = make(noisy=[REASON])
-    assert "*12.5 us  2.00x" in show_table([trace], 100)[2]
-    (note,) = results_footnotes([make(), trace])
-    assert note.startswith(f"* noisy: {REASON}.") and f"show {CUDA}@{assignments(trace.workload.axes)}" in note
-    assert results_footnotes([make()]) == []
+def test_a_run_ends_with_a_table_the_answer_and_its_doubts(make):
+    noisy, failed = make(noisy=[REASON], clocks=Clocks(other_share=0.124)), make(clocks=Clocks(other_share=0.01))
+    failed.solution, failed.evaluation.status = "wrong_v1", EvaluationStatus.RUNTIME_ERROR
+    title, table, answer, *doubts = as_text(describe_run([noisy, failed])).split("\n\n")
+    assert title == f"rmsnorm_d128 on {HARDWARE}: median latency ±, speedup; timer cpu_clock"
+    assert "*12.5 us  2.00x" in table
+    assert answer == f"{CUDA} is the fastest on batch=1. The fastest reach 2.00x that of the reference."
+    assert "".join(doubts).splitlines() == [
+        f"Noisy: {CUDA}@batch=1: {REASON}",
+        "Full failure logs: fib-rmsnorm show wrong_v1@batch=1",
+        "During the trials, other processes took 1% to 12% of the cores.",
+    ]
+    assert len([*describe_run([make()])]) == 3, "nothing to doubt"
 
 
 def show_table(traces, width):
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(results_table(traces))
+        console.print(results_table(sum_up_run(traces)))
     return capture.get().splitlines()
 
 
@@ -100,63 +98,22 @@ def test_a_cell_has_the_interval_if_it_is_wide_and_the_ratio_of_the_numbers_show
     assert show_table([trace], 100)[2] == f"{CUDA}  17.6 us  10.4x"
 
 
-def test_of_a_time_with_no_lower_bound_neither_a_speedup_nor_a_winner_is_reported(make):
-    known, unknown = (make_batches(make, [7, 18], name) for name in ("known_v1", "unknown_v1"))
-    for number, trace in enumerate(unknown):
-        trace.evaluation.performance.latency_low_ms = 0.0 if number else 0.0005
-        trace.evaluation.performance.latency_high_ms = trace.evaluation.performance.latency_ms
-    assert show_table(unknown[1:], 100)[2] == "unknown_v1  0.56 us or less"
-    assert fastest_line([*known, *unknown]).startswith("fastest on 1 of 2 workloads: known_v1 and unknown_v1")
-    assert fastest_line([*known[1:], *unknown[1:]]) == ""
+def test_of_a_time_with_no_lower_bound_no_speedup_is_reported(make):
+    trace = make(latency_low_ms=0.0, latency_high_ms=0.0125)
+    assert show_table([trace], 100)[2] == f"{CUDA}  12.5 us or less"
 
 
-def make_batches(make, factors, name=CUDA):
-    traces = [make(latency_ms=0.01 / factor, reference_latency_ms=0.01) for factor in factors]
-    workloads = generate_workloads(RmsNorm().define(128), [10**digits for digits in range(len(factors))])
-    for trace, workload in zip(traces, workloads, strict=True):
-        trace.solution, trace.workload = name, workload
-    return traces
-
-
-def test_the_fastest_is_named_with_its_factors(make):
-    fast, slow = make_batches(make, [7.04, 18.1], "fast_v1"), make_batches(make, [7.5, 9], "slow_v1")
-    untimed = make_batches(make, [1, 1], "triton_v1")
-    for trace in untimed:
-        trace.evaluation.performance = Performance(interpreted=True)
-    assert fastest_line([*untimed, *slow, *fast]) == "fastest: fast_v1, 7.04x to 18.1x as fast as the reference"
-    assert fastest_line(fast[:1]) == "fastest: fast_v1, 7.04x as fast as the reference"
-    assert fastest_line([*slow, fast[1]]) == "fastest: slow_v1, 7.50x to 9.00x as fast as the reference", (
-        "over all batches"
-    )
-    assert fastest_line(untimed) == ""
-    lines = show_table([*untimed, *slow], 100)
-    assert [line.split() for line in lines if line.startswith("triton_v1")] == [["triton_v1", "correct", "correct"]]
-    assert [line.split() for line in show_table(untimed, 100)[1:]] == [["triton_v1", "correct", "correct"]]
-
-
-def test_those_that_tie_for_the_fastest_are_named_and_how_far_apart_they_may_be(make):
-    first, second = make_batches(make, [7, 18], "a_v1"), make_batches(make, [7.01, 17.9], "b_v1")
-    slow = make_batches(make, [5, 12], "c_v1")
-    line = fastest_line([*slow, *first, *second])
-    assert line.startswith("fastest: a_v1 and b_v1 (a tie: up to ") or line.startswith("fastest: b_v1 and a_v1 (a tie")
-    assert line.endswith("% apart), 7.00x to 18.0x as fast as the reference")
-
-
-def test_the_load_is_reported_once_at_the_end(make):
-    traces = [make(clocks=Clocks(other_share=share)) for share in (0.01, 0.124)]
-    assert results_footnotes(traces) == ["During the trials, other processes took 1% to 12% of the cores."]
-    assert results_footnotes([make()]) == []
-
-
-def test_a_failure_has_the_first_line_of_its_log_and_where_the_rest_is(make):
+def test_what_is_interpreted_is_correct_in_the_table(make):
     trace = make()
-    trace.evaluation.status = EvaluationStatus.RUNTIME_ERROR
-    trace.evaluation.performance = None
+    trace.evaluation.performance = Performance(interpreted=True)
+    assert show_table([trace], 100)[1:] == [f"{CUDA}  correct"]
+
+
+def test_a_failure_has_the_first_line_of_its_log(make):
+    trace = make()
+    trace.evaluation.status, trace.evaluation.performance = EvaluationStatus.RUNTIME_ERROR, None
     trace.evaluation.log = "a fault\nand more"
     assert result_text(trace).plain.endswith("  a fault")
-    assert results_footnotes([trace]) == [
-        f"Full failure logs: fib-rmsnorm show {CUDA}@{assignments(trace.workload.axes)}"
-    ]
 
 
 def last_line(*drafts, rivals=()):
