@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -29,7 +30,7 @@ from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import (
     Chain,
-    Correctness,
+    Check,
     Definition,
     Evaluation,
     EvaluationStatus,
@@ -84,11 +85,21 @@ class DeviceRunner:
         )
         self.workers.start_spare(wanted)
 
-    def failed(
-        self, definition: Definition, workload: Workload, solution: Solution, why: EvaluationFailedError
-    ) -> Trace:
-        """The Trace of a Solution that is wrong."""
-        return self._make_trace(definition, workload, solution, why, str(why), why.correctness)
+    def check(
+        self, definition: Definition, workload: Workload, solution: Solution
+    ) -> tuple[Check, Admitted | EvaluationFailedError]:
+        """Build, call and judge one Solution, and end its worker if it is not idle then.
+
+        Raises ReferenceFailedError if the expected outputs are unknown.
+        """
+        verdict, log = self.gate.examine(definition, workload, solution, nullcontext()), ""
+        if isinstance(verdict, Admitted):
+            process = verdict.worker.process
+            busy = self.workers.end_busy_workers(verdict.worker).get(process)
+            log = process.take_log()
+            if busy:
+                verdict = EvaluationFailedError("RUNTIME_ERROR", busy, verdict.correctness).with_log(log)
+        return Check.of(self.make_trace(definition, workload, solution, verdict, log)), verdict
 
     def evaluate(self, group: Group) -> Iterator[Admitted | Trace]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
@@ -104,7 +115,7 @@ class DeviceRunner:
             admitted: dict[str, Admitted] = {}
             for solution, verdict in self._find_verdicts(some):
                 if not isinstance(verdict, Admitted):
-                    yield self.failed(definition, workload, solution, verdict)
+                    yield self.make_trace(definition, workload, solution, verdict)
                 elif verdict.worker.is_interpreted:
                     yield self.call_untimed(workload, verdict)
                 else:
@@ -136,9 +147,9 @@ class DeviceRunner:
             if busy := self.workers.end_busy_workers(worker).get(worker.process):
                 raise EvaluationFailedError("RUNTIME_ERROR", busy)
         except EvaluationFailedError as failure:
-            return self.failed(definition, workload, solution, failure.with_log(worker.process.take_log()))
+            return self.make_trace(definition, workload, solution, failure.with_log(worker.process.take_log()))
         log = worker.process.take_log()
-        return self._make_trace(definition, workload, solution, None, log, admitted.correctness, performance)
+        return self.make_trace(definition, workload, solution, admitted, log, performance)
 
     def max_at_once(self, definition: Definition, workload: Workload) -> int:
         """The number of solutions to time together, so that the device can hold all their inputs and outputs."""
@@ -190,11 +201,11 @@ class DeviceRunner:
             outcome = outcomes[each.solution.name]
             log = each.worker.process.take_log()
             if isinstance(outcome, EvaluationFailedError):
-                yield self.failed(definition, workload, each.solution, outcome.with_log(log))
+                yield self.make_trace(definition, workload, each.solution, outcome.with_log(log))
                 continue
             performance = describe_performance(each, outcome, of_reference, conditions)
             performance.chain = chains.get(each.solution.name)
-            yield self._make_trace(definition, workload, each.solution, None, log, each.correctness, performance)
+            yield self.make_trace(definition, workload, each.solution, each, log, performance)
 
     def _time_chains(
         self, definition: Definition, workload: Workload, admitted: list[Admitted], outcomes: dict[str, Outcome]
@@ -222,16 +233,18 @@ class DeviceRunner:
             if each.worker.process in busy and not failed_before:
                 outcomes[each.solution.name] = EvaluationFailedError("RUNTIME_ERROR", busy[each.worker.process])
 
-    def _make_trace(
+    def make_trace(
         self,
         definition: Definition,
         workload: Workload,
         solution: Solution,
-        failure: EvaluationFailedError | None,
-        log: str,
-        correctness: Correctness | None,
+        verdict: Admitted | EvaluationFailedError,
+        log: str = "",
         performance: Performance | None = None,
     ) -> Trace:
+        """The Trace of a Solution that is wrong, which tells why, or of one that is right, with its log."""
+        failure = verdict if isinstance(verdict, EvaluationFailedError) else None
+        correctness = verdict.correctness
         trace = Trace(
             definition=definition.name,
             workload=workload,
@@ -240,10 +253,10 @@ class DeviceRunner:
                 status=failure.status if failure else EvaluationStatus.PASSED,
                 environment=record_environment(self.device, interpreted=is_interpreted(solution, self.device)),
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-                log=log,
+                log=str(failure) if failure else log,
                 is_cheat=True if failure and failure.is_cheat else None,
                 correctness=correctness,
-                performance=performance,
+                performance=None if failure else performance or Performance(),
                 settings=self._config.settings,
                 definition_sha256=digest(definition),
                 solution_sha256=digest(solution),

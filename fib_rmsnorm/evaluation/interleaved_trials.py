@@ -101,13 +101,15 @@ class _Running:
 
     def add(self, trial: Timed, seconds: float) -> None:
         self.trials.append(trial)
-        share = len(trial.undisturbed_ms) / len(trial.span_ms)
+        share = sum(not sample.is_disturbed for sample in trial.samples) / len(trial.samples)
         self.spent_s += seconds
         self.undisturbed_s += seconds * share
         self.undisturbed_trials += share
 
     def has_precise_median(self) -> bool:
-        scatter = measure_scatter(choose_calls(self.trials).trials_ms, self.results.prepared.tick_ms)
+        scatter = measure_scatter(
+            choose_calls([trial.samples for trial in self.trials]).trials_ms, self.results.prepared.tick_ms
+        )
         return scatter.interval.relative_to(scatter.latency_ms) <= INTERVAL_GOAL
 
     def has_spent_its_budget(self) -> bool:
@@ -238,7 +240,7 @@ class InterleavedTrials:
 
     def _judge_calls_of(self, solution: _Running, trials: Sequence[Timed]) -> None:
         admitted = solution.admitted
-        count = min(sum(len(trial.span_ms) for trial in trials), self._judged_calls)
+        count = min(sum(len(trial.samples) for trial in trials), self._judged_calls)
         self._judge_client.judge_timed_calls(self._workload, admitted.worker, count)
 
     def _time_hot(self, solution: _Running) -> None:
@@ -247,7 +249,7 @@ class InterleavedTrials:
 
     def _time_as_called(self, solution: _Running) -> None:
         last = solution.trials[-1]
-        if last.queued and max(last.pieces) > 1:
+        if last.queued and max(sample.pieces for sample in last.samples) > 1:
             as_called = self._time(solution, _CALLS, hot=self._settings.l2 == "hot", queued=False)
             solution.results.as_called = as_called
             self._judge_calls_of(solution, [as_called])

@@ -38,7 +38,9 @@ def describe_performance(
     """Sum up the trials of a solution, and compare them with those of the reference."""
     tick = results.prepared.tick_ms
     other_share = conditions.clocks.other_share
-    calls, calls_of_reference = (choose_calls(each.trials, other_share) for each in (results, reference))
+    trials = [trial.samples for trial in results.trials]
+    calls = choose_calls(trials, other_share)
+    calls_of_reference = choose_calls([trial.samples for trial in reference.trials], other_share)
     scatter, of_reference = measure_calls(calls, tick), measure_calls(calls_of_reference, tick)
     latency_ms = scatter.latency_ms
     host_us = [costs.host_overhead_us for costs in results.costs if costs.host_overhead_us is not None]
@@ -66,12 +68,14 @@ def describe_performance(
         latency_p95_ms=scatter.p95_ms,
         busy_ms=latency_ms
         if on_cpu
-        else grouped_median([busy for trial in results.trials for busy in trial.busy_ms], tick),
+        else grouped_median([sample.busy_ms for trial in trials for sample in trial], tick),
         pieces=_count_pieces(results),
-        launches=results.trials[-1].launches,
+        launches=None if (launches := trials[-1][-1].launches) is None else list(launches),
         queued=None if on_cpu else all(trial.queued for trial in results.trials),
-        as_called_ms=grouped_median(results.as_called.span_ms, tick) if results.as_called else None,
-        hot_latency_ms=measure_calls(choose_calls([results.hot]), tick).latency_ms if results.hot else None,
+        as_called_ms=grouped_median([sample.span_ms for sample in results.as_called.samples], tick)
+        if results.as_called
+        else None,
+        hot_latency_ms=measure_calls(choose_calls([results.hot.samples]), tick).latency_ms if results.hot else None,
         a_a_difference=scatter.a_a_difference,
         bytes_moved=conditions.bytes_moved,
         bandwidth_gb_per_s=conditions.bytes_moved / latency_ms / 1e6 if latency_ms else None,
@@ -93,7 +97,7 @@ def describe_performance(
 
 
 def _count_pieces(results: TrialResults) -> int:
-    return round(median([pieces for trial in results.trials for pieces in trial.pieces]))
+    return round(median([sample.pieces for trial in results.trials for sample in trial.samples]))
 
 
 def _find_marks(scatter: Scatter, conditions: Conditions) -> Iterator[str]:

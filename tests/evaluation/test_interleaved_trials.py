@@ -9,6 +9,7 @@ import pytest
 from fib_rmsnorm.evaluation import interleaved_trials
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials
+from fib_rmsnorm.evaluation.timing.timer import Sample
 from fib_rmsnorm.evaluation.worker.worker_messages import Costs, CountCosts, PrepareTiming, Time, Timed, TimingPrepared
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
@@ -45,10 +46,11 @@ class Worker:
         steps: list | None = None,
     ) -> None:
         self._trial_s = trial_s
-        self._spans_ms = [1 + spread * (number % 2) for number in range(calls)]
-        self._disturbed = [number >= undisturbed * calls for number in range(calls)]
+        self._samples = [
+            Sample(1 + spread * (number % 2), 1, pieces, is_disturbed=number >= undisturbed * calls)
+            for number in range(calls)
+        ]
         self.judged = 0
-        self._pieces = [pieces] * calls
         self.asked: list[Time] = []
         self.name = name
         self.process, self.left_s = SimpleNamespace(pid=name), 60.0
@@ -64,8 +66,8 @@ class Worker:
             self._steps.append(self.name)
             self.clock.now_s += self._trial_s
             self.asked.append(request)
-            spans, pieces, now = self._spans_ms, self._pieces, self.clock.perf_counter_ns()
-            return Timed(spans, spans, pieces, None, self._disturbed, clock_ns=now, repeated=[], queued=request.queued)
+            now = self.clock.perf_counter_ns()
+            return Timed(self._samples, clock_ns=now, repeated=[], queued=request.queued)
         return None
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
-from fib_rmsnorm.evaluation.timing.timer import Sample, choose_calls, collect
+from fib_rmsnorm.evaluation.timing.timer import Sample, choose_calls
 from fib_rmsnorm.evaluation.worker.worker_messages import Timed, TimingPrepared
 from fib_rmsnorm.schema import Ceiling, Clocks, KernelLaunch, Settings
 
@@ -19,16 +19,15 @@ ADMITTED: Any = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_
 OTHER = replace(LAUNCH, name="RmsNormTuned", block=(512, 1, 1))
 
 
-def make_trial(launches):
-    samples = [Sample(0.5, 0.25), Sample(0.5, 0.25, 2, launches)]
-    return Timed(**vars(collect(samples)), clock_ns=0, repeated=[], queued=False)
+def make_trial(*samples):
+    return Timed(list(samples), clock_ns=0, repeated=[], queued=False)
 
 
 @pytest.mark.parametrize(
     ("launches", "told"), [([(LAUNCH,), (LAUNCH, OTHER)], [LAUNCH, OTHER]), ([(LAUNCH,), ()], []), ([None, None], None)]
 )
 def test_the_last_trial_tells_what_is_launched(launches, told):
-    trials = [*map(make_trial, launches)]
+    trials = [make_trial(Sample(0.5, 0.25), Sample(0.5, 0.25, 2, each)) for each in launches]
     results = TrialResults(TimingPrepared("cupti", 0.0, None), trials)
     conditions = Conditions(Settings(), 1024, None, None, Clocks(), None, on_cpu=False)
     performance = describe_performance(ADMITTED, results, results, conditions)
@@ -50,12 +49,7 @@ def describe_trials(*trials, ceiling=None, clocks=None):
 
 
 def steady_trial(span_ms):
-    return Timed(
-        **vars(collect([Sample(span_ms * (1 + index * 1e-4), span_ms) for index in range(40)])),
-        clock_ns=0,
-        repeated=[],
-        queued=False,
-    )
+    return make_trial(*(Sample(span_ms * (1 + index * 1e-4), span_ms) for index in range(40)))
 
 
 STEADY, WILD = (1.0,) * 8, (1.0, 9.0, 1.0, 9.0)
@@ -89,8 +83,8 @@ def test_only_what_no_interval_tells_is_marked():
 
 def disturb(trial, calls):
     """The trial, with its first calls disturbed and a hundred times as long."""
-    spans_ms = [100 * span if index < calls else span for index, span in enumerate(trial.span_ms)]
-    return replace(trial, span_ms=spans_ms, disturbed=[index < calls for index in range(len(spans_ms))])
+    first = [each._replace(span_ms=100 * each.span_ms, is_disturbed=True) for each in trial.samples[:calls]]
+    return make_trial(*first, *trial.samples[calls:])
 
 
 def describe_disturbed(calls, calls_of_reference=0, *, trials=8, other_share=None):
@@ -127,6 +121,6 @@ def test_a_call_that_nobody_else_disturbed_disturbs_itself():
 
 def test_of_few_calls_half_suffice():
     trials = [steady_trial(1.0), disturb(steady_trial(1.0), 40)]
-    one_call = [replace(t, span_ms=t.span_ms[:1], busy_ms=[1.0], pieces=[1], disturbed=t.disturbed[:1]) for t in trials]
+    one_call = [trial.samples[:1] for trial in trials]
     assert choose_calls(one_call * 2).doubt is None
     assert choose_calls([*one_call, one_call[1]]).doubt == "only 1 of 3 calls undisturbed"
