@@ -8,7 +8,7 @@ import pytest
 
 from fib_rmsnorm.evaluation import interleaved_trials
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
-from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials
+from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, TrialResults
 from fib_rmsnorm.evaluation.timing.timer import Sample
 from fib_rmsnorm.evaluation.worker.worker_messages import Costs, CountCosts, PrepareTiming, Time, Timed, TimingPrepared
 from fib_rmsnorm.operators import RmsNorm
@@ -88,8 +88,9 @@ def run_trials(monkeypatch, reference, *workers, batch=SMALL, settings=None, on_
         worker.clock = clock
     (workload,) = generate_workloads(DEFINITION, [batch])
     trials = InterleavedTrials(DEFINITION, workload, judge or JudgeClient(), settings or Settings(), on_cpu=on_cpu)
-    first, *others = (Admitted(SimpleNamespace(name=each.name), each) for each in (reference, *workers))
-    return trials.run(others, first)[0]
+    first, *others = (TrialResults(Admitted(SimpleNamespace(name=each.name), each)) for each in (reference, *workers))
+    trials.run(others, first)
+    return others
 
 
 def time_alone(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l2="cold") -> Worker:

@@ -28,9 +28,9 @@ def make_trial(*samples):
 )
 def test_the_last_trial_tells_what_is_launched(launches, told):
     trials = [make_trial(Sample(0.5, 0.25), Sample(0.5, 0.25, 2, each)) for each in launches]
-    results = TrialResults(TimingPrepared("cupti", 0.0, None), trials)
-    conditions = Conditions(Settings(), 1024, None, None, Clocks(), None, on_cpu=False)
-    performance = describe_performance(ADMITTED, results, results, conditions)
+    results = TrialResults(ADMITTED, TimingPrepared("cupti", 0.0, None), trials)
+    conditions = Conditions(Settings(), 1024, None, None, Clocks(), None, None, on_cpu=False)
+    performance = describe_performance(results, results, conditions)
     assert performance.launches == told
     assert (performance.samples, performance.disturbed_calls) == (4, None)
 
@@ -43,9 +43,9 @@ def describe(own_ms, reference_ms, *, ceiling=None, clocks=None):
 
 def describe_trials(*trials, ceiling=None, clocks=None):
     """The Performance of a Solution's trials and the reference's on a CPU."""
-    own, reference = (TrialResults(TimingPrepared("cpu_clock", 0.0, None), each) for each in trials)
-    conditions = Conditions(Settings(), 1024, ceiling, None, clocks or Clocks(), None, on_cpu=True)
-    return describe_performance(ADMITTED, own, reference, conditions)
+    own, reference = (TrialResults(ADMITTED, TimingPrepared("cpu_clock", 0.0, None), each) for each in trials)
+    conditions = Conditions(Settings(), 1024, ceiling, None, clocks or Clocks(), None, None, on_cpu=True)
+    return describe_performance(own, reference, conditions)
 
 
 def steady_trial(span_ms):
