@@ -12,7 +12,7 @@ from math import ceil
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
-from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, fits
+from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, reason_not_to_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler
 from fib_rmsnorm.inspection import COMPILER
@@ -78,7 +78,8 @@ class Sweep:
         """
         definition = self._tunable.definition
         refuse_empty(definition)
-        found = [each for each in generate_workloads(definition, batch_sizes) if fits(definition, each, self._device)]
+        workloads = generate_workloads(definition, batch_sizes)
+        found = [each for each in workloads if not reason_not_to_fit(definition, each, self._device)]
         if is_interpreted(self._tunable.solution, self._device):
             few = [each for each in found if (row_size(each.axes) or 0) <= INTERPRETED_ROWS]
             found = few or generate_workloads(definition, (1,))

@@ -56,18 +56,11 @@ STEADY, WILD = (1.0,) * 8, (1.0, 9.0, 1.0, 9.0)
 
 
 def test_the_reference_is_a_result_too():
-    found = describe(STEADY, WILD)
+    found = describe((2.0,) * 8, WILD)
     assert found.noisy == [], "its interval tells"
+    assert found.latency_ms == pytest.approx(2.0, rel=0.01)
     assert found.reference_low_ms < found.reference_latency_ms < found.reference_high_ms
     assert found.speedup_factor == found.reference_latency_ms / found.latency_ms, "of the two numbers beside it"
-
-
-@pytest.mark.parametrize(("own_ms", "reference_ms", "factor"), [(0.25, 1.0, 4.0), (2.0, 1.0, 0.5)])
-def test_the_speedup_is_how_much_longer_the_reference_takes(own_ms, reference_ms, factor):
-    found = describe((own_ms,) * 8, (reference_ms,) * 8)
-    assert found.speedup_factor == pytest.approx(factor)
-    assert found.latency_ms == pytest.approx(own_ms, rel=0.01)
-    assert found.reference_latency_ms == pytest.approx(reference_ms, rel=0.01)
 
 
 def test_only_what_no_interval_tells_is_marked():

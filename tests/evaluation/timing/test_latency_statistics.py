@@ -108,9 +108,6 @@ def test_a_cost_near_nothing_has_an_interval_that_holds_0():
     found = sum_up_chain("chained", noise)
     assert found["chained_low_ms"] <= 0
     assert not has_precise_cost(noise)
-
-
-def test_trials_end_when_the_cost_is_known():
     assert has_precise_cost([trial()] * 4)
     assert not has_precise_cost([trial(CALL_MS * scale) for scale in (0.9, 1.0, 1.1, 1.2)])
 
