@@ -53,7 +53,7 @@ def judge(fork_server: ForkServer, runner: DeviceRunner, file: Path, folder: Pat
         kernel.write_text(text)
         try:
             (draft,) = draft_calls(registry, kernel, definition).values()
-            check, _ = runner.gate.check(definition, workloads[0], draft)
+            check, _ = runner.check(definition, workloads[0], draft)
             said.append(check.status.value)
         except (InputError, ReferenceFailedError) as error:
             said.append(str(error)[:200])

@@ -8,7 +8,7 @@ from pathlib import Path
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.bench import BenchEvent, Made, Started, Told
 from fib_rmsnorm.evaluation.plan import Skip, describe_large
-from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed
+from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged
 from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
@@ -78,9 +78,9 @@ class BenchPrinter:
         if is_first and not self._as_json:
             self._bar.print(stdout(), self._table.header())
 
-    def _show_trace(self, event: Evaluated | Resumed) -> None:
+    def _show_trace(self, event: Evaluated) -> None:
         self._traces.append(event.trace)
-        self._resumed += isinstance(event, Resumed)
+        self._resumed += event.is_resumed
         trace = event.trace
         title = self._title(trace.definition, trace.workload)
         line = trace.model_dump_json() if self._as_json else self._table.line(trace, title)

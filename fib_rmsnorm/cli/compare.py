@@ -156,15 +156,15 @@ def _measure_in_turn(
         registry = Registry.find_or_shipped(root)
         match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], calls, definition)
         rivals = match.old, match.new
-        titles = [title_workloads(map(NamedWorkload.of, rival.workloads)) for rival in rivals]
+        titles = [title_workloads(map(NamedWorkload.of, match.workloads(rival))) for rival in rivals]
         sides: tuple[list[TraceRecord], list[TraceRecord]] = ([], [])
         every_title = (title for each in titles for title in each.values())
-        table = LiveTable((rival.solution.name for rival in rivals), every_title, stderr())
-        bar.expect(2 * rounds * len(match.old.workloads))
+        table = LiveTable((rival.name for rival in rivals), every_title, stderr())
+        bar.expect(2 * rounds * len(titles[0]))
         bar.print(stderr(), table.header())
         with closing(run_head_to_head(match, RunConfig(Settings(), _LIMIT_S, registry.root), rounds)) as traces:
             for number, trace in enumerate(traces, start=1):
-                side = trace.solution == match.new.solution.name
+                side = trace.solution == match.new.name
                 bar.print(stderr(), table.line(trace, titles[side][trace.workload.uuid]))
                 bar.advance("evaluating")
                 if record := record_of(trace, number):

@@ -203,7 +203,7 @@ def _generate(
     scalars: dict[str, float],
 ) -> list[Workload]:
     """Generate what was asked for; of the default sizes, those that fit the device."""
-    from fib_rmsnorm.evaluation.plan import fits
+    from fib_rmsnorm.evaluation.plan import reason_not_to_fit
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.registry import generate_workloads
     from fib_rmsnorm.registry.workload_generation import refuse_empty
@@ -213,7 +213,7 @@ def _generate(
     if batch_sizes or axes.keys() >= {*definition.var_axes}:  # it was asked for
         return workloads
     target = choose_devices()[0]
-    fitting = [each for each in workloads if fits(definition, each, target)]
+    fitting = [each for each in workloads if not reason_not_to_fit(definition, each, target)]
     if not fitting:
         raise InputError(f"{definition.name}: no Workload of the default sizes fits {target.hardware}; give sizes")
     return fitting

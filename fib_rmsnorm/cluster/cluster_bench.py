@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.cluster.connection import ClusterOptions, connect
 from fib_rmsnorm.errors import FibRmsnormError, InputError
-from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices, Recorder, Told, check_options
+from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices, Told, check_options
 from fib_rmsnorm.evaluation.plan import BenchRecords, Group, Plan, Skip, make_plan
-from fib_rmsnorm.evaluation.scheduler import Event, ResultKey
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey
 from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.schema import SafetensorsInput, Trace
@@ -57,7 +57,7 @@ class ClusterDevices(LocalDevices):
         return plan
 
     def run(
-        self, _: Sequence[Plan], sealer: Sealer, record: Recorder, done: dict[ResultKey, Trace]
+        self, _: Sequence[Plan], sealer: Sealer, record: Callable[[Evaluated], None], done: dict[ResultKey, Trace]
     ) -> Generator[Event | Told]:
         """Run the plan of each model on its devices."""
         from fib_rmsnorm.cluster.dispatcher import Dispatcher

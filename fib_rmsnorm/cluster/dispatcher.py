@@ -13,7 +13,7 @@ from ray.exceptions import RayError
 from fib_rmsnorm.cluster.device_pool import DevicePool, PooledDevice, describe_error
 from fib_rmsnorm.evaluation.bench import Told
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
-from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, Resumed, WorkQueue, result_key
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, WorkQueue, result_key
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, digest
@@ -39,7 +39,7 @@ class Dispatcher:
         settings: Settings,
         *,
         sealer: Sealer,
-        record: Callable[[Evaluated | Resumed], None],
+        record: Callable[[Evaluated], None],
         done: dict[ResultKey, Trace],
     ) -> None:
         self._pool = pool
@@ -85,12 +85,12 @@ class Dispatcher:
             if key in self._recorded:
                 continue
             if earlier := self._done.get(key):
-                yield self._emit(Resumed(earlier), key)
+                yield self._emit(Evaluated(earlier, is_resumed=True), key)
             else:
                 missing.append(solution)
         return missing
 
-    def _emit(self, event: Evaluated | Resumed, key: ResultKey) -> Event:
+    def _emit(self, event: Evaluated, key: ResultKey) -> Event:
         self._record(event)
         self._recorded.add(key)
         return event

@@ -13,7 +13,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import BenchRecords, Plan, Selection, Unwritten, make_plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, Resumed, Scheduler, key_of_trace, result_key
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, Scheduler, key_of_trace, result_key
 from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import define_by_name
@@ -114,22 +114,14 @@ class OutputFile(AbstractContextManager["OutputFile"]):
             append_line(self._lines, record)
 
 
-class Recorder:
-    """Records events of the scheduler."""
-
-    def __init__(self, registry: Registry, records: BenchRecords, output: OutputFile | None) -> None:
-        self._registry = registry
-        self._output = output
-        self._records = records
-
-    def __call__(self, event: Evaluated | Resumed) -> None:
-        """Record a Trace; a resumed one is in the registry already."""
-        trace = event.trace
-        if isinstance(event, Evaluated) and trace.solution is not None:
-            author = self._records.solutions[trace.solution].author
-            self._registry.append_trace(trace, author, self._records.definitions[trace.definition].op_type)
-        if self._output:
-            self._output.add(trace)
+def record(registry: Registry, records: BenchRecords, output: OutputFile | None, event: Evaluated) -> None:
+    """Record a Trace; a resumed one is in the registry already."""
+    trace = event.trace
+    if not event.is_resumed and trace.solution is not None:
+        author = records.solutions[trace.solution].author
+        registry.append_trace(trace, author, records.definitions[trace.definition].op_type)
+    if output:
+        output.add(trace)
 
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -192,7 +184,7 @@ class LocalDevices:
         return [(plan, [device.hardware for device in self._devices])]
 
     def run(
-        self, plans: Sequence[Plan], sealer: Sealer, record: Recorder, done: dict[ResultKey, Trace]
+        self, plans: Sequence[Plan], sealer: Sealer, record: Callable[[Evaluated], None], done: dict[ResultKey, Trace]
     ) -> Generator[Event | Told]:
         """Run the plans. Each Trace is sealed and recorded before its event is yielded."""
         config = replace(self._config, sealer=sealer)
@@ -238,7 +230,7 @@ def bench(
                 done |= _find_done(registry, sealer, plan, set(hardware), options.settings)
             yield Started(plan, hardware, estimate_seconds(plan, there.kind, len(hardware), done))
             yield from plan.skips
-        yield from there.run([plan for plan, _ in planned], sealer, Recorder(registry, records, output), done)
+        yield from there.run([plan for plan, _ in planned], sealer, partial(record, registry, records, output), done)
 
 
 def check_options(options: BenchOptions, kind: str) -> None:

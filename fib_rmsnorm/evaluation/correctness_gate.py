@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from fib_rmsnorm.evaluation.building_ahead import BuildsAhead, in_order_of_start
@@ -15,7 +15,7 @@ from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
-from fib_rmsnorm.schema import Check, Correctness, Definition, EvaluationStatus, Peer, Solution, Workload, digest
+from fib_rmsnorm.schema import Correctness, Definition, Peer, Solution, Workload, digest
 
 _MAX_BYTES_AT_ONCE = 2 << 30
 _SHARE_AT_ONCE = 1 / 16  # of the memory of a GPU
@@ -72,7 +72,7 @@ class CorrectnessGate:
                 for number, some in enumerate(stages):
                     keep_as = Peer(peer.name, digest(peer)) if peer and some == [peer] else None
                     verdicts = {
-                        pool.submit(self._examine, definition, workload, one, room, keep_as): one for one in some
+                        pool.submit(self.examine, definition, workload, one, room, keep_as): one for one in some
                     }
                     if number == 0:
                         aside.append(pool.submit(meanwhile))
@@ -84,7 +84,7 @@ class CorrectnessGate:
                 pool.shutdown(wait=False, cancel_futures=True)  # or what has not begun would be built in vain
                 raise
 
-    def _examine(
+    def examine(
         self,
         definition: Definition,
         workload: Workload,
@@ -92,7 +92,10 @@ class CorrectnessGate:
         room: AbstractContextManager[object],
         keep_as: Peer | None = None,
     ) -> Admitted | EvaluationFailedError:
-        """Build a Solution, and call and judge it within `room`; with `keep_as`, the judge keeps its outputs."""
+        """Build a Solution, and call and judge it within `room`; with `keep_as`, the judge keeps its outputs.
+
+        Raises ReferenceFailedError if the expected outputs are unknown.
+        """
         try:
             ahead = self._ahead.take(definition, workload, solution)
         except EvaluationFailedError as failure:
@@ -105,31 +108,3 @@ class CorrectnessGate:
             except EvaluationFailedError as failure:
                 return failure.with_log(worker.process.take_log())
         return Admitted(solution, worker, first.call_ms, correctness)
-
-    def check(
-        self, definition: Definition, workload: Workload, solution: Solution
-    ) -> tuple[Check, Admitted | EvaluationFailedError]:
-        """Build, call and judge one Solution, and end its worker if it is not idle then.
-
-        Raises ReferenceFailedError if the expected outputs are unknown.
-        """
-        verdict = self._examine(definition, workload, solution, nullcontext())
-        judged_by = self._judge_client.judged_by(definition, workload) if verdict.correctness else None
-        log = ""
-        if isinstance(verdict, Admitted):
-            process = verdict.worker.process
-            busy = self._workers.end_busy_workers(verdict.worker).get(process)
-            log = process.take_log()
-            if busy:
-                verdict = EvaluationFailedError("RUNTIME_ERROR", busy, verdict.correctness).with_log(log)
-        check = Check(
-            definition=definition.name,
-            workload=workload,
-            solution=solution.name,
-            status=EvaluationStatus.PASSED if isinstance(verdict, Admitted) else verdict.status,
-            correctness=verdict.correctness,
-            judged_by=judged_by,
-            is_cheat=True if isinstance(verdict, EvaluationFailedError) and verdict.is_cheat else None,
-            log=log if isinstance(verdict, Admitted) else str(verdict),
-        )
-        return check, verdict

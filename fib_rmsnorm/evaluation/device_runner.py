@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -10,12 +11,12 @@ from functools import partial
 from fib_rmsnorm.building.native import compiler_flags
 from fib_rmsnorm.evaluation.building_ahead import BuildsAhead
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
-from fib_rmsnorm.evaluation.chained_trials import ChainedTrials, ChainResults
+from fib_rmsnorm.evaluation.chained_trials import time_chains
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
-from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, Outcome, TrialResults
+from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, TrialResults
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.performance import Conditions, describe_chain, describe_performance
+from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
@@ -28,8 +29,8 @@ from fib_rmsnorm.machine.environment import identify_session, record_environment
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import (
-    Chain,
-    Correctness,
+    Check,
+    Clocks,
     Definition,
     Evaluation,
     EvaluationStatus,
@@ -85,11 +86,21 @@ class DeviceRunner:
         )
         self.workers.start_spare(wanted)
 
-    def failed(
-        self, definition: Definition, workload: Workload, solution: Solution, why: EvaluationFailedError
-    ) -> Trace:
-        """The Trace of a Solution that is wrong."""
-        return self._make_trace(definition, workload, solution, why, str(why), why.correctness)
+    def check(
+        self, definition: Definition, workload: Workload, solution: Solution
+    ) -> tuple[Check, Admitted | EvaluationFailedError]:
+        """Build, call and judge one Solution, and end its worker if it is not idle then.
+
+        Raises ReferenceFailedError if the expected outputs are unknown.
+        """
+        verdict, log = self.gate.examine(definition, workload, solution, nullcontext()), ""
+        if isinstance(verdict, Admitted):
+            process = verdict.worker.process
+            busy = self.workers.end_busy_workers(verdict.worker).get(process)
+            log = process.take_log()
+            if busy:
+                verdict = EvaluationFailedError("RUNTIME_ERROR", busy, verdict.correctness).with_log(log)
+        return Check.of(self.make_trace(definition, workload, solution, verdict, log)), verdict
 
     def evaluate(self, group: Group) -> Iterator[Admitted | Trace]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
@@ -105,7 +116,7 @@ class DeviceRunner:
             admitted: dict[str, Admitted] = {}
             for solution, verdict in self._find_verdicts(some):
                 if not isinstance(verdict, Admitted):
-                    yield self.failed(definition, workload, solution, verdict)
+                    yield self.make_trace(definition, workload, solution, verdict)
                 elif verdict.worker.is_interpreted:
                     yield self.call_untimed(workload, verdict)
                 else:
@@ -137,9 +148,9 @@ class DeviceRunner:
             if busy := self.workers.end_busy_workers(worker).get(worker.process):
                 raise EvaluationFailedError("RUNTIME_ERROR", busy)
         except EvaluationFailedError as failure:
-            return self.failed(definition, workload, solution, failure.with_log(worker.process.take_log()))
+            return self.make_trace(definition, workload, solution, failure.with_log(worker.process.take_log()))
         log = worker.process.take_log()
-        return self._make_trace(definition, workload, solution, None, log, admitted.correctness, performance)
+        return self.make_trace(definition, workload, solution, admitted, log, performance)
 
     def judge_far_rows(self, workload: Workload, admitted: Admitted) -> str | None:
         """How a Solution that is right fails on rows beyond 2^31 elements: empty if it does not; None if not tried.
@@ -168,10 +179,10 @@ class DeviceRunner:
 
     def time(self, definition: Definition, workload: Workload, admitted: Sequence[Admitted]) -> Iterator[Trace]:
         """Time Solutions that are right, in turn with the reference. Raises ReferenceFailedError if that fails."""
-        reference = self._find_reference(definition)
-        outcomes: dict[str, Outcome] = {}
-        self._fail_busy(admitted, outcomes)  # before the trials, which they would disturb
-        idle = [each for each in admitted if each.solution.name not in outcomes]
+        of_reference = TrialResults(self._find_reference(definition))
+        timings = [TrialResults(each) for each in admitted]
+        self._fail_busy(timings)  # before the trials, which they would disturb
+        idle = [each for each in timings if each.failure is None]
         ceiling, no_ceiling = None, None
         try:
             ceiling = self._ceiling_client.measure(definition, workload)
@@ -181,67 +192,58 @@ class DeviceRunner:
             trials = InterleavedTrials(
                 definition, workload, self._judge_client, self._config.settings, on_cpu=self.device.kind == "cpu"
             )
-            found, of_reference = trials.run(idle, reference)
-        outcomes |= {each.solution.name: outcome for each, outcome in zip(idle, found, strict=True)}
-        chains = self._time_chains(definition, workload, idle, outcomes)
-        self._fail_busy(idle, outcomes)  # and after the trials, because they may have waited for them
-        if isinstance(of_reference, EvaluationFailedError):
-            raise ReferenceFailedError(f"the reference of {definition.name} failed: {of_reference}")
+            trials.run(idle, of_reference)
+        chain_clocks = self._time_chains(definition, workload, idle)
+        self._fail_busy(timings)  # and after the trials, because they may have waited for them
+        if of_reference.failure:
+            raise ReferenceFailedError(f"the reference of {definition.name} failed: {of_reference.failure}")
         conditions = Conditions(
             self._config.settings,
             bytes_moved(definition, workload),
             ceiling,
             no_ceiling,
             watch.summary(),
+            chain_clocks,
             identify_session(self.device),
             self.device.kind == "cpu",
         )
-        for each in admitted:
-            outcome = outcomes[each.solution.name]
-            log = each.worker.process.take_log()
-            if isinstance(outcome, EvaluationFailedError):
-                yield self.failed(definition, workload, each.solution, outcome.with_log(log))
-                continue
-            performance = describe_performance(each, outcome, of_reference, conditions)
-            performance.chain = chains.get(each.solution.name)
-            yield self._make_trace(definition, workload, each.solution, None, log, each.correctness, performance)
-
-    def _time_chains(
-        self, definition: Definition, workload: Workload, admitted: list[Admitted], outcomes: dict[str, Outcome]
-    ) -> dict[str, Chain]:
-        """Time calls in a CUDA graph, if requested. A Solution whose calls fail there fails."""
-        if self._config.settings.context != "graph":
-            return {}
-        timed = [each for each in admitted if isinstance(outcomes[each.solution.name], TrialResults)]
-        with ClockWatch(self.device.name, self._clocks_at_start) as watch:
-            trials = ChainedTrials(definition, workload, self._judge_client)
-            found = trials.run(timed, dependent=has_dependent_launch(self.device))
-        chains = {}
-        for each, outcome in zip(timed, found, strict=True):
-            if isinstance(outcome, ChainResults):
-                chains[each.solution.name] = describe_chain(outcome, watch.summary())
+        for each in timings:
+            solution, log = each.admitted.solution, each.admitted.worker.process.take_log()
+            if each.failure:
+                yield self.make_trace(definition, workload, solution, each.failure.with_log(log))
             else:
-                outcomes[each.solution.name] = outcome
-        return chains
+                performance = describe_performance(each, of_reference, conditions)
+                yield self.make_trace(definition, workload, solution, each.admitted, log, performance)
 
-    def _fail_busy(self, admitted: Sequence[Admitted], outcomes: dict[str, Outcome]) -> None:
+    def _time_chains(self, definition: Definition, workload: Workload, timed: list[TrialResults]) -> Clocks | None:
+        """Time calls in CUDA graphs, if requested. A Solution whose calls fail there fails."""
+        if self._config.settings.context != "graph":
+            return None
+        kinds = (False, True) if has_dependent_launch(self.device) else (False,)
+        with ClockWatch(self.device.name, self._clocks_at_start) as watch:
+            for dependent in kinds:
+                time_chains(definition, workload, timed, self._judge_client, dependent=dependent)
+        return watch.summary()
+
+    def _fail_busy(self, timings: Sequence[TrialResults]) -> None:
         """Fail the Solutions whose workers are busy while no request is running. End all other busy workers too."""
         busy = self.workers.end_busy_workers()
-        for each in admitted:
-            failed_before = isinstance(outcomes.get(each.solution.name), EvaluationFailedError)
-            if each.worker.process in busy and not failed_before:
-                outcomes[each.solution.name] = EvaluationFailedError("RUNTIME_ERROR", busy[each.worker.process])
+        for each in timings:
+            if each.failure is None and (found := busy.get(each.admitted.worker.process)):
+                each.failure = EvaluationFailedError("RUNTIME_ERROR", found)
 
-    def _make_trace(
+    def make_trace(
         self,
         definition: Definition,
         workload: Workload,
         solution: Solution,
-        failure: EvaluationFailedError | None,
-        log: str,
-        correctness: Correctness | None,
+        verdict: Admitted | EvaluationFailedError,
+        log: str = "",
         performance: Performance | None = None,
     ) -> Trace:
+        """The Trace of a Solution that is wrong, which tells why, or of one that is right, with its log."""
+        failure = verdict if isinstance(verdict, EvaluationFailedError) else None
+        correctness = verdict.correctness
         trace = Trace(
             definition=definition.name,
             workload=workload,
@@ -250,10 +252,10 @@ class DeviceRunner:
                 status=failure.status if failure else EvaluationStatus.PASSED,
                 environment=record_environment(self.device, interpreted=is_interpreted(solution, self.device)),
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-                log=log,
+                log=str(failure) if failure else log,
                 is_cheat=True if failure and failure.is_cheat else None,
                 correctness=correctness,
-                performance=performance,
+                performance=None if failure else performance or Performance(),
                 settings=self._config.settings,
                 definition_sha256=digest(definition),
                 solution_sha256=digest(solution),

@@ -24,30 +24,18 @@ DEFAULT_BATCH_SIZES = (8, 512, 4096)
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """A Solution, its Definition, and the Workloads on which it is measured."""
-
-    solution: Solution
-    definition: Definition
-    workloads: tuple[Workload, ...]
-
-
-@dataclass(frozen=True)
 class HeadToHead:
-    """Two rivals with Workloads of the same sizes, and the device on which they are measured."""
+    """Two rivals, each with its Workloads of the same sizes, and the device on which they are measured."""
 
-    old: Contestant
-    new: Contestant
+    old: Solution
+    new: Solution
+    groups: list[Group]
+    """The Solutions by Workload: together if they serve one Definition, else one after the other."""
     device: Device
 
-    def groups(self) -> list[Group]:
-        """The Solutions by Workload: together if they serve one Definition, else one after the other."""
-        old, new = self.old, self.new
-        if old.definition.name == new.definition.name:
-            return [Group(old.definition, each, (old.solution, new.solution)) for each in old.workloads]
-        pairs = zip(old.workloads, new.workloads, strict=True)
-        sides = (pair for before, after in pairs for pair in ((old, before), (new, after)))
-        return [Group(side.definition, workload, (side.solution,)) for side, workload in sides]
+    def workloads(self, rival: Solution) -> list[Workload]:
+        """The Workloads on which one of the two is measured."""
+        return [group.workload for group in self.groups if rival in group.solutions]
 
 
 def plan_head_to_head(
@@ -111,11 +99,17 @@ def plan_head_to_head(
         raise InputError(
             f"{first[1].name} and {second[1].name} have no Workloads of the same sizes: give --batch-sizes"
         )
-    one, other = (
-        Contestant(*side, tuple(found[size] for size in sizes))
-        for side, found in zip((first, second), by_size, strict=True)
-    )
-    return HeadToHead(one, other, device)
+    (old_one, of_old), (new_one, of_new) = first, second
+    pairs = [(by_size[0][size], by_size[1][size]) for size in sizes]
+    if of_old.name == of_new.name:
+        groups = [Group(of_old, workload, (old_one, new_one)) for workload, _ in pairs]
+    else:
+        groups = [
+            group
+            for before, after in pairs
+            for group in (Group(of_old, before, (old_one,)), Group(of_new, after, (new_one,)))
+        ]
+    return HeadToHead(old_one, new_one, groups, device)
 
 
 def run_head_to_head(match: HeadToHead, config: RunConfig, rounds: int) -> Generator[Trace]:
@@ -128,7 +122,7 @@ def run_head_to_head(match: HeadToHead, config: RunConfig, rounds: int) -> Gener
     for _ in range(rounds):
         all_passed = True
         with ForkServer(ROLES) as fork_server:
-            for event in Scheduler(fork_server, [match.device], config).run(Plan(match.groups())):
+            for event in Scheduler(fork_server, [match.device], config).run(Plan(match.groups)):
                 if isinstance(event, Evaluated):
                     all_passed = all_passed and Check.of(event.trace).passed
                     yield event.trace

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.timing.latency_statistics import measure_scatter
+from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes, measure_scatter
 from fib_rmsnorm.evaluation.timing.timer import choose_calls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     ChainTimed,
@@ -30,7 +30,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Timed,
     TimingPrepared,
 )
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
+from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.idle_check import wait_for_quiet
@@ -54,8 +54,9 @@ Times = TypeVar("Times", Timed, ChainTimed)
 
 @dataclass
 class TrialResults:
-    """The results of timing a solution on a Workload."""
+    """The trials of a solution on a Workload, while they run and when they have ended."""
 
+    admitted: Admitted
     prepared: TimingPrepared = field(default_factory=lambda: TimingPrepared("", 0.0, None))
     trials: list[Timed] = field(default_factory=list)
     hot: Timed | None = None
@@ -65,17 +66,12 @@ class TrialResults:
     costs: list[Costs] = field(default_factory=list)
     """The costs before and after the trials."""
     stopped_by: StoppedBy = "iterations"
+    chains: dict[bool, list[ChainTimes]] = field(default_factory=lambda: {False: [], True: []})
+    """The trials in CUDA graphs, without and with programmatic dependent launch of producers and consumers."""
+    chain_refused: str | None = None
+    """Why the solution's calls cannot be captured."""
+    failure: EvaluationFailedError | None = None
 
-
-Outcome = TrialResults | EvaluationFailedError
-
-
-@dataclass
-class _Running:
-    """A solution whose trials are running."""
-
-    admitted: Admitted
-    results: TrialResults = field(default_factory=TrialResults)
     spent_s: float = 0.0
     """The time that its trials took, including what is not timed."""
     undisturbed_s: float = 0.0
@@ -86,37 +82,14 @@ class _Running:
     """The number of trials when one of the calls was last judged."""
     is_done: bool = False
     """Whether no other trial follows."""
-    failure: EvaluationFailedError | None = None
 
-    @property
-    def trials(self) -> list[Timed]:
-        return self.results.trials
-
-    def attempt(self, step: Callable[[_Running], object]) -> None:
+    def attempt(self, step: Callable[[TrialResults], object]) -> None:
+        """Take a step, unless one has failed before."""
         if self.failure is None:
             try:
                 step(self)
             except EvaluationFailedError as failure:
                 self.failure = failure
-
-    def add(self, trial: Timed, seconds: float) -> None:
-        self.trials.append(trial)
-        share = len(trial.undisturbed_ms) / len(trial.span_ms)
-        self.spent_s += seconds
-        self.undisturbed_s += seconds * share
-        self.undisturbed_trials += share
-
-    def has_precise_median(self) -> bool:
-        scatter = measure_scatter(choose_calls(self.trials).trials_ms, self.results.prepared.tick_ms)
-        return scatter.interval.relative_to(scatter.latency_ms) <= INTERVAL_GOAL
-
-    def has_spent_its_budget(self) -> bool:
-        spent = self.undisturbed_s > _BUDGET_S or self.spent_s > _MAX_BUDGET_S
-        return spent or self.undisturbed_trials >= _MAX_TRIALS
-
-    def may_end_after_another_trial(self) -> bool:
-        """Whether one more trial, if it takes twice as long as these did, would use up the budget."""
-        return self.spent_s * (len(self.trials) + 2) > _BUDGET_S * len(self.trials)
 
 
 class InterleavedTrials:
@@ -133,29 +106,25 @@ class InterleavedTrials:
         self._random = random.SystemRandom()
         self._judged_calls = _JUDGED_TOGETHER if is_quickly_judged(definition, workload) else 1
 
-    def run(self, admitted: Sequence[Admitted], reference: Admitted) -> tuple[list[Outcome], Outcome]:
-        """Time every solution, and the reference, which is not judged. Return the outcome of each, in order."""
+    def run(self, solutions: Sequence[TrialResults], reference: TrialResults) -> None:
+        """Time every solution, and the reference, which is not judged."""
 
-        def count_costs(solution: _Running) -> None:
-            solution.results.costs.append(solution.admitted.worker.ask(CountCosts(), Costs))
+        def count_costs(solution: TrialResults) -> None:
+            solution.costs.append(solution.admitted.worker.ask(CountCosts(), Costs))
 
-        solutions = [_Running(each) for each in admitted]
-        unjudged = _Running(reference)
-        everyone = [unjudged, *solutions]
+        everyone = [reference, *solutions]
         _attempt_all(everyone, self._prepare_timing)
         for solution in solutions:
             solution.attempt(count_costs)
-        self._run_trials(solutions, unjudged)
+        self._run_trials(solutions, reference)
         for solution in solutions:
             if self._settings.l2 == "both":
                 solution.attempt(self._time_hot)
             solution.attempt(self._time_as_called)
             solution.attempt(count_costs)
         _attempt_all(everyone, lambda each: each.admitted.worker.ask(EndTiming(), Done))
-        outcome_of_reference, *outcomes = (each.failure or each.results for each in everyone)
-        return outcomes, outcome_of_reference
 
-    def _run_trials(self, solutions: list[_Running], unjudged: _Running) -> None:
+    def _run_trials(self, solutions: Sequence[TrialResults], unjudged: TrialResults) -> None:
         judged = self._choose_judged_trials()
         pids = [each.admitted.worker.process.pid for each in (unjudged, *solutions)]
         for trial, each in take_turns(lambda: self._find_running(solutions, unjudged)):
@@ -169,7 +138,7 @@ class InterleavedTrials:
                     each.attempt(lambda one: self._judge_calls_of(one, one.trials[one.judged_trials :]))
                     each.judged_trials = len(each.trials)
 
-    def _find_running(self, solutions: list[_Running], unjudged: _Running) -> list[_Running]:
+    def _find_running(self, solutions: Sequence[TrialResults], unjudged: TrialResults) -> list[TrialResults]:
         """The solutions to time once more; the reference, which is slow, only until it has enough trials."""
         running = [each for each in solutions if each.failure is None and not each.is_done]
         may_go_on = bool(running) or (unjudged.spent_s < _BUDGET_S and any(each.is_done for each in solutions))
@@ -189,68 +158,76 @@ class InterleavedTrials:
         doubled = takewhile(lambda count: count < _MAX_TRIALS, (fewest << power for power in count_up(1)))
         return {*range(fewest), *(count - 1 for count in doubled)}
 
-    def _is_to_be_judged(self, solution: _Running, trial: int, judged: set[int]) -> bool:
+    def _is_to_be_judged(self, solution: TrialResults, trial: int, judged: set[int]) -> bool:
         if self._judged_calls > 1:
             return trial in judged
         if solution.judged_trials:
             return False
-        is_timed_by_budget = self._settings.iterations is None
-        return trial in judged or (is_timed_by_budget and solution.may_end_after_another_trial())
+        # Whether one more trial, if it takes twice as long as these did, would use up the budget.
+        is_nearly_spent = solution.spent_s * (len(solution.trials) + 2) > _BUDGET_S * len(solution.trials)
+        return trial in judged or (self._settings.iterations is None and is_nearly_spent)
 
-    def _has_fewest_trials(self, solution: _Running) -> bool:
+    def _has_fewest_trials(self, solution: TrialResults) -> bool:
         """Whether its undisturbed calls fill so many trials; without them, whether that takes too long."""
         fewest = self._settings.num_trials
         is_enough = solution.undisturbed_trials >= fewest or solution.spent_s > _MAX_BUDGET_S
         return len(solution.trials) >= fewest and (is_enough or self._settings.iterations is not None)
 
-    def _is_done(self, solution: _Running) -> bool:
+    def _is_done(self, solution: TrialResults) -> bool:
         if self._settings.iterations is not None:
             return self._has_fewest_trials(solution)
-        if self._has_fewest_trials(solution) and solution.has_precise_median():
-            solution.results.stopped_by = "interval"
-            return True
-        if len(solution.trials) >= 2 and solution.has_spent_its_budget():
-            solution.results.stopped_by = "budget"
+        if self._has_fewest_trials(solution):
+            calls = choose_calls([trial.samples for trial in solution.trials])
+            scatter = measure_scatter(calls.trials_ms, solution.prepared.tick_ms)
+            if scatter.interval.relative_to(scatter.latency_ms) <= INTERVAL_GOAL:
+                solution.stopped_by = "interval"
+                return True
+        is_spent = solution.undisturbed_s > _BUDGET_S or solution.spent_s > _MAX_BUDGET_S
+        if len(solution.trials) >= 2 and (is_spent or solution.undisturbed_trials >= _MAX_TRIALS):
+            solution.stopped_by = "budget"
             return True
         return False
 
-    def _prepare_timing(self, solution: _Running) -> None:
+    def _prepare_timing(self, solution: TrialResults) -> None:
         request = PrepareTiming(
             workload=self._workload,
             warmup_runs=self._settings.warmup_runs,
             budget_s=_TRIAL_BUDGET_S,
             judged_calls=self._judged_calls,
         )
-        solution.results.prepared = solution.admitted.worker.ask(request, TimingPrepared)
+        solution.prepared = solution.admitted.worker.ask(request, TimingPrepared)
 
-    def _run_trial(self, solution: _Running) -> None:
+    def _run_trial(self, solution: TrialResults) -> None:
         calls = self._settings.iterations or _CALLS
         started = time.monotonic()
         trial = self._time(solution, calls, hot=self._settings.l2 == "hot")
-        solution.add(trial, time.monotonic() - started)
+        seconds = time.monotonic() - started
+        share = sum(not sample.is_disturbed for sample in trial.samples) / len(trial.samples)
+        solution.trials.append(trial)
+        solution.spent_s += seconds
+        solution.undisturbed_s += seconds * share
+        solution.undisturbed_trials += share
 
-    def _time(self, solution: _Running, calls: int, *, hot: bool, queued: bool = True) -> Timed:
+    def _time(self, solution: TrialResults, calls: int, *, hot: bool, queued: bool = True) -> Timed:
         is_fixed = self._settings.iterations is not None
-        budget_s = solution.admitted.worker.left_s if is_fixed else _TRIAL_BUDGET_S
-        return ask_for_times(
-            solution.admitted, Time(calls=calls, cold=not hot, budget_s=budget_s, queued=queued), Timed
-        )
+        worker = solution.admitted.worker
+        budget_s = worker.left_s if is_fixed else _TRIAL_BUDGET_S
+        return ask_for_times(worker, Time(calls=calls, cold=not hot, budget_s=budget_s, queued=queued), Timed)
 
-    def _judge_calls_of(self, solution: _Running, trials: Sequence[Timed]) -> None:
+    def _judge_calls_of(self, solution: TrialResults, trials: Sequence[Timed]) -> None:
         admitted = solution.admitted
-        count = min(sum(len(trial.span_ms) for trial in trials), self._judged_calls)
+        count = min(sum(len(trial.samples) for trial in trials), self._judged_calls)
         self._judge_client.judge_timed_calls(self._workload, admitted.worker, count)
 
-    def _time_hot(self, solution: _Running) -> None:
-        solution.results.hot = self._time(solution, _HOT_CALLS, hot=True)
-        self._judge_calls_of(solution, [solution.results.hot])
+    def _time_hot(self, solution: TrialResults) -> None:
+        solution.hot = self._time(solution, _HOT_CALLS, hot=True)
+        self._judge_calls_of(solution, [solution.hot])
 
-    def _time_as_called(self, solution: _Running) -> None:
+    def _time_as_called(self, solution: TrialResults) -> None:
         last = solution.trials[-1]
-        if last.queued and max(last.pieces) > 1:
-            as_called = self._time(solution, _CALLS, hot=self._settings.l2 == "hot", queued=False)
-            solution.results.as_called = as_called
-            self._judge_calls_of(solution, [as_called])
+        if last.queued and max(sample.pieces for sample in last.samples) > 1:
+            solution.as_called = self._time(solution, _CALLS, hot=self._settings.l2 == "hot", queued=False)
+            self._judge_calls_of(solution, [solution.as_called])
 
 
 def is_quickly_judged(definition: Definition, workload: Workload) -> bool:
@@ -268,18 +245,18 @@ def take_turns(find_running: Callable[[], Sequence[Turn]]) -> Iterator[tuple[int
             yield trial, each
 
 
-def ask_for_times(admitted: Admitted, request: Time | TimeChain, kind: type[Times]) -> Times:
+def ask_for_times(worker: WorkerClient, request: Time | TimeChain, kind: type[Times]) -> Times:
     """Have a worker time a trial. Raises EvaluationFailedError too if the clock that it read is not the system's."""
     started = time.perf_counter_ns()
-    timed = admitted.worker.ask(request, kind)
+    timed = worker.ask(request, kind)
     if not started <= timed.clock_ns <= time.perf_counter_ns():
         why = "timing: the worker's clock differs from the system's"
         raise EvaluationFailedError("RUNTIME_ERROR", why, is_cheat=True)
     return timed
 
 
-def _attempt_all(solutions: Sequence[_Running], step: Callable[[_Running], object]) -> None:
+def _attempt_all(solutions: Sequence[TrialResults], step: Callable[[TrialResults], object]) -> None:
     """Take a step with all solutions in parallel, because nothing is being timed."""
     with ThreadPoolExecutor(len(solutions)) as pool:
-        for _ in pool.map(_Running.attempt, solutions, repeat(step)):
+        for _ in pool.map(TrialResults.attempt, solutions, repeat(step)):
             pass

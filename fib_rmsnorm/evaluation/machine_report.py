@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -55,7 +54,7 @@ def _check_device(device: Device) -> DeviceReport:
 def _check_tools() -> list[FoundTool]:
     cuda_home = find_cuda_home()
     nvcc = str(cuda_home / "bin" / "nvcc") if cuda_home else None
-    driver = _driver_version()
+    driver = library_versions().get("nvidia-driver")
     return [
         _tool("C++ compiler", find_cxx(), "install g++, or set CXX"),
         _tool("C compiler", find_cc(), "install gcc, or set CC"),
@@ -68,30 +67,16 @@ def _check_tools() -> list[FoundTool]:
 def _tool(name: Tool, path: str | None, remedy: str, pattern: str = r"(\d+\.\d[\w.]*)") -> FoundTool:
     if path is None:
         return FoundTool(name, None, None, f"for {', '.join(languages_that_need(name))}: {remedy}")
-    found = re.search(pattern, _output_of([path, "--version"]))
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True, timeout=_TOOL_TIMEOUT_S)
+    except (OSError, subprocess.SubprocessError):
+        return FoundTool(name, path, None)
+    found = re.search(pattern, said.stdout)
     return FoundTool(name, path, found[1] if found else None)
 
 
-def _driver_version() -> str | None:
-    if known := library_versions().get("nvidia-driver"):
-        return known
-    smi = shutil.which("nvidia-smi")
-    if smi is None:
-        return None
-    lines = _output_of([smi, "--query-gpu=driver_version", "--format=csv,noheader"]).splitlines()
-    return lines[0].strip() if lines else None
-
-
-def _output_of(command: list[str]) -> str:
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_TOOL_TIMEOUT_S)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return found.stdout
-
-
 def _why_no_gpu(libraries: Mapping[str, str]) -> str:
-    if _driver_version() is None:
+    if "nvidia-driver" not in libraries:
         return "no GPU: there is no NVIDIA driver here"
     if "cuda" not in libraries:
         found = libraries.get("torch", "it")

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from fib_rmsnorm.evaluation.chained_trials import ChainResults
-from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, Scatter, grouped_median, measure_calls, sum_up_chain
 from fib_rmsnorm.evaluation.timing.timer import choose_calls
@@ -28,17 +26,19 @@ class Conditions:
     no_ceiling: str | None
     """The reason why there is no ceiling."""
     clocks: Clocks
+    chain_clocks: Clocks | None
+    """Those of the trials in CUDA graphs, if these were requested."""
     device_session: str | None
     on_cpu: bool
 
 
-def describe_performance(
-    admitted: Admitted, results: TrialResults, reference: TrialResults, conditions: Conditions
-) -> Performance:
+def describe_performance(results: TrialResults, reference: TrialResults, conditions: Conditions) -> Performance:
     """Sum up the trials of a solution, and compare them with those of the reference."""
     tick = results.prepared.tick_ms
     other_share = conditions.clocks.other_share
-    calls, calls_of_reference = (choose_calls(each.trials, other_share) for each in (results, reference))
+    trials = [trial.samples for trial in results.trials]
+    calls = choose_calls(trials, other_share)
+    calls_of_reference = choose_calls([trial.samples for trial in reference.trials], other_share)
     scatter, of_reference = measure_calls(calls, tick), measure_calls(calls_of_reference, tick)
     latency_ms = scatter.latency_ms
     host_us = [costs.host_overhead_us for costs in results.costs if costs.host_overhead_us is not None]
@@ -66,20 +66,23 @@ def describe_performance(
         latency_p95_ms=scatter.p95_ms,
         busy_ms=latency_ms
         if on_cpu
-        else grouped_median([busy for trial in results.trials for busy in trial.busy_ms], tick),
+        else grouped_median([sample.busy_ms for trial in trials for sample in trial], tick),
         pieces=_count_pieces(results),
-        launches=results.trials[-1].launches,
+        launches=None if (launches := trials[-1][-1].launches) is None else list(launches),
         queued=None if on_cpu else all(trial.queued for trial in results.trials),
-        as_called_ms=grouped_median(results.as_called.span_ms, tick) if results.as_called else None,
-        hot_latency_ms=measure_calls(choose_calls([results.hot]), tick).latency_ms if results.hot else None,
+        as_called_ms=grouped_median([sample.span_ms for sample in results.as_called.samples], tick)
+        if results.as_called
+        else None,
+        hot_latency_ms=measure_calls(choose_calls([results.hot.samples]), tick).latency_ms if results.hot else None,
         a_a_difference=scatter.a_a_difference,
         bytes_moved=conditions.bytes_moved,
         bandwidth_gb_per_s=conditions.bytes_moved / latency_ms / 1e6 if latency_ms else None,
         ceiling=ceiling,
+        chain=describe_chain(results, conditions.chain_clocks) if conditions.chain_clocks else None,
         percent_of_copy=100 * ceiling.copy_ms / latency_ms if ceiling and latency_ms else None,
         host_overhead_us=min(host_us, default=None),
-        first_call_ms=admitted.first_call_ms,
-        build_s=admitted.worker.build_s,
+        first_call_ms=results.admitted.first_call_ms,
+        build_s=results.admitted.worker.build_s,
         peak_memory_bytes=results.costs[-1].peak_memory_bytes if results.costs else None,
         library_calls=results.prepared.operators,
         clocks=conditions.clocks,
@@ -93,7 +96,7 @@ def describe_performance(
 
 
 def _count_pieces(results: TrialResults) -> int:
-    return round(median([pieces for trial in results.trials for pieces in trial.pieces]))
+    return round(median([sample.pieces for trial in results.trials for sample in trial.samples]))
 
 
 def _find_marks(scatter: Scatter, conditions: Conditions) -> Iterator[str]:
@@ -119,13 +122,13 @@ def _find_disturbances(clocks: Clocks) -> Iterator[str]:
         yield f"{clocks.other_processes} other process(es) on the device"
 
 
-def describe_chain(results: ChainResults, clocks: Clocks) -> Chain:
+def describe_chain(results: TrialResults, clocks: Clocks) -> Chain:
     """Sum up the trials of a solution in CUDA graphs."""
     return Chain(
         links=LINKS,
-        **sum_up_chain("chained", results.trials[False]),
-        **sum_up_chain("dependent", results.trials[True]),
-        chain_refused=results.refused,
+        **sum_up_chain("chained", results.chains[False]),
+        **sum_up_chain("dependent", results.chains[True]),
+        chain_refused=results.chain_refused,
         chain_noisy=list(_find_disturbances(clocks)),
         clocks=clocks,
     )

@@ -244,11 +244,6 @@ def _plan_workload(
     plan.groups.append(Group(definition, workload, fitting, group.peer if group.peer in fitting else None))
 
 
-def fits(definition: Definition, workload: Workload, device: Device) -> bool:
-    """Whether a device has the memory to judge and time a Workload."""
-    return reason_not_to_fit(definition, workload, device) is None
-
-
 def choose_fitting(
     registry: Registry, definition: Definition, wanted: tuple[int, ...], usual: tuple[int, ...], device: Device
 ) -> list[Workload]:
@@ -268,7 +263,7 @@ def choose_fitting(
 
 
 def reason_not_to_fit(definition: Definition, workload: Workload, device: Device) -> str | None:
-    """Why a device does not have enough memory for a Workload; None if it has."""
+    """Why a device does not have enough memory to judge and time a Workload; None if it has."""
     needed = bytes_moved(definition, workload) * _MEMORY_FACTOR
     if needed <= device.memory_bytes:
         return None

@@ -30,16 +30,11 @@ ResultKey = tuple[str, str, str, str, str, Settings | None]
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A Trace of this run, which has been recorded."""
+    """A Trace that has been recorded."""
 
     trace: Trace
-
-
-@dataclass(frozen=True)
-class Resumed:
-    """A Trace of an earlier run, which replaces an evaluation of this one."""
-
-    trace: Trace
+    is_resumed: bool = False
+    """Whether an earlier run made it, which replaces an evaluation of this one."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,7 @@ class Judged:
     """All that are judged on the Workload."""
 
 
-Event = Evaluated | Resumed | Building | Judged | Skip
+Event = Evaluated | Building | Judged | Skip
 
 
 def result_key(group: Group, solution: Solution, hardware: str, settings: Settings) -> ResultKey:
@@ -147,7 +142,7 @@ class Scheduler:
         devices: list[Device],
         config: RunConfig,
         *,
-        record: Callable[[Evaluated | Resumed], None] = lambda _: None,
+        record: Callable[[Evaluated], None] = lambda _: None,
         done: dict[ResultKey, Trace] | None = None,
     ) -> None:
         self._fork_server = fork_server
@@ -174,7 +169,7 @@ class Scheduler:
             while group := work.take(number):
                 for solution in group.solutions:
                     if earlier := self._find_done(group, solution, hardware):
-                        yield self._recorded(Resumed(earlier))
+                        yield self._recorded(Evaluated(earlier, is_resumed=True))
                 here, *later = (self._without_done(each, hardware) for each in (group, *work.find_next(number)))
                 device_runner.ahead.want([each for each in (here, *later) if each.solutions])
                 if here.solutions:
@@ -208,7 +203,7 @@ class Scheduler:
         except ReferenceFailedError as error:
             yield Skip(group.definition.name, None, str(error), group.workload, is_failure=True)
 
-    def _recorded(self, event: Evaluated | Resumed) -> Evaluated | Resumed:
+    def _recorded(self, event: Evaluated) -> Evaluated:
         """The same event, recorded: before it is yielded, and before the next evaluation starts."""
         with self._record_lock:
             self._record(event)

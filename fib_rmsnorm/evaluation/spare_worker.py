@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,25 +72,17 @@ class SpareWorker:
 
     def take(self, definition: str) -> tuple[Process, Path] | None:
         """The worker and its folder; None if there is none for the Definition. Waits for one that is being started."""
-        with self._taken() as started:
-            if started is None:
-                return None
-            process = started.process.result()
-            if started.definition == definition and process.alive:
-                return process, started.folder
-            process.kill()
+        started, self._started = self._started, None
+        # If it failed, the Solution gets another worker, and its verdict says what is wrong.
+        with suppress(FibRmsnormError, NoAnswerError, RefusalError, StoppedError):
+            if started is not None:
+                process = started.process.result()
+                if started.definition == definition and process.alive:
+                    return process, started.folder
+                process.kill()
         return None
 
     def end(self) -> None:
         """End it, and start no other."""
-        with self._taken() as started:
-            if started is not None and not started.process.cancel():
-                started.process.result().kill()
+        self.take("")
         self._pool.shutdown()
-
-    @contextmanager
-    def _taken(self) -> Iterator[StartedAhead | None]:
-        started, self._started = self._started, None
-        # Otherwise the Solution gets another worker, and its verdict says what is wrong.
-        with suppress(FibRmsnormError, NoAnswerError, RefusalError, StoppedError):
-            yield started

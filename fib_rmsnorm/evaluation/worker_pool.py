@@ -217,10 +217,6 @@ class WorkerPool:
                 worker.process.signal_kill()
                 self._ending.submit(worker.process.kill)
 
-    def _await_ended(self) -> None:
-        """Wait until the killed workers are gone, with what they held of a GPU's memory."""
-        self._ending.submit(bool).result()
-
     def start_spare(self, wanted: GetReady) -> None:
         """Start a worker for the next draft in the background, if there is none yet and drafts have a folder."""
         if self._config.drafts is not None:
@@ -264,7 +260,7 @@ class WorkerPool:
         return found
 
     def _start(self, definition: Definition, solution: Solution, *, ahead: bool) -> WorkerClient:
-        key, process = digest(solution), None
+        key, process, interpreted = digest(solution), None, is_interpreted(solution, self._device)
         if solution.author == AUTHOR and key not in self._folders and (spare := self._spare.take(definition.name)):
             process, self._folders[key] = spare
             self._pinned.add(key)
@@ -276,14 +272,15 @@ class WorkerPool:
             cache=self._folder(solution),
         )
         try:
-            return self._build(request, process or self._spawn(request), ahead=ahead)
+            process = process or self._spawn(request.cache, definition, interpreted)
+            return self._build(request, process, interpreted, ahead=ahead)
         except DeviceUnusableError:
             if ahead:
                 raise
             # The workers of other Definitions hold memory of the device, which evaluates one at a time.
             self.end_finished({definition.name})
-            self._await_ended()
-            return self._build(request, self._spawn(request), ahead=False)
+            self._ending.submit(bool).result()  # until they are gone, with what they held of it
+            return self._build(request, self._spawn(request.cache, definition, interpreted), interpreted, ahead=False)
 
     def _folder(self, solution: Solution) -> Path:
         """The folder for a Solution's builds."""
@@ -291,37 +288,32 @@ class WorkerPool:
             return folder
         return solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
 
-    def _spawn(self, request: Build) -> Process:
-        require_room()
-        # Triton reads its variable when it is imported.
-        interpreted = {"TRITON_INTERPRET": "1"} if is_interpreted(request.solution, self._device) else {}
-        return self._spawn_in(request.cache, request.definition, interpreted)
-
     def _spawn_spare(self, wanted: GetReady, folder: Path) -> Process:
-        process = self._spawn_in(folder, wanted.definition, {})
+        process = self._spawn(folder, wanted.definition)
         _keep_to_cores(process.pid, self.build_cores)
         return process
 
-    def _spawn_in(self, cache: Path, definition: Definition, variables: dict[str, str]) -> Process:
-        return self._fork_server.spawn(
-            WORKER,
-            {**cache_variables(cache), **variables},
-            readable=[*toolchain_paths(), *self._input_files(definition)],
-            writable=[cache],
-        )
+    def _spawn(self, cache: Path, definition: Definition, interpreted: bool = False) -> Process:
+        """Start a worker that may read the tensors that the Definition's Workloads name."""
+        require_room()
+        dataset = self._config.dataset
+        tensors = tensor_files(Registry(dataset).workloads(definition.name), dataset) if dataset else []
+        # Triton reads its variable when it is imported.
+        variables = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}
+        readable = [*toolchain_paths(), *tensors]
+        return self._fork_server.spawn(WORKER, variables, readable=readable, writable=[cache])
 
-    def _build(self, request: Build, process: Process, *, ahead: bool) -> WorkerClient:
+    def _build(self, request: Build, process: Process, interpreted: bool, *, ahead: bool) -> WorkerClient:
         """Have a new worker build a Solution.
 
         Raises EvaluationFailedError, InputError or DeviceUnusableError, and then the process has ended.
         """
-        interpreted = is_interpreted(request.solution, self._device)
+        key = digest(request.solution)
         if ahead:
-            self._pinned.add(digest(request.solution))
+            self._pinned.add(key)
             _keep_to_cores(process.pid, self.build_cores)
         strided = list_strided(request.solution.spec, request.definition)
         worker = WorkerClient(process, self._config, request.definition, interpreted, strided)
-        key = digest(request.solution)
         self._building[key] = process
         if key in self._unwanted:
             process.signal_kill()
@@ -339,11 +331,6 @@ class WorkerPool:
         finally:
             del self._building[key]
         return worker
-
-    def _input_files(self, definition: Definition) -> list[Path]:
-        """The files of tensors that the Definition's Workloads name."""
-        dataset = self._config.dataset
-        return tensor_files(Registry(dataset).workloads(definition.name), dataset) if dataset else []
 
 
 def _keep_to_cores(pid: int, cores: Collection[int]) -> None:

@@ -130,7 +130,7 @@ class Requests:
                 if job.cancelled:
                     return None
                 if record := record_of(trace, number):
-                    found[trace.solution == match.new.solution.name].append(record)
+                    found[trace.solution == match.new.name].append(record)
             return TimedComparison(comparison=comparisons_record(compare(*found, (), in_turn=True)))
 
         return self.service.call(client, work, on_change, is_alone=True)

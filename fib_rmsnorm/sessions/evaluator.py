@@ -184,7 +184,7 @@ class Evaluator:
                 if isinstance(verdict, Admitted):
                     current.admitted[workload.uuid] = verdict
                 elif timed:
-                    failed.append(self._runner.failed(plan.definition, workload, current.solution, verdict))
+                    failed.append(self._runner.make_trace(plan.definition, workload, current.solution, verdict))
                 version = version.with_verdict(check, failed)
                 if check.status is EvaluationStatus.TIMEOUT:
                     break
@@ -232,7 +232,7 @@ class Evaluator:
             if not is_timed:  # else it would run beside the trials, which begin soon
                 self._start_spare(definition, workload, solution)
         with self.turns.judging():
-            return self._runner.gate.check(definition, workload, solution)
+            return self._runner.check(definition, workload, solution)
 
     def _start_spare(self, definition: Definition, workload: Workload, solution: Solution) -> None:
         """Start the worker of the next kernel, probably one like this."""

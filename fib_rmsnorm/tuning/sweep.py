@@ -12,9 +12,9 @@ from math import ceil
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
-from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, fits
+from fib_rmsnorm.evaluation.plan import Group, Plan, Skip, reason_not_to_fit
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Resumed, Scheduler
+from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.explanation import explain
 from fib_rmsnorm.inspection.facts import Explanation
@@ -78,7 +78,8 @@ class Sweep:
         """
         definition = self._tunable.definition
         refuse_empty(definition)
-        found = [each for each in generate_workloads(definition, batch_sizes) if fits(definition, each, self._device)]
+        workloads = generate_workloads(definition, batch_sizes)
+        found = [each for each in workloads if not reason_not_to_fit(definition, each, self._device)]
         if is_interpreted(self._tunable.solution, self._device):
             few = [each for each in found if (row_size(each.axes) or 0) <= INTERPRETED_ROWS]
             found = few or generate_workloads(definition, (1,))
@@ -116,7 +117,7 @@ class Sweep:
         def convert(trace: Trace) -> Trace:
             return self._as_kept(trace, variants[trace.solution or ""])
 
-        def record(event: Evaluated | Resumed) -> None:
+        def record(event: Evaluated) -> None:
             if self._tunable.tuning_file:
                 kept = convert(event.trace)
                 append_line(self._tunable.tuning_file, kept.model_dump_json(), self._tunable.root)
@@ -128,7 +129,7 @@ class Sweep:
                 for event in events:
                     if isinstance(event, Evaluated):
                         yield convert(event.trace)
-                    elif not isinstance(event, Resumed):
+                    else:
                         yield event
 
     def _as_kept(self, trace: Trace, parameters: Parameters) -> Trace:

@@ -135,9 +135,11 @@ def test_a_cpu_build_of_torch_beside_a_driver_is_distinguished_from_no_driver(fi
     outcome = fib("env")
     assert outcome.row("tilelang", "missing") and outcome.row("torch", "2.99+cpu")
     assert "no GPU: there is no NVIDIA driver here" in outcome.lines
-    machine.setattr(machine_report, "_driver_version", lambda: "550.54")
+    machine.setattr(machine_report, "library_versions", lambda: {"torch": "2.99+cpu", "nvidia-driver": "550.54"})
     assert "no GPU for torch: 2.99+cpu is built without CUDA; install a CUDA build of torch" in fib("env").lines
-    machine.setattr(machine_report, "library_versions", lambda: {"torch": "2.99", "cuda": "12.8"})
+    machine.setattr(
+        machine_report, "library_versions", lambda: {"torch": "2.99", "cuda": "12.8", "nvidia-driver": "550.54"}
+    )
     assert any(line.startswith("no GPU for torch, though there is a driver") for line in fib("env").lines)
 
 

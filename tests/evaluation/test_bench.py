@@ -15,11 +15,11 @@ from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.evaluation.bench import (
     BenchOptions,
     OutputFile,
-    Recorder,
     Started,
     bench,
     collect_records,
     estimate_seconds,
+    record,
 )
 from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
 from fib_rmsnorm.evaluation.scheduler import Evaluated
@@ -75,14 +75,14 @@ def arm(moment: str) -> None:
         patch.setattr(OutputFile, "add", add_torn)
 
 
-def record(registry: Registry, output: Path, traces: list[Trace], said: Path, *, moment: str, kept: int) -> None:
+def record_all(registry: Registry, output: Path, traces: list[Trace], said: Path, *, moment: str, kept: int) -> None:
     """Record Traces and say so of each, as a bench does, until it dies at a moment of the one after `kept`."""
     with OutputFile(output) as file:
-        recorder = Recorder(registry, collect_records(registry), file)
+        records = collect_records(registry)
         for number, trace in enumerate(traces):
             if number == kept:
                 arm(moment)
-            recorder(Evaluated(trace))
+            record(registry, records, file, Evaluated(trace))
             if number == kept:
                 die()
             with said.open("a") as lines:
@@ -107,7 +107,7 @@ def test_a_killed_scheduler_loses_nothing_and_the_next_goes_on(full_registry, tm
     said.touch()
     output.write_text("[]")
     options = {"moment": moment, "kept": kept}
-    process = FORK.Process(target=record, args=(full_registry, output, traces, said), kwargs=options)
+    process = FORK.Process(target=record_all, args=(full_registry, output, traces, said), kwargs=options)
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
@@ -121,9 +121,9 @@ def test_a_killed_scheduler_loses_nothing_and_the_next_goes_on(full_registry, tm
     with OutputFile(output) as file:  # as --resume does: what is in the registry already goes to the output
         for each in traces[: len(recorded)]:
             file.add(each)
-        recorder = Recorder(full_registry, collect_records(full_registry), file)
+        records = collect_records(full_registry)
         for each in traces[len(recorded) :]:
-            recorder(Evaluated(each))
+            record(full_registry, records, file, Evaluated(each))
     assert times(full_registry.traces()) == times(traces)
     assert times(read_output(output)) == times(traces)
     assert not list(tmp_path.glob("*.unfinished.jsonl"))

@@ -8,7 +8,8 @@ import pytest
 
 from fib_rmsnorm.evaluation import interleaved_trials
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
-from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials
+from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, TrialResults
+from fib_rmsnorm.evaluation.timing.timer import Sample
 from fib_rmsnorm.evaluation.worker.worker_messages import Costs, CountCosts, PrepareTiming, Time, Timed, TimingPrepared
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
@@ -45,10 +46,11 @@ class Worker:
         steps: list | None = None,
     ) -> None:
         self._trial_s = trial_s
-        self._spans_ms = [1 + spread * (number % 2) for number in range(calls)]
-        self._disturbed = [number >= undisturbed * calls for number in range(calls)]
+        self._samples = [
+            Sample(1 + spread * (number % 2), 1, pieces, is_disturbed=number >= undisturbed * calls)
+            for number in range(calls)
+        ]
         self.judged = 0
-        self._pieces = [pieces] * calls
         self.asked: list[Time] = []
         self.name = name
         self.process, self.left_s = SimpleNamespace(pid=name), 60.0
@@ -64,8 +66,8 @@ class Worker:
             self._steps.append(self.name)
             self.clock.now_s += self._trial_s
             self.asked.append(request)
-            spans, pieces, now = self._spans_ms, self._pieces, self.clock.perf_counter_ns()
-            return Timed(spans, spans, pieces, None, self._disturbed, clock_ns=now, repeated=[], queued=request.queued)
+            now = self.clock.perf_counter_ns()
+            return Timed(self._samples, clock_ns=now, repeated=[], queued=request.queued)
         return None
 
 
@@ -86,8 +88,9 @@ def run_trials(monkeypatch, reference, *workers, batch=SMALL, settings=None, on_
         worker.clock = clock
     (workload,) = generate_workloads(DEFINITION, [batch])
     trials = InterleavedTrials(DEFINITION, workload, judge or JudgeClient(), settings or Settings(), on_cpu=on_cpu)
-    first, *others = (Admitted(SimpleNamespace(name=each.name), each) for each in (reference, *workers))
-    return trials.run(others, first)[0]
+    first, *others = (TrialResults(Admitted(SimpleNamespace(name=each.name), each)) for each in (reference, *workers))
+    trials.run(others, first)
+    return others
 
 
 def time_alone(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l2="cold") -> Worker:
@@ -96,12 +99,6 @@ def time_alone(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: f
     run_trials(monkeypatch, reference, worker, batch=batch, settings=Settings(l2=l2))
     assert reference.judged == 0
     return worker
-
-
-@pytest.mark.parametrize(("l2", "cold"), [("cold", [True] * 4), ("hot", [False] * 4), ("both", [True] * 4 + [False])])
-def test_l2_is_cold_unless_another_state_is_asked_for(monkeypatch, l2, cold):
-    worker = time_alone(monkeypatch, SMALL, 0.001, calls=40, spread=0.0, l2=l2)
-    assert [request.cold for request in worker.asked] == cold
 
 
 @pytest.mark.parametrize("trial_s", [0.001, 0.1, 0.13, 0.17, 0.26, 0.6])
@@ -116,11 +113,12 @@ def test_of_a_small_workload_four_of_each_of_the_first_trials_are(monkeypatch, t
     assert time_alone(monkeypatch, SMALL, trial_s, calls=calls, spread=0.0).judged == judged
 
 
-@pytest.mark.parametrize(
-    ("l2", "batch", "judged"), [("both", SMALL, 16 + 4), ("both", LARGE, 2 + 1), ("hot", SMALL, 16), ("hot", LARGE, 2)]
-)
-def test_calls_with_a_hot_cache_are_judged_too(monkeypatch, l2, batch, judged):
-    assert time_alone(monkeypatch, batch, 0.001, calls=40, spread=0.0, l2=l2).judged == judged
+@pytest.mark.parametrize(("batch", "of_trials", "of_hot"), [(SMALL, 16, 4), (LARGE, 2, 1)])
+@pytest.mark.parametrize(("l2", "cold"), [("cold", [True] * 4), ("hot", [False] * 4), ("both", [True] * 4 + [False])])
+def test_l2_is_cold_unless_another_state_is_asked_for(monkeypatch, l2, cold, batch, of_trials, of_hot):
+    worker = time_alone(monkeypatch, batch, 0.001, calls=40, spread=0.0, l2=l2)
+    assert [request.cold for request in worker.asked] == cold
+    assert worker.judged == of_trials + (of_hot if l2 == "both" else 0)
 
 
 @pytest.mark.parametrize("batch", [SMALL, LARGE])
@@ -184,27 +182,22 @@ def count_trials(monkeypatch, *, undisturbed, of_reference=1.0, trial_s=1 / 64, 
 
 
 @pytest.mark.parametrize(
-    ("undisturbed", "trials"),
-    [(1.0, 24), (0.5, 48), (0.25, 96), (0.05, 129), (0.0, 129)],  # 2 s at most
+    ("shares", "options", "trials", "stopped_by"),
+    [
+        *(((share, 1.0), {}, [count, 4], "budget") for share, count in ((1.0, 24), (0.5, 48), (0.25, 96))),
+        *(((share, 1.0), {}, [129, 4], "budget") for share in (0.05, 0.0)),  # 2 s at most
+        ((0.5, 1.0), {"spread": 0.0}, [8, 4], "interval"),
+        ((1.0, 1.0), {"trial_s": 0.13}, [4, 4], "budget"),  # only undisturbed calls use it up
+        ((0.5, 1.0), {"trial_s": 0.13}, [8, 4], "budget"),
+        ((1.0, 1.0), {"spread": 0.0}, [4, 4], "interval"),
+        ((1.0, 0.5), {"spread": 0.0}, [4, 8], "interval"),  # the reference goes on for its own
+        ((1.0, 0.0), {"spread": 0.0}, [4, 32], "interval"),  # for 0.5 s
+        ((0.0, 0.0), {"settings": Settings(iterations=40, num_trials=4)}, [4, 4], "iterations"),
+    ],
 )
-def test_trials_go_on_until_undisturbed_calls_fill_them_or_it_takes_too_long(monkeypatch, undisturbed, trials):
-    assert count_trials(monkeypatch, undisturbed=undisturbed) == ([trials, 4], "budget")
-
-
-def test_a_precise_median_needs_undisturbed_calls(monkeypatch):
-    assert count_trials(monkeypatch, undisturbed=0.5, spread=0.0) == ([8, 4], "interval")
-
-
-def test_only_undisturbed_calls_use_up_the_budget(monkeypatch):
-    assert count_trials(monkeypatch, undisturbed=1.0, trial_s=0.13)[0] == [4, 4]
-    assert count_trials(monkeypatch, undisturbed=0.5, trial_s=0.13)[0] == [8, 4]
-
-
-@pytest.mark.parametrize(("share", "trials"), [(1.0, 4), (0.5, 8), (0.0, 32)])  # the last for 0.5 s
-def test_the_reference_goes_on_for_its_own_undisturbed_calls(monkeypatch, share, trials):
-    assert count_trials(monkeypatch, undisturbed=1.0, of_reference=share, spread=0.0)[0] == [4, trials]
-
-
-def test_a_given_number_of_calls_is_kept(monkeypatch):
-    settings = Settings(iterations=40, num_trials=4)
-    assert count_trials(monkeypatch, undisturbed=0.0, of_reference=0.0, settings=settings) == ([4, 4], "iterations")
+def test_trials_go_on_until_undisturbed_calls_fill_them_or_it_takes_too_long(
+    monkeypatch, shares, options, trials, stopped_by
+):
+    undisturbed, of_reference = shares
+    found = count_trials(monkeypatch, undisturbed=undisturbed, of_reference=of_reference, **options)
+    assert found == (trials, stopped_by)

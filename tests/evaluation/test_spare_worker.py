@@ -38,12 +38,12 @@ def test_the_next_draft_gets_it_and_the_one_after_that_a_new_one(runner, tmp_pat
     workload, draft = registry.workloads(definition.name)[0], make_draft(registry, source)
     runner.start_spare(definition, workload, "triton")
     runner.start_spare(definition, workload, "triton")  # one is enough
-    check, _ = runner.gate.check(definition, workload, draft)
+    check, _ = runner.check(definition, workload, draft)
     assert check.status is EvaluationStatus(status), check.log
     (folder,) = runner.workers.keep_folders([draft])
     assert folder.name != content_key(draft)
     after = draft.model_copy(update={"name": "after"})
-    assert runner.gate.check(definition, workload, after)[0].status is check.status
+    assert runner.check(definition, workload, after)[0].status is check.status
     assert {each.name for each in runner.workers.keep_folders([draft, after])} == {folder.name, content_key(after)}
 
 
@@ -52,6 +52,6 @@ def test_a_draft_of_another_definition_gets_a_new_one(runner, tmp_path):
     (meant,), (other,) = (registry.definitions().values() for registry in (first, second))
     runner.start_spare(meant, first.workloads(meant.name)[0], "python")
     draft = make_draft(second, RIGHT)
-    check, _ = runner.gate.check(other, second.workloads(other.name)[0], draft)
+    check, _ = runner.check(other, second.workloads(other.name)[0], draft)
     assert check.status is EvaluationStatus.PASSED, check.log
     assert {each.name for each in runner.workers.keep_folders([draft])} == {content_key(draft)}

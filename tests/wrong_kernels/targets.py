@@ -88,9 +88,7 @@ WORKER_TIMED_CALLS = Target("evaluation.worker.worker_process", "Worker._timing"
 TIMER = Target("evaluation.worker.worker_process", "WorkerTarget.timer")
 COMPARED = Target("evaluation.worker.worker_process", "same_bits")
 JUDGES_COMPARISON = Target("evaluation.judging.output_comparison", "compare")
-SPANS = Target("evaluation.timing.timer", "TrialTimes.span_ms")
-BUSY = Target("evaluation.timing.timer", "TrialTimes.busy_ms")
-PIECES = Target("evaluation.timing.timer", "TrialTimes.pieces")
+SAMPLES = Target("evaluation.worker.worker_messages", "Timed.samples")
 OK = Target("sandbox.asking", "Refusal.ok")
 STATUS = Target("sandbox.asking", "Refusal.status")
 MESSAGE = Target("sandbox.asking", "Refusal.message")
@@ -169,8 +167,8 @@ def current_timed_calls():
 
 def divide(message):
     """Divide the times in an answer, if it has any."""
-    if SPANS.name in message:
-        message[SPANS.name] = [span / 3 for span in message[SPANS.name]]
+    if SAMPLES.name in message:
+        message[SAMPLES.name] = [(span / 3, *others) for span, *others in message[SAMPLES.name]]
     return message
 
 

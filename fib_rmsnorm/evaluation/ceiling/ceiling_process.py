@@ -25,9 +25,7 @@ from fib_rmsnorm.evaluation.timing.timer import (
     ChosenCalls,
     MeasurementError,
     Sample,
-    TrialTimes,
     choose_calls,
-    collect,
 )
 from fib_rmsnorm.sandbox.asking import Done, open_device
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
@@ -131,7 +129,7 @@ def _sweep(
 
 
 def _undisturbed(samples: Sequence[Sample]) -> list[float]:
-    return choose_calls([collect(samples)]).trials_ms[0]
+    return choose_calls([samples]).trials_ms[0]
 
 
 _CALLS = 100
@@ -184,7 +182,7 @@ class DeviceCeiling:
 
     def _time(self, call: Call, calls: int, *, cold: bool) -> list[float]:
         timed = self.timer.measure(lambda _: call, calls, cold=cold, budget_s=_MEASUREMENT_MS / 1e3)
-        return choose_calls([collect(timed)]).trials_ms[0]
+        return choose_calls([timed]).trials_ms[0]
 
     def _time_copy(
         self, variant: CopyVariant, bind: Callable[[CopyVariant, int], Call], expected_ms: float, *, cold: bool
@@ -195,13 +193,15 @@ class DeviceCeiling:
         calls = min(_CALLS, max(_MIN_CALLS, wanted))
         # Two trials show a drift; the few calls of a half say too little for a GPU's limit.
         half = calls // 2 if self._device == "cpu" else calls
-        trials: list[TrialTimes] = []
+        trials: list[list[Sample]] = []
         ended = perf_counter() + _MAX_S
-        while not trials or (sum(len(t.undisturbed_ms) for t in trials) < calls / 2 and perf_counter() < ended):
+        while not trials or (
+            sum(not each.is_disturbed for some in trials for each in some) < calls / 2 and perf_counter() < ended
+        ):
             timed = self.timer.measure(
                 lambda index: bind(variant, index), warmup + calls, cold=cold, budget_s=float("inf")
             )[warmup:]
-            trials += [collect(some) for some in (timed[:half], timed[half:]) if some]
+            trials += filter(None, (timed[:half], timed[half:]))
         return choose_calls(trials)
 
 

@@ -13,10 +13,6 @@ _FIRST_WITH_PERSISTING_LINES = (8, 0)
 # A call that waits for the device would wait forever; one of 1,000 kernels is issued in less.
 _LIMIT_NS = 5_000_000
 _BLOCKING_PTX = """
-.version 7.8
-.target sm_70
-.address_size 64
-
 .visible .entry wait_for_host(.param .u64 numbers, .param .u64 limit_ns, .param .u32 number)
 {
     .reg .pred %released, %waits;
@@ -41,10 +37,6 @@ LOOP:
 _EVICTION_THREADS, _EVICTION_BLOCKS_PER_MULTIPROCESSOR = 256, 8
 # Every thread reads 16 bytes at a time. The buffer is zero, so nothing is written.
 _EVICTION_PTX = """
-.version 7.8
-.target sm_70
-.address_size 64
-
 .visible .entry read_all(.param .u64 begin, .param .u64 end)
 {
     .reg .pred %past, %found;
@@ -78,13 +70,7 @@ DONE:
 }
 """
 END_OF_CALL = "fib_rmsnorm_end_of_call"
-_END_PTX = f"""
-.version 7.8
-.target sm_70
-.address_size 64
-
-.visible .entry {END_OF_CALL}() {{ ret; }}
-"""
+"""The kernel that marks on a call's stream where its work ends, also work that the GPU launched itself."""
 
 
 def load_driver() -> ctypes.CDLL:
@@ -98,10 +84,11 @@ def require_success(error: int, doing: str, library: str = "CUDA") -> None:
         raise MeasurementError(f"{library} error {error} while {doing}")
 
 
-def load_kernel(ptx: str, name: str) -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+def load_kernel(ptx: str, name: str, target: str = "sm_70") -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
     """Compile PTX for the current device. Returns the module and the kernel of that name."""
     driver, module, function = load_driver(), ctypes.c_void_p(), ctypes.c_void_p()
-    require_success(driver.cuModuleLoadData(ctypes.byref(module), ptx.encode()), f"compiling {name}")
+    whole = f".version 7.8\n.target {target}\n.address_size 64\n{ptx}"
+    require_success(driver.cuModuleLoadData(ctypes.byref(module), whole.encode()), f"compiling {name}")
     require_success(driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()), f"finding {name}")
     return module, function
 
@@ -183,13 +170,6 @@ class L2Eviction:
 
 class LateReleaseError(MeasurementError):
     """The blocking kernel reached its limit: the call waited for the device, or the host took longer than that."""
-
-
-class EndOfCall(PtxKernel):
-    """Marks on a call's stream where its work ends, also work that the GPU launched itself."""
-
-    def __init__(self) -> None:
-        super().__init__(_END_PTX, END_OF_CALL)
 
 
 class BlockingKernel:

@@ -22,10 +22,6 @@ _PROGRAMMATIC_STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREA
 
 # Each thread copies 16 bytes: at once, or one by one at the end and from a source that is not aligned.
 _PTX = """
-.version 7.8
-.target {target}
-.address_size 64
-
 .visible .entry copy_bytes(.param .u64 destination, .param .u64 source, .param .u64 bytes)
 {{
     .reg .pred %is_beyond, %is_partial, %is_unaligned, %goes_on;
@@ -131,7 +127,8 @@ class CopyKernel:
 
     def __init__(self, *, dependent: bool) -> None:
         self._driver = load_driver()
-        self._module, self._function = load_kernel(make_ptx(dependent=dependent), "copy_bytes")
+        ptx, target = _PTX.format(depend=_DEPEND if dependent else ""), "sm_90" if dependent else "sm_70"
+        self._module, self._function = load_kernel(ptx, "copy_bytes", target)
         self._attributes = (_Attribute * 1)(_Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 1))
         self._attribute_count = 1 if dependent else 0
 
@@ -153,8 +150,3 @@ class CopyKernel:
     def close(self) -> None:
         """Unload the kernel. No graph may hold it any more."""
         require_success(self._driver.cuModuleUnload(self._module), "unloading the copy")
-
-
-def make_ptx(*, dependent: bool) -> str:
-    """The kernel's source."""
-    return _PTX.format(target="sm_90" if dependent else "sm_70", depend=_DEPEND if dependent else "")

@@ -16,9 +16,10 @@ import torch
 from cupti import cupti
 
 from fib_rmsnorm.evaluation.timing.cuda_driver import (
+    END_OF_CALL,
     BlockingKernel,
-    EndOfCall,
     L2Eviction,
+    PtxKernel,
     Synchronize,
     make_private_stream,
     require_success,
@@ -144,7 +145,7 @@ class Cupti(Timer):
         self._blocking_kernel = BlockingKernel()
         self._held = torch.cuda.Event()  # type: ignore[no-untyped-call]
         """On our stream, after the blocking kernel. One is enough: the device is idle between calls."""
-        self._end_of_call = EndOfCall()
+        self._end_of_call = PtxKernel(f".visible .entry {END_OF_CALL}() {{ ret; }}", END_OF_CALL)
         self._stream_number: int | None = None
         """CUPTI's number for our stream; None while CUPTI is detached."""
         self._eviction_pieces = 0

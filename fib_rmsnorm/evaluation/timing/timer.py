@@ -1,4 +1,4 @@
-"""The interface of a timer, and the times of a trial's calls and which of them count."""
+"""The interface of a timer, and which of the calls that it timed count."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ Prepare = Callable[[int], Call]
 """Prepares call `i`, untimed, and returns the call to time."""
 After = Callable[[], int]
 """Runs right after each call, untimed, and returns how many pieces of device work it has launched."""
+
+Latency = Annotated[FiniteFloat, Field(ge=0)]
 
 MAX_ATTEMPTS = 3
 """A trial whose measurement fails is attempted this often: dropped records need not be dropped again."""
@@ -35,14 +37,15 @@ class MeasurementError(Exception):
 class Sample(NamedTuple):
     """One timed call. A tuple, because later calls could change anything else."""
 
-    span_ms: float
+    span_ms: Latency
     """The time from the start of the first piece of work to the end of the last."""
-    busy_ms: float
+    busy_ms: Latency
     """The sum of the times of all pieces of work: less than the span if the call waits, more if pieces overlap."""
     pieces: int = 1
     """The number of kernels, copies and fills that the call ran."""
-    launches: tuple[KernelLaunch, ...] | None = None
-    """The call's first kernels; None for all but the last call of a trial, and if the timer does not record kernels."""
+    launches: Annotated[tuple[KernelLaunch, ...], Field(max_length=MAX_LAUNCHES)] | None = None
+    """The call's first kernels, in the order of their start; None for all but the last call of a trial, and if the
+    timer does not record kernels."""
     is_disturbed: bool = False
     """Whether a thread of the call had to wait for a core, on a CPU: something else ran there."""
 
@@ -86,42 +89,10 @@ def repeat(times: int, budget_s: float) -> Iterator[int]:
         yield index
 
 
-Latency = Annotated[FiniteFloat, Field(ge=0)]
-
 # The fewest calls of which some make a 95% interval of their median.
 _FEWEST_UNDISTURBED = 6
 # A smaller share of the cores is not named as a cause.
 _LEAST_CAUSE = 0.02
-
-
-@dataclass(frozen=True)
-class TrialTimes:
-    """One value for each timed call, and the launches of the last call."""
-
-    span_ms: Annotated[list[Latency], Field(min_length=1)]
-    busy_ms: Annotated[list[Latency], Field(min_length=1)]
-    pieces: Annotated[list[int], Field(min_length=1)]
-    launches: Annotated[list[KernelLaunch], Field(max_length=MAX_LAUNCHES)] | None
-    """The first kernels of the last call, in the order of their start; None if the timer does not record kernels."""
-    disturbed: Annotated[list[bool], Field(min_length=1)]
-    """The calls whose threads had to wait for a core, on a CPU."""
-
-    @property
-    def undisturbed_ms(self) -> list[float]:
-        """The spans of the calls that nothing disturbed."""
-        return [span for span, is_disturbed in zip(self.span_ms, self.disturbed, strict=True) if not is_disturbed]
-
-
-def collect(samples: Sequence[Sample]) -> TrialTimes:
-    """Convert the samples of a trial to lists. There must be at least one."""
-    launches = samples[-1].launches
-    return TrialTimes(
-        span_ms=[sample.span_ms for sample in samples],
-        busy_ms=[sample.busy_ms for sample in samples],
-        pieces=[sample.pieces for sample in samples],
-        launches=None if launches is None else list(launches),
-        disturbed=[sample.is_disturbed for sample in samples],
-    )
 
 
 @dataclass(frozen=True)
@@ -137,12 +108,13 @@ class ChosenCalls:
     """Why the time is only an upper bound: too few calls were undisturbed. None if enough were."""
 
 
-def choose_calls(trials: Sequence[TrialTimes], other_share: float | None = None) -> ChosenCalls:
+def choose_calls(trials: Sequence[Sequence[Sample]], other_share: float | None = None) -> ChosenCalls:
     """Choose the undisturbed calls. All count if none is, or if too few are though nobody else used the cores.
 
     `other_share` is the share of the cores that other processes took meanwhile, if known.
     """
-    everything, undisturbed = [trial.span_ms for trial in trials], [trial.undisturbed_ms for trial in trials]
+    everything = [[sample.span_ms for sample in trial] for trial in trials]
+    undisturbed = [[sample.span_ms for sample in trial if not sample.is_disturbed] for trial in trials]
     timed, found = (sum(map(len, some)) for some in (everything, undisturbed))
     disturbed = timed - found
     if found >= min(_FEWEST_UNDISTURBED, timed / 2):

@@ -25,7 +25,7 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import (
 )
 from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError, Sample, Timer, collect, repeat
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError, Sample, Timer, repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.worker_messages import Time, Timed
 from fib_rmsnorm.sandbox.channel import RefusalError
@@ -191,7 +191,7 @@ class TimedCalls:
         if queued:
             self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
         is_queued = queued and self._device != "cpu"
-        return Timed(**vars(collect(samples)), repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
+        return Timed(samples, repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
 
     def warm_up(self, calls: int, budget_s: float, *, lists_operators: bool) -> list[str] | None:
         """Call up to `calls` times without timing. Returns the torch operators that the first call ran, if asked to."""

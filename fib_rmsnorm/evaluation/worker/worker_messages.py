@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat
 
 from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Latency, TrialTimes
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Latency, Sample
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import DeviceMemory, OpenDevice, Request
 from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
@@ -151,9 +151,10 @@ class Time(Request, do="time", doing="timing"):
 
 
 @dataclass(frozen=True)
-class Timed(TrialTimes):
+class Timed:
     """One trial."""
 
+    samples: Annotated[list[Sample], Field(min_length=1)]
     clock_ns: int
     """The system's clock at the end, as the worker read it; the scheduler compares it with its own reading."""
     repeated: Annotated[list[Annotated[str, Field(max_length=MAX_REASON)]], Field(max_length=MAX_ATTEMPTS - 1)]

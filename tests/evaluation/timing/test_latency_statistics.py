@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from fib_rmsnorm.evaluation.chained_trials import ChainResults
+from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.performance import describe_chain
 from fib_rmsnorm.evaluation.timing.latency_statistics import (
     LINKS,
@@ -108,15 +108,16 @@ def test_a_cost_near_nothing_has_an_interval_that_holds_0():
     found = sum_up_chain("chained", noise)
     assert found["chained_low_ms"] <= 0
     assert not has_precise_cost(noise)
-
-
-def test_trials_end_when_the_cost_is_known():
     assert has_precise_cost([trial()] * 4)
     assert not has_precise_cost([trial(CALL_MS * scale) for scale in (0.9, 1.0, 1.1, 1.2)])
 
 
+def describe(chains, clocks=STEADY, refused=None):
+    return describe_chain(TrialResults(None, chains=chains, chain_refused=refused), clocks)
+
+
 def test_both_ways_to_launch_stand_beside_each_other():
-    found = describe_chain(ChainResults({False: [trial()] * 4, True: [trial(CALL_MS / 2)] * 4}), STEADY)
+    found = describe({False: [trial()] * 4, True: [trial(CALL_MS / 2)] * 4})
     assert found.chained_latency_ms == pytest.approx(CALL_MS)
     assert found.dependent_latency_ms == pytest.approx(CALL_MS / 2)
     assert (found.links, found.chain_refused, found.clocks) == (LINKS, None, STEADY)
@@ -124,11 +125,11 @@ def test_both_ways_to_launch_stand_beside_each_other():
 
 def test_a_clock_that_moved_is_a_mark():
     moved = STEADY.model_copy(update={"during_min_mhz": 1500})
-    found = describe_chain(ChainResults({False: [trial()] * 4, True: []}), moved)
+    found = describe({False: [trial()] * 4, True: []}, moved)
     assert found.chain_noisy == ["clock moved by 24.2%: 1500 to 1980 MHz"]
     assert found.dependent_latency_ms is None
 
 
 def test_calls_that_cannot_be_captured_have_a_reason_and_no_cost():
-    found = describe_chain(ChainResults(refused="RuntimeError: it synchronises"), STEADY)
+    found = describe({False: [], True: []}, refused="RuntimeError: it synchronises")
     assert (found.chained_latency_ms, found.chain_refused) == (None, "RuntimeError: it synchronises")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MAX_LAUNCHES
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MAX_LAUNCHES, Sample
 from fib_rmsnorm.evaluation.worker.worker_messages import MAX_REASON, ChainTimed, Time, TimeChain, Timed
 from fib_rmsnorm.sandbox.asking import ask
 from fib_rmsnorm.sandbox.process import NoAnswerError
 from fib_rmsnorm.schema import KernelLaunch, Workload
 
 LAUNCH = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
-TIMED = Timed([0.5, 0.25], [0.5, 0.125], [1, 2], [LAUNCH], [False, True], clock_ns=5, repeated=[], queued=True)
+LAST = Sample(0.25, 0.125, 2, (LAUNCH,), is_disturbed=True)
+TIMED = Timed([Sample(0.5, 0.5), LAST], clock_ns=5, repeated=[], queued=True)
 
 
 class Answers:
@@ -47,7 +49,8 @@ def ask_for(answer, process):
 @pytest.mark.parametrize(
     "answer",
     [
-        *(replace(TIMED, launches=launches) for launches in (None, [], [LAUNCH], [LAUNCH] * MAX_LAUNCHES)),
+        *(replace(TIMED, samples=[LAST._replace(launches=each)]) for each in (None, (), (LAUNCH,) * MAX_LAUNCHES)),
+        TIMED,
         CHAINED,
         ChainTimed(None, "it synchronises", clock_ns=5),
     ],
@@ -71,18 +74,22 @@ WRONG_LAUNCHES = (
     {"static_shared_bytes": -1},
     {"dynamic_shared_bytes": 10**400},
 )
-WRONG = [
+WRONG_SAMPLES: tuple[dict[str, Any], ...] = (
     {"launches": [LAUNCH] * (MAX_LAUNCHES + 1)},
     {"launches": "RmsNorm"},
     {"launches": [None]},
     {"launches": [{}]},
     {"launches": {"0": LAUNCH}},
-    *({"launches": [replace(LAUNCH, **wrong)]} for wrong in WRONG_LAUNCHES),
-    {"span_ms": []},
-    {"span_ms": [float("nan")]},
-    {"busy_ms": [-1.0]},
-    {"pieces": [1.5]},
-    {"disturbed": [0.5]},
+    {"span_ms": float("nan")},
+    {"busy_ms": -1.0},
+    {"pieces": 1.5},
+    {"is_disturbed": 0.5},
+)
+WRONG = [
+    *({"samples": [LAST._replace(launches=(replace(LAUNCH, **each),))]} for each in WRONG_LAUNCHES),
+    *({"samples": [LAST._replace(**each)]} for each in WRONG_SAMPLES),
+    {"samples": []},
+    {"samples": [[0.5]]},
     {"clock_ns": None},
     {"repeated": ["again"] * MAX_ATTEMPTS},
 ]

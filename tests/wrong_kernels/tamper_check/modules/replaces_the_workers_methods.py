@@ -1,5 +1,5 @@
 from types import SimpleNamespace
 
-from .targets import BUSY, PIECES, SPANS
+from .targets import SAMPLES
 
-ANSWER = SimpleNamespace(**{SPANS.name: [1e-6], BUSY.name: [1e-6], PIECES.name: [1]})
+ANSWER = SimpleNamespace(**{SAMPLES.name: [(1e-6, 1e-6, 1)]})
