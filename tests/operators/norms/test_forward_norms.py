@@ -46,6 +46,11 @@ def test_any_hidden_size_is_judged(operator, hidden, tmp_path):
     assert judge(definition.reference, definition, tmp_path) == {}
 
 
+def test_a_wrong_output_of_one_column_is_explained(tmp_path):
+    definition = RmsNorm().define(1)
+    assert judge(definition.reference.replace("+ eps", "+ 2 * eps"), definition, tmp_path)
+
+
 ONCE = "does not fit: give one for x, then weight=DTYPE if it differs, then bias=DTYPE if it differs"
 REFUSED = {
     "weight=none": "unknown dtype 'none'",
