@@ -23,6 +23,5 @@ from fib_rmsnorm.operators.recognition import (
     define_by_name,
     derive_inputs,
     list_candidates,
-    list_derived,
     recognise_source,
 )

@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -64,8 +64,8 @@ class Parts:
     tensors: dict[str, str]
     """The name of the input or output that plays each part; a part that is a constant is missing."""
     axes: dict[str, str]
-    row_axes: tuple[str, ...] = ()
-    """The first axes of tensors of rows, if they are several: an element of all of them together is a row."""
+    row_axes: tuple[str, ...] = field(default=(), kw_only=True)
+    """The axes that count the rows together, if they are several: of [batch, sequence, hidden] the first two."""
 
 
 @dataclass(frozen=True)

@@ -37,26 +37,21 @@ _HUGE = 1e30  # integers can be too large for a float
 
 
 @dataclass(frozen=True)
-class Recognition:
+class Recognition(Parts):
     """An operator that a Definition computes, or may compute, and who plays its parts.
 
     Inputs, axes and sizes have the Definition's names here, and those of the operator's parts beyond.
     """
 
     operator: str
-    tensors: dict[str, str]
-    """The name of the input or output that plays each part."""
-    axes: dict[str, str]
     outputs: dict[str, str]
     """The dtype of each output, in the Definition's order."""
     constants: dict[str, float]
     """The values of the parts that the reference's source holds instead of inputs, such as an eps."""
     is_own: bool
     """Whether the Definition's reference is the operator's own, which nobody has to probe."""
-    row_axes: tuple[str, ...] = ()
-    """The axes that count the rows together, if they are several: of [batch, sequence, hidden] the first two."""
     by_rows: tuple[str, ...] = ()
-    """The inputs and outputs that begin with these axes, and which the operator gets with one axis of rows."""
+    """The inputs and outputs that begin with `row_axes`, and which the operator gets with one axis of rows."""
 
     @property
     def _operator(self) -> Operator:
@@ -98,17 +93,16 @@ class Recognition:
         """
         if self.row_axes:
             raise InputError(f"the kernels take rows of one axis, not of {' and '.join(self.row_axes)}")
-        specs = {**definition.inputs, **definition.outputs}
-        dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
-        return self._operator.define_like(self._sizes_by_part(definition.const_axes), dtypes)
+        return self._operator.define_like(self._sizes_by_part(definition.const_axes), self._find_dtypes(definition))
 
     def write_kernel(self, definition: Definition, language: str) -> str | None:
         """Write a plain kernel for the Definition to start from; None if none takes its dtypes, or its axes."""
-        if self.row_axes:
-            return None
+        return None if self.row_axes else self._operator.write_kernel(self._find_dtypes(definition), language)
+
+    def _find_dtypes(self, definition: Definition) -> dict[str, str]:
+        """The dtypes of all tensors, by part."""
         specs = {**definition.inputs, **definition.outputs}
-        dtypes = {part: specs[name].dtype.value for part, name in self.tensors.items()}
-        return self._operator.write_kernel(dtypes, language)
+        return {part: specs[name].dtype.value for part, name in self.tensors.items()}
 
     @property
     def row_axis(self) -> str | None:
@@ -157,14 +151,9 @@ class Recognition:
 
     def derive(self, inputs: Inputs) -> dict[str, torch.Tensor]:
         """The inputs that are made from the others, by name."""
-        made = {
-            self.tensors[part]: each
-            for part, each in self._operator.derive_inputs(self._inputs_by_part(inputs)).items()
-        }
-        ahead = next((inputs[name].shape[: len(self.row_axes)] for name in self.by_rows if name in inputs), ())
-        return {
-            name: each.view(*ahead, *each.shape[1:]) if name in self.by_rows else each for name, each in made.items()
-        }
+        derived = self._operator.derive_inputs(self._inputs_by_part(inputs))
+        made = {self.tensors[part]: each for part, each in derived.items()}
+        return {name: each.view(inputs[name].shape) for name, each in made.items()}
 
 
 def recognise_source(definition: Definition) -> Recognition | None:
@@ -172,7 +161,7 @@ def recognise_source(definition: Definition) -> Recognition | None:
     for operator, parts in _list_fitting(definition, list_operators()):
         in_order = [parts.tensors.get(part) for part in operator.arguments] == list(definition.inputs)
         if in_order and _is_same_code(definition.reference, operator.reference):
-            return _recognise(operator, definition, parts, {}, is_own=True)
+            return _recognise(definition, operator, parts, is_own=True)
     return None
 
 
@@ -184,7 +173,7 @@ def list_candidates(definition: Definition) -> list[list[Recognition]]:
     literals = _list_literals(definition.reference)[:_MOST_LITERALS]
     return [
         [
-            _recognise(operator, definition, parts, constants, is_own=False)
+            _recognise(definition, operator, parts, constants)
             for constants in operator.suggest_constants(parts, literals)
         ]
         for operator in list_operators()
@@ -212,12 +201,24 @@ def define_by_name(name: str) -> Definition | None:
 
 
 def _recognise(
-    operator: Operator, definition: Definition, parts: Parts, constants: dict[str, float], *, is_own: bool
+    definition: Definition,
+    operator: Operator,
+    parts: Parts,
+    constants: dict[str, float] | None = None,
+    *,
+    is_own: bool = False,
 ) -> Recognition:
     outputs = {name: spec.dtype.value for name, spec in definition.outputs.items()}
     several, specs = parts.row_axes, {**definition.inputs, **definition.outputs}
     by_rows = (name for name, spec in specs.items() if several and (*(spec.shape or ())[: len(several)],) == several)
-    return Recognition(operator.name, parts.tensors, parts.axes, outputs, constants, is_own, several, tuple(by_rows))
+    return Recognition(
+        **vars(parts),
+        operator=operator.name,
+        outputs=outputs,
+        constants=constants or {},
+        is_own=is_own,
+        by_rows=tuple(by_rows),
+    )
 
 
 def default_scalars(definition: Definition) -> dict[str, Scalar]:
@@ -238,31 +239,18 @@ def default_scalars(definition: Definition) -> dict[str, Scalar]:
     return found
 
 
-def list_derived(definition: Definition) -> list[str]:
-    """The inputs that are made from others."""
-    if (found := _find_deriving(definition)) is None:
-        return []
-    operator, parts = found
-    return [parts.tensors[part] for part in operator.derived if parts.tensors.get(part) in definition.inputs]
-
-
 def derive_inputs(definition: Definition, inputs: Inputs) -> dict[str, torch.Tensor]:
     """Make the inputs that must fit the others, by name; none if no operator says so."""
-    if (found := _find_deriving(definition)) is None:
-        return {}
-    operator, parts = found
-    return _recognise(operator, definition, parts, {}, is_own=False).derive(inputs)
+    # Each input of each call that is judged asks, so only those are matched that derive anything.
+    deriving = [operator for operator in list_operators() if operator.derived]
+    found = next(_list_fitting(definition, deriving), None)
+    return _recognise(definition, *found).derive(inputs) if found else {}
 
 
 def _list_fitting(definition: Definition, operators: Iterable[Operator]) -> Iterator[tuple[Operator, Parts]]:
     for operator in operators:
         if found := operator.list_parts(definition):
             yield operator, found[0]
-
-
-def _find_deriving(definition: Definition) -> tuple[Operator, Parts] | None:
-    # Each input of each call that is judged asks, so only those are matched that derive anything.
-    return next(_list_fitting(definition, [operator for operator in list_operators() if operator.derived]), None)
 
 
 def _is_same_code(source: str, other: str) -> bool:

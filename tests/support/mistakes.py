@@ -103,9 +103,8 @@ def judge_in_process(
             (verdict,) = judge.compare(request.model_dump(mode="json")).verdicts
         if is_interpreted:
             allow_truncation(verdict, definition)
-        comparisons = {name: each.comparison for name, each in zip(definition.outputs, verdict.outputs, strict=True)}
-        wrong |= {name for name, each in comparisons.items() if each.is_wrong}
-        suspects |= {name: [] for name, each in comparisons.items() if each.mismatched and name not in suspects}
+        wrong |= {name for name, each in verdict.outputs.items() if each.is_wrong}
+        suspects |= {name: [] for name, each in verdict.outputs.items() if each.mismatched and name not in suspects}
         suspects = {name: verdict.mistakes.get(name, []) for name in definition.outputs if name in suspects}
     return {name: suspects.get(name, []) for name in definition.outputs if name in wrong}
 

@@ -54,51 +54,6 @@ class Transferred:
     memory: list[DeviceMemory] | None
 
 
-class ReferenceClient:
-    """Calls references, code of other people, for one judge, in a worker. One thread at a time may use it.
-
-    The judge needs their outputs as the expected ones if no operator is recognised, else to say how exact they are.
-    """
-
-    def __init__(self, find_worker: Callable[[Definition], WorkerClient]) -> None:
-        self._find_worker = find_worker
-        self._current: tuple[str, str, Recognition | None, int] | None = None
-        self._known: set[int] = set()
-        """The cases whose outputs the judge has kept."""
-        self._failure: ReferenceFailedError | None = None
-
-    def call(self, request: JudgedCall, judge: Process) -> Transferred | None:
-        """Call the reference if the judge needs its outputs to answer. Return where they are.
-
-        Raises ReferenceFailedError if the call fails, at once if one on this Workload has failed before.
-        """
-        current = (request.definition.name, request.workload.uuid, request.recognition, judge.pid)
-        if self._current != current:
-            self._current, self._failure = current, None
-            self._known.clear()
-        if self._failure is not None:
-            raise self._failure
-        is_needed = request.case == 0 or request.recognition is None
-        if not is_needed or request.case in self._known:
-            return None
-        try:
-            worker = self._find_worker(request.definition)
-            if request.case is None:
-                again = CallAsTimed(workload=request.workload, numbers=request.numbers)
-                return Transferred(worker, worker.ask(again, Outputs).memory)
-            call = Call(workload=request.workload, case=request.case, recognition=request.recognition)
-            called = worker.ask(call, Called)
-        except EvaluationFailedError as failure:
-            self._failure = ReferenceFailedError(f"the reference of {request.definition.name} failed: {failure}")
-            raise self._failure from None
-        self._known.add(request.case)
-        return Transferred(worker, called.memory)
-
-    def forget(self) -> None:
-        """Forget what the judge has kept: it was asked about something else."""
-        self._current = None
-
-
 def reference_solution(definition: Definition) -> Solution:
     """The Definition's reference as a Solution, so that it is built, timed and limited like any other."""
     return Solution(
@@ -136,7 +91,11 @@ class _NotCopiedError(Exception):
 
 
 class Comparer:
-    """Asks the judge process, and replaces it if it dies. Threads may share it and take turns."""
+    """Asks the judge process, and replaces it if it dies. Threads may share it and take turns.
+
+    It calls references, code of other people, in workers. The judge needs their outputs as the expected ones if no
+    operator is recognised, else to say how exact they are.
+    """
 
     def __init__(
         self,
@@ -146,7 +105,13 @@ class Comparer:
         find_reference: Callable[[Definition], WorkerClient],
     ) -> None:
         self._fork_server = fork_server
-        self._reference = ReferenceClient(find_reference)
+        self._find_reference = find_reference
+        self._current: tuple[str, str, Recognition | None, int] | None = None
+        """The Definition, Workload and operator that a judge was asked about last, and its process."""
+        self._known: set[int] = set()
+        """The cases of these whose reference's outputs the judge has kept."""
+        self._failure: ReferenceFailedError | None = None
+        """That of the reference on this Workload, which is not called again."""
         self._device = device
         self._config = config
         self._judge: Process | None = None
@@ -180,7 +145,6 @@ class Comparer:
         unexplained: dict[str, list[PossibleMistake]] = {name: [] for name in subject.definition.outputs}
         request = Compare(**self._describe(subject), settings=Settings(), case=case, suspects=unexplained)
         with self._lock:
-            self._reference.forget()  # the judge keeps the expected outputs of one Workload
             return self._ask_until_copied(request, outputs, needs_reference=False)[0]
 
     def _ask_until_copied(
@@ -206,7 +170,7 @@ class Comparer:
 
     def _ask_once(self, request: JudgedCall, outputs: Transferred | None, *, needs_reference: bool) -> list[Verdict]:
         judge = self._require_judge()
-        reference = self._reference.call(request, judge) if needs_reference else None
+        reference = self._call_reference(request, judge, is_needed=needs_reference)
         files: list[int] = []
         try:
             if reference is not None:
@@ -220,6 +184,31 @@ class Comparer:
         finally:
             if reference is not None:
                 reference.worker.process.clear_outputs()
+
+    def _call_reference(self, request: JudgedCall, judge: Process, *, is_needed: bool) -> Transferred | None:
+        """Call the reference if the judge needs its outputs to answer. Return where they are."""
+        current = (request.definition.name, request.workload.uuid, request.recognition, judge.pid)
+        if self._current != current:
+            self._current, self._failure = current, None
+            self._known.clear()
+        if not is_needed:
+            return None
+        if self._failure is not None:
+            raise self._failure
+        if (request.case != 0 and request.recognition is not None) or request.case in self._known:
+            return None
+        try:
+            worker = self._find_reference(request.definition)
+            if request.case is None:
+                again = CallAsTimed(workload=request.workload, numbers=request.numbers)
+                return Transferred(worker, worker.ask(again, Outputs).memory)
+            call = Call(workload=request.workload, case=request.case, recognition=request.recognition)
+            called = worker.ask(call, Called)
+        except EvaluationFailedError as failure:
+            self._failure = ReferenceFailedError(f"the reference of {request.definition.name} failed: {failure}")
+            raise self._failure from None
+        self._known.add(request.case)
+        return Transferred(worker, called.memory)
 
     def _hand_over(self, judge: Process, outputs: Transferred, files: list[int], *, are_expected: bool) -> int | None:
         """Have the judge copy outputs from the GPU's memory. If they are in a file, add it and return its number."""

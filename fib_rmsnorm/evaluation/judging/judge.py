@@ -14,9 +14,9 @@ import torch
 from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutput, ExpectedOutputs, make_expected
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
+    Comparison,
     Expect,
     JudgedCall,
-    OutputVerdict,
     TakeOutputs,
     Verdict,
     Verdicts,
@@ -134,7 +134,7 @@ class Judge:
         try:
             received = self.received.read(request, first.case.workload)
         except OutputTransferError as error:
-            return [Verdict(first.case.name, first.case.kind, str(error), outputs=[], hint=None, mistakes={})]
+            return [Verdict(first.case.name, first.case.kind, str(error), outputs={}, hint=None, mistakes={})]
         calls = zip(chain([first], expected), received, strict=True)
         return [self._compare_call(request, right, actuals) for right, actuals in calls]
 
@@ -152,17 +152,17 @@ class Judge:
         if request.keep_as:
             self._peer, self._peer_outputs[key] = request.keep_as, actuals
         compared = zip(expected.outputs, shapes.values(), actuals, own, peers, strict=True)
-        outputs = [_judge_output(request, expected.case, *each) for each in compared]
-        hint = None
-        if request.suspects is None and any(output.comparison.mismatched for output in outputs):
-            right = [output.exact.values for output in expected.outputs]
-            hint = describe_unwritten(own, right)
         case = expected.case
+        outputs = [_judge_output(request, case, *each) for each in compared]
+        hint = None
+        if request.suspects is None and any(output.mismatched for output in outputs):
+            hint = describe_unwritten(own, [output.exact.values for output in expected.outputs])
         mistakes = request.suspects or {}
         if case.explains:
-            mistakes = explain_outputs(request, expected, actuals, [output.comparison for output in outputs])
+            mistakes = explain_outputs(request, expected, actuals, outputs)
         peer = self._peer if kept else None
-        return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer, recurrence)
+        by_name = dict(zip(shapes, outputs, strict=True))
+        return Verdict(case.name, case.kind, None, by_name, hint, mistakes, expected.contradicted, peer, recurrence)
 
     def _expect(self, request: JudgedCall) -> Iterator[ExpectedOutputs]:
         """The expected outputs of each call, one after the other: timed calls have their inputs in the same place."""
@@ -208,19 +208,16 @@ def _judge_output(
     actual: torch.Tensor,
     own: torch.Tensor,
     peer: torch.Tensor | None,
-) -> OutputVerdict:
+) -> Comparison:
     """Judge an output; `own` is the same in its own shape, and has not one axis of rows instead of several."""
     kinds, dim = (case.row_kinds, shape.index(case.row_axis)) if case.row_axis in shape else ((), 0)
     pair = expected.pair(actual, own.shape)
-    comparison = expected.compare(pair, request.settings, kinds, dim)
+    found = expected.compare(pair, request.settings, kinds, dim)
     # Hundreds of timed calls are right, and their distances are not reported.
-    is_reported = request.case is not None or comparison.is_wrong
-    return OutputVerdict(
-        comparison,
-        ulp=measure_ulp(pair) if is_reported else None,
-        reference_ulp=expected.reference_ulp,
-        against=None if peer is None else measure_difference(actual, peer),
-    )
+    found.ulp = measure_ulp(pair) if request.case is not None or found.is_wrong else None
+    found.reference_ulp = expected.reference_ulp
+    found.against = None if peer is None else measure_difference(actual, peer)
+    return found
 
 
 def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import inf
 from typing import Any
@@ -105,7 +105,6 @@ class JudgeClient:
         verdicts: list[Verdict] = []
         faults: list[str] = []
         suspects: dict[str, list[PossibleMistake]] | None = None
-        names = list(subject.definition.outputs)
         few = worker.is_interpreted
         cases = count_cases(subject.definition, subject.recognition, subject.workload, few_rows=few)
         # The first call shows what it changes for good, without the worker's death.
@@ -131,7 +130,7 @@ class JudgeClient:
             verdicts += self._compare(subject, outputs, worker=worker.process.pid, **asked)
             if verdicts[-1].contradicted:
                 raise _ContradictedError
-            faults += _describe_faults(verdicts[-1], called, names)
+            faults += _describe_faults(verdicts[-1], called)
             suspects = verdicts[-1].mistakes if faults else None
             if called.changed_outputs:
                 break  # work that this call has left running would disturb the next
@@ -140,8 +139,8 @@ class JudgeClient:
             worker.ask(again, Called)
             worker.process.clear_outputs()
         if faults:
-            raise _refusal(faults, suspects or {}, verdicts, names)
-        return _sum_up(verdicts, names)
+            raise _refusal(faults, suspects or {}, verdicts)
+        return _sum_up(verdicts)
 
     def judge_far_rows(self, workload: Workload, worker: WorkerClient) -> str | None:
         """Have a worker call its Solution on rows that lie beyond 2^31 elements, and say how that fails.
@@ -204,11 +203,10 @@ class JudgeClient:
             worker.process.kill()
             why = f"judging timed calls: {found} were revealed, not {count}"
             raise EvaluationFailedError("RUNTIME_ERROR", why, is_cheat=True)
-        names = list(worker.definition.outputs)
         subject, outputs = self._subject(worker.definition, workload), Transferred(worker, revealed.memory)
         for verdict in self._compare(subject, outputs, numbers=revealed.numbers, few_rows=few_rows):
-            if faults := _describe_faults(verdict, revealed, names):
-                raise _refusal(faults, verdict.mistakes, [verdict], names)
+            if faults := _describe_faults(verdict, revealed):
+                raise _refusal(faults, verdict.mistakes, [verdict])
 
     def _compare(self, subject: Subject, outputs: Transferred, **which: Any) -> list[Verdict]:
         process = outputs.worker.process
@@ -238,19 +236,18 @@ def _has_rows_first(definition: Definition, recognition: Recognition) -> bool:
 
 def allow_truncation(verdict: Verdict, definition: Definition) -> None:
     """Triton's interpreter truncates float32 to bfloat16, where a GPU rounds: the kernel does not cause it."""
-    for spec, output in zip(definition.outputs.values(), verdict.outputs, strict=True):
-        if spec.dtype is DType.BFLOAT16:
-            output.comparison.bias.allowed += _TRUNCATED_BFLOAT16
-            output.comparison.roundings.allowed = inf
+    for name, found in verdict.outputs.items():
+        if definition.outputs[name].dtype is DType.BFLOAT16:
+            found.bias.allowed += _TRUNCATED_BFLOAT16
+            found.roundings.allowed = inf
 
 
-def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> list[str]:
+def _describe_faults(verdict: Verdict, effects: Effects) -> list[str]:
     call = f"{verdict.case}: the call"
     faults = [f"{call} changed its output {name!r} after it had returned" for name in effects.changed_outputs]
     if verdict.hint:
         faults.append(f"{verdict.case}: {verdict.hint}")
-    for name, output in zip(names, verdict.outputs, strict=True):
-        found = output.comparison
+    for name, found in verdict.outputs.items():
         if found.mismatched:
             kinds = f" on: {', '.join(found.failing_kinds)}" if found.failing_kinds else ""
             faults.append(
@@ -278,14 +275,14 @@ def _describe_faults(verdict: Verdict, effects: Effects, names: list[str]) -> li
 
 
 def _refusal(
-    faults: list[str], suspects: Mapping[str, Sequence[PossibleMistake]], verdicts: list[Verdict], names: list[str]
+    faults: list[str], suspects: Mapping[str, Sequence[PossibleMistake]], verdicts: list[Verdict]
 ) -> EvaluationFailedError:
     """The failure of wrong outputs, with the mistakes first that explain them."""
-    text = "\n".join([*name_mistakes(suspects, names), *faults])
-    return EvaluationFailedError("INCORRECT_NUMERICAL", text, _sum_up(verdicts, names))
+    text = "\n".join([*name_mistakes(suspects, verdicts[0].outputs), *faults])
+    return EvaluationFailedError("INCORRECT_NUMERICAL", text, _sum_up(verdicts))
 
 
-def name_mistakes(suspects: Mapping[str, Sequence[PossibleMistake]], outputs: Sequence[str]) -> list[str]:
+def name_mistakes(suspects: Mapping[str, Sequence[PossibleMistake]], outputs: Collection[str]) -> list[str]:
     """A sentence on each wrong output that one mistake explains, with the output's name if there are several `outputs`.
 
     `suspects` are the mistakes that would give each wrong output, by its name.
@@ -305,29 +302,30 @@ def _name_mistake(suspects: Iterable[PossibleMistake]) -> str | None:
     return simplest.pop() if len(simplest) == 1 else None
 
 
-def _sum_up(verdicts: list[Verdict], names: list[str]) -> Correctness:
+def _sum_up(verdicts: list[Verdict]) -> Correctness:
     """Sum up the errors: upstream's two fields for the Workload's own inputs, and `extra` for every case."""
-    own = [output.comparison for output in verdicts[0].outputs]
-    tolerances = [Tolerance(rtol=found.rtol, atol=found.atol).model_dump() for found in own]
+    own = verdicts[0].outputs
     peer = next((verdict.peer for verdict in verdicts if verdict.peer), None)
     return Correctness(
-        max_absolute_error=max((found.max_absolute_error for found in own), default=0.0),
-        max_relative_error=max((found.max_relative_error for found in own), default=0.0),
+        max_absolute_error=max((found.max_absolute_error for found in own.values()), default=0.0),
+        max_relative_error=max((found.max_relative_error for found in own.values()), default=0.0),
         extra={
-            "tolerance": dict(zip(names, tolerances, strict=True)),
-            "cases": [_describe_case(verdict, names).model_dump(exclude_defaults=True) for verdict in verdicts],
+            "tolerance": {
+                name: Tolerance(rtol=found.rtol, atol=found.atol).model_dump() for name, found in own.items()
+            },
+            "cases": [_describe_case(verdict).model_dump(exclude_defaults=True) for verdict in verdicts],
             **({AGAINST: asdict(peer)} if peer else {}),
         },
     )
 
 
-def _describe_case(verdict: Verdict, names: list[str]) -> JudgedCase:
-    outputs = dict(zip(names, verdict.outputs, strict=True))
+def _describe_case(verdict: Verdict) -> JudgedCase:
+    outputs = verdict.outputs
     return JudgedCase(
         case=verdict.case,
         kind=verdict.kind,
-        max_absolute_error=max((o.comparison.max_absolute_error for o in verdict.outputs), default=0.0),
-        mismatched=sum(output.comparison.mismatched for output in verdict.outputs),
+        max_absolute_error=max((output.max_absolute_error for output in outputs.values()), default=0.0),
+        mismatched=sum(output.mismatched for output in outputs.values()),
         ulp={name: output.ulp for name, output in outputs.items()},
         reference_ulp={name: output.reference_ulp for name, output in outputs.items() if output.reference_ulp},
         against={name: output.against for name, output in outputs.items() if output.against},

@@ -71,6 +71,12 @@ class Comparison:
     """The numbers of the first rows with a wrong element."""
     bias: Bias = field(default_factory=Bias)
     roundings: Roundings = field(default_factory=Roundings)
+    ulp: UlpStatistics | None = None
+    """Distances of the output; None for right outputs of timed calls, of which there are hundreds."""
+    reference_ulp: UlpStatistics | None = None
+    """Distances of the reference's output, if the expected one is more exact; only for the Workload's own inputs."""
+    against: Difference | None = None
+    """How the output differs from that of the Verdict's peer."""
 
     @property
     def is_wrong(self) -> bool:
@@ -137,19 +143,6 @@ class Compare(JudgedCall, do="compare", doing="comparing"):
 
 
 @dataclass(frozen=True)
-class OutputVerdict:
-    """One output compared with the expected one."""
-
-    comparison: Comparison
-    ulp: UlpStatistics | None
-    """Distances of the output; None for right outputs of timed calls, of which there are hundreds."""
-    reference_ulp: UlpStatistics | None
-    """Distances of the reference's output, if the expected one is more exact; only for the Workload's own inputs."""
-    against: Difference | None = None
-    """How the output differs from that of the Verdict's peer."""
-
-
-@dataclass(frozen=True)
 class Verdict:
     """The judge's findings on one call."""
 
@@ -157,7 +150,7 @@ class Verdict:
     kind: CaseKind
     missing: str | None
     """The reason why there are no outputs to judge."""
-    outputs: list[OutputVerdict]
+    outputs: dict[str, Comparison]
     hint: str | None
     """The cause of wrong outputs, if the judge found it."""
     mistakes: dict[str, list[PossibleMistake]]

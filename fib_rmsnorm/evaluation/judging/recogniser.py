@@ -93,7 +93,7 @@ class Recogniser:
 
 def _is_right(verdict: Verdict) -> bool:
     """Whether the reference's outputs are right, by the number of elements that are rounded otherwise too."""
-    return verdict.missing is None and not any(output.comparison.is_wrong for output in verdict.outputs)
+    return verdict.missing is None and not any(output.is_wrong for output in verdict.outputs.values())
 
 
 def call_reference(

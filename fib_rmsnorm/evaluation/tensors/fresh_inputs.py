@@ -17,7 +17,7 @@ import torch
 
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, generate_alone, generate_inputs, is_random
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers, copy_to_random_place, same_bits
-from fib_rmsnorm.operators import derive_inputs, list_derived
+from fib_rmsnorm.operators import derive_inputs
 
 # The magnitudes of the new elements, uniformly distributed. They are large enough that an output which only uses the
 # mean square of an earlier call exceeds the tolerance in 99.7% of all rows of 4096 elements (99% of 32768).
@@ -57,20 +57,14 @@ class FreshInputs:
         self._of = timed
         definition, workload = timed.definition, timed.workload
         self._generator = torch.Generator(timed.device)
-        self._derived = [name for name in list_derived(definition) if is_random(workload, name)]
-        self._random = {name for name in definition.inputs if is_random(workload, name)} - {*self._derived}
-        self._values = {name: self._generate(name) for name in definition.inputs}
         self._values = {
             name: copy_to_random_place(value) if isinstance(value, torch.Tensor) else value
-            for name, value in self._values.items()
+            for name, value in generate_inputs(timed).items()
         }
+        self._derived = [name for name in derive_inputs(definition, self._values) if is_random(workload, name)]
         # Tensors from files stay as they are: they may hold indices, which must stay valid.
-        changing = [
-            value
-            for name, value in self._values.items()
-            if name in self._random and isinstance(value, torch.Tensor) and value.numel()
-        ]
-        self._rows = [_as_rows(value) for value in changing]
+        random = [self._values[name] for name in self._own if is_random(workload, name)]
+        self._rows = [_as_rows(value) for value in random if value.numel()]
         elements = sum(rows.shape[0] for rows in self._rows)
         self._draws = max(1, min(_MAX_DRAWS, _MAX_DRAWN_ELEMENTS // max(1, elements)))
         self._seed: int | None = None
@@ -84,8 +78,10 @@ class FreshInputs:
         """The inputs that are tensors."""
         return [value for value in self._values.values() if isinstance(value, torch.Tensor)]
 
-    def _generate(self, name: str) -> Any:
-        return generate_inputs(self._of)[name] if name in self._derived else generate_alone(self._of, name)
+    @property
+    def _own(self) -> list[str]:
+        """The inputs that are not made from others."""
+        return [name for name in self._values if name not in self._derived]
 
     def number_after(self, number: int | None) -> int:
         """The number of the next call's inputs. After the last number of a seed, it comes from a new secret seed."""
@@ -159,8 +155,7 @@ class FreshInputs:
         changed = [name for name in self._derived if not same_bits(self._values[name], fitting[name])]
         self._restore()
         self._derive()  # they fitted the inputs before
-        own = [name for name in self._values if name not in self._derived]
-        pairs = ((name, self._values[name], self._generate(name)) for name in own)
+        pairs = ((name, self._values[name], generate_alone(self._of, name)) for name in self._own)
         return changed + [
             name for name, value, made in pairs if isinstance(value, torch.Tensor) and not same_bits(value, made)
         ]

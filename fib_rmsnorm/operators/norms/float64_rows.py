@@ -28,6 +28,20 @@ def round_once(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.where(inexact, bits | 1, bits).view(torch.float32).to(dtype)
 
 
+def find_rstd(x: torch.Tensor, eps: float) -> torch.Tensor:
+    """The reciprocal root of the mean square of each row, [rows, 1]."""
+    return torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + eps)
+
+
+APPLY_WEIGHT: Mapping[str, Callable[..., torch.Tensor]] = {
+    "torch": lambda normalized, weight, _: normalized * weight,
+    "llama": lambda normalized, weight, dtype: round_once(normalized, dtype).double() * weight,
+    "gemma": lambda normalized, weight, _: normalized * (1 + weight),
+    "none": lambda normalized, *_: normalized,
+}
+"""The conventions of applying a weight to rows of x * rstd, all in float64; the dtype is that of x in the call."""
+
+
 def float32_statistic_error(hidden: int) -> float:
     """The relative error that the statistic of a row may have in float32.
 

@@ -170,7 +170,7 @@ class FusedAddRmsNorm(RmsNorm):
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
         """The usual wrong formulas of what is normalized, and those of the norm."""
         conventions = FusedAddRmsNormLlama.conventions, FusedAddRmsNorm.conventions
-        return wrong_outputs(rows, self.convention, conventions, rounds_sum=self.rounds_sum)
+        return wrong_outputs(rows, conventions, rounds_sum=self.rounds_sum)
 
 
 class FusedAddRmsNormRounded(FusedAddRmsNorm):

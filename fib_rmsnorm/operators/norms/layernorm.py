@@ -5,25 +5,25 @@ Its usual mistakes are those of its mean and variance, and RMSNorm's of x less i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
-from fib_rmsnorm.operators.norms.float64_rows import compute_by_blocks, float32_statistic_error, round_once
-from fib_rmsnorm.operators.norms.mistakes import rmsnorm_mistakes
+from fib_rmsnorm.operators.norms.float64_rows import find_rstd, float32_statistic_error
+from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
 from fib_rmsnorm.operators.norms.mistakes.rows import (
     CenteredRows,
+    Rounding,
+    Rows,
     Wording,
     Wrong,
     dtype_name,
-    mean,
     mended_by,
     narrow_dtypes,
     round_to,
 )
-from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases
 from fib_rmsnorm.operators.norms.norm_definitions import (
     NUMBER,
     PER_COLUMN,
@@ -34,7 +34,8 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     X,
     write_reference,
 )
-from fib_rmsnorm.operators.norms.norm_operator import NormOperator
+from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
+from fib_rmsnorm.operators.norms.rmsnorm_epilogues import RmsNormBias
 from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
 
 _BODY = """\
@@ -53,8 +54,8 @@ _TENSORS = {
 _CANCELLED = "half of the row cancels with the bias (what is rounded before the bias shows)"
 
 
-class LayerNormOperator(NormOperator):
-    """The operator LayerNorm over the last axis, with a weight: in float32 and rounded once."""
+class LayerNormOperator(RmsNorm):
+    """The operator LayerNorm over the last axis, with a weight: RMSNorm of x less its mean."""
 
     name = "layernorm"
     formula = (
@@ -83,40 +84,48 @@ class LayerNormOperator(NormOperator):
             "x - 3000 (a mean far above the deviations: E[x^2] - E[x]^2 has no digits left)": lambda x: x - 3000,
         },
     )
-    steps = ("add", "subtract the mean", "square", "add", "times rstd", "times weight")
+    steps: ClassVar[tuple[str, ...]] = ("add", "subtract the mean", "square", "add", "times rstd", "times weight")
     steps_of_row = (4, "divide twice, add eps, reciprocal square root")
 
-    def compute_exact(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
-        """Compute LayerNorm in float64 and round it once, with a bound per element for what cancels.
+    rows = CenteredRows
+
+    def compute_rows(
+        self, inputs: Inputs, dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
+    ) -> dict[str, ExactOutput]:
+        """Compute RMSNorm of x less its mean."""
+        x = inputs["x"]
+        centered = x - x.mean(dim=-1, keepdim=True)
+        return super().compute_rows({**inputs, "x": centered, "raw": x}, dtype, dtypes)
+
+    def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
+        """The error of what cancels.
 
         A float32 mean is off by `float32_statistic_error` of the mean |x|, and so is x - mean, before rstd and the
         weight multiply it. The sum with the bias may cancel too. A wrong mean makes the variance larger by the square
         of its error.
         """
-        error = float32_statistic_error(inputs["x"].shape[1])
+        x: torch.Tensor = inputs["raw"].abs()
+        error = float32_statistic_error(scaled.shape[1])
+        rstd = find_rstd(inputs["x"], inputs["eps"])
+        mean_error = error * x.mean(dim=-1, keepdim=True) * rstd
+        terms: torch.Tensor = (error * x * rstd + mean_error) * inputs["weight"].abs()
+        if "bias" in inputs:
+            terms += error * inputs["bias"].abs()
+        # Of the bound, the size matters, not its digits.
+        return (terms + mean_error.square() * scaled.abs()).to(torch.bfloat16)
 
-        def compute(rows: Inputs) -> dict[str, ExactOutput]:
-            x, weight = rows["x"], rows["weight"]
-            bias = rows.get("bias", torch.zeros_like(weight))
-            normalized, rstd = _normalize(x, inputs["eps"])
-            scaled = normalized * weight
-            mean_error = error * x.abs().mean(dim=-1, keepdim=True) * rstd
-            terms = (error * x.abs() * rstd + mean_error) * weight.abs() + error * bias.abs()
-            # Of the bound, the size matters, not its digits.
-            bound = (terms + mean_error.square() * scaled.abs()).to(torch.bfloat16)
-            return {"out": ExactOutput(round_once(scaled + bias, dtypes["out"]), bound, common_error=error)}
+    def list_mistakes(self, rows: Rows) -> Iterator[Mistake]:
+        """The usual wrong means and variances, and RMSNorm's mistakes of x less its mean."""
 
-        return compute_by_blocks(inputs, compute)
+        def finish(wrong: Wrong) -> torch.Tensor:
+            return rows.round(rows.finish(wrong.function(rows) * rows.part_weight))
 
-    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
-        """The usual wrong formulas of LayerNorm."""
-        biases = tuple(wrong_biases(inputs["x"].dtype)) if "bias" in inputs else ()
-        return usual_mistakes(
-            CenteredRows(inputs, rows, columns, lambda scaled, by: scaled + by.get("bias", 0), biases)
-        )
+        for wrong in _wrong_moments(rows.x.shape[1], rows.dtype):
+            yield Mistake(f"the output equals LayerNorm {wrong.what}: {wrong.fix}", 1, partial(finish, wrong))
+        yield from usual_mistakes(rows, Wording("LayerNorm", "(x - mean)"))
 
 
-class LayerNormBias(LayerNormOperator):
+class LayerNormBias(LayerNormOperator, RmsNormBias):
     """LayerNorm with a bias after the weight."""
 
     name = "layernorm_bias"
@@ -143,27 +152,10 @@ class LayerNormBias(LayerNormOperator):
         weight, bias = hard_rows.make_hard_weight(inputs["weight"]), hard_rows.make_hard_weight(inputs["bias"])
         place = order.index(_CANCELLED)
         if place < len(inputs["x"]):
-            scaled = _normalize(inputs["x"][place].double(), inputs["eps"])[0] * weight.double()
+            row = inputs["x"][place].double()
+            scaled = (row - row.mean()) * find_rstd(row - row.mean(), inputs["eps"]) * weight.double()
             bias[1::2] = -scaled[1::2].to(bias.dtype)
         return {"weight": weight, "bias": bias}
-
-
-def _normalize(x: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Normalize rows of float64 without a weight; also returns the reciprocal root of each, [..., 1]."""
-    centered = x - x.mean(dim=-1, keepdim=True)
-    rstd = torch.rsqrt(centered.square().mean(dim=-1, keepdim=True) + eps)
-    return centered * rstd, rstd
-
-
-def usual_mistakes(rows: CenteredRows) -> Iterator[Mistake]:
-    """Yield the mistakes that a kernel may make in some rows of a call, always in the same order."""
-
-    def finish(wrong: Wrong) -> torch.Tensor:
-        return round_once(rows.finish(wrong.function(rows) * rows.part_weight), rows.dtype)
-
-    for wrong in _wrong_moments(rows.x.shape[1], rows.dtype):
-        yield Mistake(f"the output equals LayerNorm {wrong.what}: {wrong.fix}", 1, partial(finish, wrong))
-    yield from rmsnorm_mistakes.usual_mistakes(rows, "torch", Wording("LayerNorm", "(x - mean)"))
 
 
 def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
@@ -171,9 +163,9 @@ def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
     yield from mended_by(
         "subtract the mean from x, before it is squared and in the output",
         {
-            "without the mean subtracted, as RMSNorm": lambda r: r.raw_part * torch.rsqrt(mean(r.raw**2) + r.eps),
-            "with the mean subtracted in the variance alone": lambda r: r.raw_part * torch.rsqrt(r.mean_square + r.eps),
-            "with mean(x^2) instead of the variance": lambda r: r.part * torch.rsqrt(mean(r.raw**2) + r.eps),
+            "without the mean subtracted, as RMSNorm": lambda r: r.raw_part * find_rstd(r.raw, r.eps),
+            "with the mean subtracted in the variance alone": lambda r: r.raw_part * r.rstd,
+            "with mean(x^2) instead of the variance": lambda r: r.part * find_rstd(r.raw, r.eps),
         },
     )
     if padding := (1 << (hidden - 1).bit_length()) - hidden:
@@ -184,13 +176,17 @@ def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
         )
     yield _expanded_variance(torch.float32)
     for precision in narrow_dtypes(dtype):
-        narrow = round_to(precision)
         yield Wrong(
             f"with the mean rounded to {dtype_name(precision)}",
             "convert x to float32 first, and keep mean, variance and root in float32",
-            lambda r, of=narrow: (r.raw_part - of(r.mean)) * torch.rsqrt(mean((r.raw - of(r.mean)) ** 2) + r.eps),
+            partial(_round_mean, narrow=round_to(precision)),
         )
         yield _expanded_variance(precision)
+
+
+def _round_mean(rows: CenteredRows, narrow: Rounding) -> torch.Tensor:
+    middle = narrow(rows.mean)
+    return (rows.raw_part - middle) * find_rstd(rows.raw - middle, rows.eps)
 
 
 def _expanded_variance(dtype: torch.dtype) -> Wrong:

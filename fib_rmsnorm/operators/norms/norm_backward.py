@@ -7,7 +7,7 @@ too, the gradients of the weight and the bias are sums over all rows in float32,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -23,9 +23,9 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     NormTensor,
     write_reference,
 )
-from fib_rmsnorm.operators.norms.norm_gradients import compute_gradients, usual_mistakes
+from fib_rmsnorm.operators.norms.norm_gradients import Gradients
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
-from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Inputs, Mistake, Scalar
+from fib_rmsnorm.operators.operator import Cost, HardCase, Inputs, Scalar
 
 _TENSORS = {
     "dy": NormTensor(PER_ELEMENT, "Gradient of the norm's output, contiguous by rows."),
@@ -86,7 +86,7 @@ def _choose(*without: str) -> dict[str, NormTensor]:
     return {part: tensor for part, tensor in _TENSORS.items() if part not in without}
 
 
-class RmsNormBackward(NormOperator):
+class RmsNormBackward(Gradients, NormOperator):
     """The gradients of RMSNorm: computed in float32 and rounded once."""
 
     name: ClassVar[str] = "rmsnorm_backward"
@@ -183,14 +183,6 @@ class RmsNormBackward(NormOperator):
             how=f"{element} operations an element and {row} a row (one division for each mean)",
         )
 
-    def compute_exact(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
-        """Compute the gradients in float64 and round them once, with a bound per element, as all of them are sums."""
-        return compute_gradients(inputs, dtypes)
-
-    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
-        """The usual wrong formulas of the gradients."""
-        return usual_mistakes(output, inputs, rows, columns)
-
 
 class RmsNormBiasBackward(RmsNormBackward):
     """The gradients of RMSNorm with a bias, whose own is the sum of dy."""
@@ -280,7 +272,7 @@ class FusedAddRmsNormBackward(RmsNormBackward):
         residual[made.row_kinds.index(_ZERO_DY) :: len(made.row_kinds)] *= _LARGE
         rows = slice(made.row_kinds.index(_CANCELS), None, len(made.row_kinds))
         chosen = {part: made.inputs[part][rows] for part in ("dy", "x", "rstd")}
-        of_norm = compute_gradients({**chosen, "weight": made.inputs["weight"]}, {"dx": residual.dtype})["dx"]
+        of_norm = self.compute_exact({**chosen, "weight": made.inputs["weight"]}, {"dx": residual.dtype})["dx"]
         residual[rows] = -of_norm.values
         return replace(made, inputs={**made.inputs, "dnew_residual": residual})
 

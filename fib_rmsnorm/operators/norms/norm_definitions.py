@@ -176,7 +176,7 @@ def list_matches(definition: Definition, inputs: Mapping[str, Shape], outputs: M
     given = _list_assignments(outputs, _list_shapes(definition.outputs, before, axes))
     by_part = {"rows": [*variable, *before][0], "hidden": hidden}
     several = tuple(before) if len(before) > 1 else ()
-    return [Parts({**into, **out}, by_part, several) for into, out in product(taken, given)]
+    return [Parts({**into, **out}, by_part, row_axes=several) for into, out in product(taken, given)]
 
 
 def _list_shapes(specs: Mapping[str, TensorSpec], row_axes: Sequence[str], axes: Mapping[str, str]) -> dict[str, Shape]:

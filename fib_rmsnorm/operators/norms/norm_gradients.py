@@ -1,15 +1,15 @@
-"""The gradients of a norm over rows in float64, with the errors that float32 may make, and usual mistakes in dx."""
+"""The gradients of norms over rows in float64, with the errors that float32 may make, and usual mistakes in dx."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import EllipsisType
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, float32_statistic_error, list_blocks, round_once
-from fib_rmsnorm.operators.norms.mistakes.rows import Wrong, mended_by
+from fib_rmsnorm.operators.norms.mistakes.rows import Wrong, mean, mended_by
 from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
 
 
@@ -58,21 +58,18 @@ class GradientRows:
     @cached_property
     def correction(self) -> torch.Tensor:
         """By what the normalized x is multiplied, [rows, 1]."""
-        return _mean(self.scaled * self.normalized)
+        return mean(self.scaled * self.normalized)
 
-    @property
-    def dx(self) -> torch.Tensor:
-        """The gradient of x."""
-        return self.combine(self.scaled, self.normalized, self.correction)
+    def compute_dx(self, scaled: torch.Tensor | None = None, correction: torch.Tensor | None = None) -> torch.Tensor:
+        """The gradient of x in the chosen columns; a wrong one of another `scaled`, in all columns, or `correction`."""
+        return self.of_norm(scaled, correction) + self.added
 
-    def combine(self, scaled: torch.Tensor, normalized: torch.Tensor, correction: torch.Tensor) -> torch.Tensor:
-        """The dx in the chosen columns, of dy * weight and the normalized x in all of them."""
-        return self.of_norm(scaled, normalized, correction) + self.added
-
-    def of_norm(self, scaled: torch.Tensor, normalized: torch.Tensor, correction: torch.Tensor) -> torch.Tensor:
+    def of_norm(self, scaled: torch.Tensor | None = None, correction: torch.Tensor | None = None) -> torch.Tensor:
         """The same without what is added to it."""
-        centered = scaled - _mean(scaled) if self.is_centered else scaled
-        return ((centered - normalized * correction) * self.rstd)[:, self.columns]
+        scaled = self.scaled if scaled is None else scaled
+        centered = scaled - mean(scaled) if self.is_centered else scaled
+        correction = self.correction if correction is None else correction
+        return ((centered - self.normalized * correction) * self.rstd)[:, self.columns]
 
     @cached_property
     def added(self) -> torch.Tensor:
@@ -89,8 +86,8 @@ class GradientRows:
         """The error of dx in float32, in all columns."""
         scaled, normalized = self.scaled.abs(), self.normalized.abs()
         error = float32_statistic_error(scaled.shape[1])
-        terms = error * (scaled + _mean(scaled) + normalized * _mean(scaled * normalized))
-        of_normalized = normalized * _mean(scaled * self.normalized_error)
+        terms = error * (scaled + mean(scaled) + normalized * mean(scaled * normalized))
+        of_normalized = normalized * mean(scaled * self.normalized_error)
         return (terms + of_normalized + self.normalized_error * self.correction.abs()) * self.rstd.abs()
 
     def list_terms(self) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
@@ -99,45 +96,43 @@ class GradientRows:
         return {"dweight": (dy * self.normalized, dy.abs() * self.normalized_error), "dbias": (dy, dy * 0)}
 
 
-def compute_gradients(inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> dict[str, ExactOutput]:
-    """Compute the gradients in float64 and round them once to their dtypes, with a bound per element.
+class Gradients:
+    """The gradients of a norm: of x, which is `dx`, and sums over all rows."""
 
-    The bound is `float32_statistic_error` of the magnitudes of the terms, as all gradients are sums.
-    """
-    x = inputs["x"]
-    dx = torch.empty_like(x, dtype=dtypes["dx"])
-    dx_bound = torch.empty_like(x, dtype=torch.bfloat16)  # the size of an error matters, not its digits
-    sums = {part: x.new_zeros(x.shape[1], dtype=torch.float64) for part in dtypes if part != "dx"}
-    bounds = {part: torch.zeros_like(each) for part, each in sums.items()}
-    error = float32_statistic_error(x.shape[0])
-    for rows in list_blocks(x):
-        gradient = GradientRows(inputs, rows)
-        dx[rows] = round_once(gradient.dx, dx.dtype)
-        dx_bound[rows] = gradient.bound_dx().to(dx_bound.dtype)
-        for part, (terms, errors) in gradient.list_terms().items():
-            if part in sums:
-                sums[part] += terms.sum(dim=0)
-                bounds[part] += (error * terms.abs() + errors).sum(dim=0)
-    found = {
-        part: ExactOutput(round_once(each, dtypes[part]), bounds[part], common_error=error)
-        for part, each in sums.items()
-    }
-    return {"dx": ExactOutput(dx, dx_bound, common_error=float32_statistic_error(x.shape[1])), **found}
+    def compute_exact(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+        """Compute the gradients in float64 and round them once to their dtypes, with a bound per element.
 
+        The bound is `float32_statistic_error` of the magnitudes of the terms, as all gradients are sums.
+        """
+        x = inputs["x"]
+        dx = torch.empty_like(x, dtype=dtypes["dx"])
+        dx_bound = torch.empty_like(x, dtype=torch.bfloat16)  # the size of an error matters, not its digits
+        sums = {part: x.new_zeros(x.shape[1], dtype=torch.float64) for part in dtypes if part != "dx"}
+        bounds = {part: torch.zeros_like(each) for part, each in sums.items()}
+        error = float32_statistic_error(x.shape[0])
+        for rows in list_blocks(x):
+            gradient = GradientRows(inputs, rows)
+            dx[rows] = round_once(gradient.compute_dx(), dx.dtype)
+            dx_bound[rows] = gradient.bound_dx().to(dx_bound.dtype)
+            for part, (terms, errors) in gradient.list_terms().items():
+                if part in sums:
+                    sums[part] += terms.sum(dim=0)
+                    bounds[part] += (error * terms.abs() + errors).sum(dim=0)
+        found = {
+            part: ExactOutput(round_once(each, dtypes[part]), bounds[part], common_error=error)
+            for part, each in sums.items()
+        }
+        return {"dx": ExactOutput(dx, dx_bound, common_error=float32_statistic_error(x.shape[1])), **found}
 
-def _mean(values: torch.Tensor) -> torch.Tensor:
-    return values.mean(dim=-1, keepdim=True)
+    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
+        """The usual wrong formulas of dx; none of the sums."""
+        given = GradientRows(inputs, rows, columns)
 
+        def compute(wrong: Wrong) -> torch.Tensor:
+            return round_once(wrong.function(given), inputs["x"].dtype)
 
-def usual_mistakes(output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterator[Mistake]:
-    """Yield the mistakes that a kernel may make in some rows of dx, always in the same order; none of the sums."""
-    given = GradientRows(inputs, rows, columns)
-
-    def compute(wrong: Wrong) -> torch.Tensor:
-        return round_once(wrong.function(given), inputs["x"].dtype)
-
-    for wrong in _list_wrong(given) if output == "dx" else ():
-        yield Mistake(f"the output equals dx {wrong.what}: {wrong.fix}", 1, partial(compute, wrong))
+        for wrong in _list_wrong(given) if output == "dx" else ():
+            yield Mistake(f"the output equals dx {wrong.what}: {wrong.fix}", 1, partial(compute, wrong))
 
 
 def _list_wrong(rows: GradientRows) -> Iterator[Wrong]:
@@ -145,38 +140,28 @@ def _list_wrong(rows: GradientRows) -> Iterator[Wrong]:
     right = "use (w - mean(w) - n * mean(w * n)) * rstd" if rows.is_centered else "use (w - n * mean(w * n)) * rstd"
     right += " + dnew_residual" if rows.has_residual else ""
     right += ", with w = dy * weight and n = the normalized x"
-    yield from mended_by(
-        right,
-        {
-            "of a constant rstd, w * rstd alone": lambda r: (r.scaled * r.rstd)[:, r.columns] + r.added,
-            "with the sum of w * n instead of its mean": lambda r: r.combine(
-                r.scaled, r.normalized, (r.scaled * r.normalized).sum(-1, keepdim=True)
-            ),
-            "without the weight": lambda r: r.combine(r.of("dy"), r.normalized, _mean(r.of("dy") * r.normalized)),
-            "with dy instead of dy * weight in the mean": lambda r: r.combine(
-                r.scaled, r.normalized, _mean(r.of("dy") * r.normalized)
-            ),
-            "with x instead of the normalized x in the mean": lambda r: r.combine(
-                r.scaled, r.normalized, _mean(r.scaled * r.of("x"))
-            ),
-            "without the last factor rstd": lambda r: _of_norm(r) / r.rstd + r.added,
-        },
-    )
+    wrong = {
+        "of a constant rstd, w * rstd alone": lambda r: (r.scaled * r.rstd)[:, r.columns] + r.added,
+        "with the sum of w * n instead of its mean": lambda r: r.compute_dx(
+            correction=(r.scaled * r.normalized).sum(-1, keepdim=True)
+        ),
+        "without the weight": lambda r: r.compute_dx(r.of("dy"), mean(r.of("dy") * r.normalized)),
+        "with dy instead of dy * weight in the mean": lambda r: r.compute_dx(
+            correction=mean(r.of("dy") * r.normalized)
+        ),
+        "with x instead of the normalized x in the mean": lambda r: r.compute_dx(correction=mean(r.scaled * r.of("x"))),
+        "without the last factor rstd": lambda r: r.of_norm() / r.rstd + r.added,
+    }
     if rows.has_residual:
-        yield Wrong("without dnew_residual", right, _of_norm)
-        yield Wrong("with dnew_residual added to dy, before the norm's backward pass", right, _add_to_dy)
+        wrong["without dnew_residual"] = GradientRows.of_norm
+        wrong["with dnew_residual added to dy, before the norm's backward pass"] = _add_to_dy
     if rows.is_centered:
-        yield Wrong(
-            "without mean(w) subtracted, as RMSNorm's",
-            right,
-            lambda r: ((r.scaled - r.normalized * r.correction) * r.rstd)[:, r.columns],
-        )
-
-
-def _of_norm(rows: GradientRows) -> torch.Tensor:
-    return rows.of_norm(rows.scaled, rows.normalized, rows.correction)
+        wrong["without mean(w) subtracted, as RMSNorm's"] = lambda r: (
+            (r.scaled - r.normalized * r.correction) * r.rstd
+        )[:, r.columns]
+    yield from mended_by(right, wrong)
 
 
 def _add_to_dy(rows: GradientRows) -> torch.Tensor:
     scaled = (rows.of("dy") + rows.of("dnew_residual")) * rows.inputs["weight"].double()
-    return rows.of_norm(scaled, rows.normalized, _mean(scaled * rows.normalized))
+    return rows.of_norm(scaled, mean(scaled * rows.normalized))

@@ -11,7 +11,13 @@ from dataclasses import replace
 from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
-from fib_rmsnorm.operators.norms.float64_rows import compute_by_blocks, float32_statistic_error, round_once
+from fib_rmsnorm.operators.norms.float64_rows import (
+    APPLY_WEIGHT,
+    compute_by_blocks,
+    find_rstd,
+    float32_statistic_error,
+    round_once,
+)
 from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
 from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wording, Wrong
 from fib_rmsnorm.operators.norms.norm_definitions import (
@@ -35,7 +41,7 @@ class RmsNorm(NormOperator):
 
     name: ClassVar[str] = "rmsnorm"
     convention: ClassVar[str] = "torch"
-    """The library in whose way the weight is applied."""
+    """The library in whose way the weight is applied, of APPLY_WEIGHT."""
     conventions: ClassVar[Mapping[str, str]] = {
         "torch": "rmsnorm",
         "llama": "rmsnorm_llama",
@@ -57,14 +63,11 @@ class RmsNorm(NormOperator):
     """Whether `bound_error` is all of the error that an element of `out` may have."""
     needs_whole_rows: ClassVar[bool] = False
     """Whether an element of an output depends on all scaled elements of its row."""
+    rows: ClassVar[type[Rows]] = Rows
+    """Of what its usual mistakes are computed."""
 
     list_wrong_epilogues: ClassVar[Callable[..., Iterable[Wrong]]] = staticmethod(lambda _: ())
     """The usual mistakes in `finish`, for x of a dtype."""
-
-    def scale(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor:
-        """Apply the weight to rows of x * rstd, all in float64; `dtype` is that of x."""
-        weight: torch.Tensor = inputs["weight"]
-        return normalized * weight
 
     def scale_otherwise(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor | None:
         """Rows that are scaled as rightly, where the convention rounds before the weight."""
@@ -95,14 +98,13 @@ class RmsNorm(NormOperator):
             return round_once(self.finish(scaled, inputs), dtypes["out"])
 
         x = inputs["x"]
-        normalized = x * torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + inputs["eps"])
-        scaled = self.scale(normalized, inputs, dtype)
+        normalized = x * find_rstd(x, inputs["eps"])
+        scaled = APPLY_WEIGHT[self.convention](normalized, inputs.get("weight"), dtype)
         other = self.scale_otherwise(normalized, inputs, dtype)
-        bound = self.bound_error(scaled, inputs)
         return {
             "out": ExactOutput(
                 finish(scaled),
-                None if bound is None else bound.float(),
+                self.bound_error(scaled, inputs),
                 is_strict=self.is_strict,
                 common_error=float32_statistic_error(x.shape[1]),
                 alternative=None if other is None else finish(other),
@@ -116,13 +118,14 @@ class RmsNorm(NormOperator):
         chosen = torch.arange(x.shape[1], device=rows.device) if self.needs_whole_rows else columns
         epilogue, epilogues = self.describe_epilogue(output, x.dtype)
         form = getattr(torch, self.dtypes[output]) if output in self.dtypes else None
-        found = self.list_mistakes(Rows(inputs, rows, chosen, epilogue, tuple(epilogues), form))
+        given = self.rows(inputs, rows, chosen, epilogue, tuple(epilogues), self.convention, form)
+        found = self.list_mistakes(given)
         return (_cut_columns(each, columns) for each in found) if self.needs_whole_rows else found
 
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
         """The same for some rows, whose epilogue is known."""
         has_conventions = type(self).finish is RmsNorm.finish
-        return usual_mistakes(rows, self.convention, Wording(operators=self.conventions if has_conventions else {}))
+        return usual_mistakes(rows, Wording(operators=self.conventions if has_conventions else {}))
 
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
         """The last step of an output of scaled rows, and the usual mistakes in it, for x of this dtype."""
@@ -163,11 +166,6 @@ class RmsNormLlama(RmsNorm):
         note="The product in brackets is rounded to the dtype of x before the weight.",
     )
 
-    def scale(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor:
-        """Round to the dtype of x before the weight."""
-        weight: torch.Tensor = inputs["weight"]
-        return round_once(normalized, dtype).to(normalized.dtype) * weight
-
     def scale_otherwise(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor | None:
         """By the other rounding that float32 may give: a normalized value near a tie can round to either side.
 
@@ -196,11 +194,6 @@ class RmsNormGemma(RmsNorm):
         "Normalize the rows of x, (batch, hidden), and scale them by 1 + weight, (hidden,).",
         "x * rstd * (weight + 1)",
     )
-
-    def scale(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor:
-        """Multiply by 1 + weight."""
-        weight: torch.Tensor = inputs["weight"]
-        return normalized * (1 + weight)
 
 
 OPERATORS = (RmsNorm(), RmsNormLlama(), RmsNormGemma())

@@ -30,6 +30,7 @@ class RmsNormNoWeight(RmsNorm):
     """RMSNorm that only normalizes, as in `F.rms_norm(x, shape)`."""
 
     name = "rmsnorm_no_weight"
+    convention = "none"
     formula = "out = x * rsqrt(mean(x^2) + eps), computed in float32 and cast once at the end."
     tensors: ClassVar[Mapping[str, NormTensor]] = {"x": X, "eps": EPS, "out": OUT}
     extreme_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.NON_FINITE_ROWS)
@@ -49,10 +50,6 @@ class RmsNormNoWeight(RmsNorm):
         "x * rstd",
     )
     steps = ("square", "add", "times rstd")
-
-    def scale(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor:
-        """Leave the rows as they are."""
-        return normalized
 
     def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
         """Rows share nothing."""
@@ -100,7 +97,7 @@ class RmsNormBias(RmsNorm):
     def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
         """The error that float32 may have in either term, although nothing may be left of it in the sum."""
         bias: torch.Tensor = inputs["bias"]
-        return float32_statistic_error(scaled.shape[1]) * scaled.abs() + FLOAT32_EPS * bias.abs()
+        return (float32_statistic_error(scaled.shape[1]) * scaled.abs() + FLOAT32_EPS * bias.abs()).float()
 
 
 class RmsNormRelu(RmsNorm):
@@ -195,7 +192,7 @@ class RmsNormSiluGate(RmsNorm):
         """
         gate: torch.Tensor = inputs["gate"]
         out = self.finish(scaled, inputs).abs()
-        return FLOAT32_EPS * (4 + gate.abs()) * out + _SMALLEST_SILU * scaled.abs()
+        return (FLOAT32_EPS * (4 + gate.abs()) * out + _SMALLEST_SILU * scaled.abs()).float()
 
 
 OPERATORS = (RmsNormNoWeight(), RmsNormBias(), RmsNormRelu(), RmsNormSiluGate())

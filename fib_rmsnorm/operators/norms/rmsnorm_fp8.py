@@ -30,7 +30,8 @@ from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Inputs, Scalar
 
 _USUAL_SCALE = 0.05
-_LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+_E4M3 = {"out": "float8_e4m3fn", "out_scale": "float32"}
+_E5M2 = {"out": "float8_e5m2", "out_scale": "float32"}
 _SMALLEST_SCALE = 512.0
 """A row's scale is at least 1 / (the largest number * this), so that a row of zeros has one: vLLM's convention."""
 
@@ -38,32 +39,15 @@ _SCALED = "scaled = x_fp32 * rstd * weight.to(torch.float32)"
 _OUT = NormTensor(PER_ELEMENT, "Normalized and scaled activations, divided by out_scale.")
 
 
-def _write_reference(form: str) -> str:
-    largest = _LARGEST[form]
-    return write_rms_reference(
-        "x, weight, out_scale, eps",
-        f"RMSNorm in float32, divided by out_scale, limited and cast to {form} once at the end.",
-        _SCALED,
-        f"return (scaled / out_scale).clamp(-{largest}, {largest}).to(torch.{form})",
-    )
-
-
-def _write_reference_per_row(form: str) -> str:
-    largest = _LARGEST[form]
-    return write_rms_reference(
-        "x, weight, eps",
-        "RMSNorm in float32; each row is divided by a scale, which is returned too, "
-        f"and cast to {form} once at the end.",
-        _SCALED,
-        f"out_scale = (scaled.abs().amax(dim=-1) / {largest}).clamp(min=1 / ({largest} * {_SMALLEST_SCALE}))",
-        f"return (scaled / out_scale[:, None]).clamp(-{largest}, {largest}).to(torch.{form}), out_scale",
-    )
+def _in_e5m2(text: str) -> str:
+    """The formula or reference of a norm in float8_e4m3fn, of the same in float8_e5m2."""
+    return text.replace("448", "57344").replace("float8_e4m3fn", "float8_e5m2")
 
 
 class _Quantised(RmsNorm):
     """The common base of both: `out` has a format of 8 bits."""
 
-    dtypes: ClassVar[Mapping[str, str]] = {"out": "float8_e4m3fn", "out_scale": "float32"}
+    dtypes: ClassVar[Mapping[str, str]] = _E4M3
     kernel = None
     extreme_kinds: ClassVar[Kinds] = {}  # limits of GPUs pass over a NaN, torch's do not
     is_strict = True
@@ -71,7 +55,7 @@ class _Quantised(RmsNorm):
     @property
     def largest(self) -> float:
         """The largest number of the format."""
-        return _LARGEST[self.dtypes["out"]]
+        return float(torch.finfo(getattr(torch, self.dtypes["out"])).max)
 
     def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
         """A step where float32's errors reach a tie, and nothing elsewhere."""
@@ -99,7 +83,12 @@ class RmsNormFp8(_Quantised):
         "eps": EPS,
         "out": _OUT,
     }
-    reference = _write_reference("float8_e4m3fn")
+    reference = write_rms_reference(
+        "x, weight, out_scale, eps",
+        "RMSNorm in float32, divided by out_scale, limited and cast to float8_e4m3fn once at the end.",
+        _SCALED,
+        "return (scaled / out_scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",
+    )
     scalars: ClassVar[Mapping[str, Scalar]] = {**RmsNorm.scalars, "out_scale": Scalar(_USUAL_SCALE, least=1e-12)}
     derived = ("out_scale",)
     steps = (*RmsNorm.steps, "divide by the scale", "two limits")
@@ -131,9 +120,8 @@ class RmsNormFp8E5m2(RmsNormFp8):
     """The same in float8_e5m2."""
 
     name = "rmsnorm_fp8_e5m2"
-    formula = RmsNormFp8.formula.replace("448", "57344").replace("float8_e4m3fn", "float8_e5m2")
-    dtypes: ClassVar[Mapping[str, str]] = {**RmsNormFp8.dtypes, "out": "float8_e5m2"}
-    reference = _write_reference("float8_e5m2")
+    formula, reference = map(_in_e5m2, (RmsNormFp8.formula, RmsNormFp8.reference))
+    dtypes = _E5M2
 
 
 class RmsNormFp8PerRow(_Quantised):
@@ -152,7 +140,14 @@ class RmsNormFp8PerRow(_Quantised):
         "out_scale": NormTensor(PER_ROW, "What a step of each row stands for: the norm is out * out_scale."),
     }
     outputs: ClassVar[tuple[str, ...]] = ("out", "out_scale")
-    reference = _write_reference_per_row("float8_e4m3fn")
+    reference = write_rms_reference(
+        "x, weight, eps",
+        "RMSNorm in float32; each row is divided by a scale, which is returned too, and cast to float8_e4m3fn once at "
+        "the end.",
+        _SCALED,
+        "out_scale = (scaled.abs().amax(dim=-1) / 448.0).clamp(min=1 / (448.0 * 512.0))",
+        "return (scaled / out_scale[:, None]).clamp(-448.0, 448.0).to(torch.float8_e4m3fn), out_scale",
+    )
     steps = (*RmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
     needs_whole_rows = True
     # Every element of a row with a NaN is one, which no scale of it hides; of an infinity, maxima of GPUs make another.
@@ -189,9 +184,8 @@ class RmsNormFp8PerRowE5m2(RmsNormFp8PerRow):
     """The same in float8_e5m2."""
 
     name = "rmsnorm_fp8_per_row_e5m2"
-    formula = RmsNormFp8PerRow.formula.replace("448", "57344").replace("float8_e4m3fn", "float8_e5m2")
-    dtypes: ClassVar[Mapping[str, str]] = {**RmsNormFp8PerRow.dtypes, "out": "float8_e5m2"}
-    reference = _write_reference_per_row("float8_e5m2")
+    formula, reference = map(_in_e5m2, (RmsNormFp8PerRow.formula, RmsNormFp8PerRow.reference))
+    dtypes = _E5M2
 
 
 OPERATORS = (RmsNormFp8(), RmsNormFp8E5m2(), RmsNormFp8PerRow(), RmsNormFp8PerRowE5m2())

@@ -28,7 +28,7 @@ from support.registries import QUICK
 
 GPU = Device("cuda:0", "Fake GPU", 80 << 30)
 MEMORY = [DeviceMemory("ab" * 64, 0, 1 << 20)]
-VERDICT = {"case": "workload", "kind": "workload", "missing": None, "outputs": [], "hint": None, "mistakes": {}}
+VERDICT = {"case": "workload", "kind": "workload", "missing": None, "outputs": {}, "hint": None, "mistakes": {}}
 REFUSAL = {"ok": False, "status": "RUNTIME_ERROR", "message": "CUDA error 400", "fatal": True}
 
 
@@ -188,7 +188,7 @@ def test_false_memory_ends_a_judge_and_the_next_one_judges_what_was_transferred(
     with (tmp_path / "outputs").open("rb") as file:
         (verdict,) = ask(judge, right, Verdicts, deadline, files=[file.fileno()]).verdicts
     assert verdict.missing is None
-    assert [output.comparison.mismatched for output in verdict.outputs] == [0]
+    assert [output.mismatched for output in verdict.outputs.values()] == [0]
 
 
 @pytest.mark.process

@@ -131,7 +131,8 @@ def test_outputs_of_other_shapes_are_tables_of_rows(monkeypatch, shape):
 
     operator = SimpleNamespace(mistakes=mistakes)
     monkeypatch.setattr("fib_rmsnorm.operators.recognition.find_operator", lambda _: operator)
-    recognition = Recognition("any", {"a": "x", "y": "out"}, {"rows": "rows"}, {"out": "float32"}, {}, is_own=True)
+    tensors, rows = {"a": "x", "y": "out"}, {"rows": "rows"}
+    recognition = Recognition(tensors, rows, "any", {"out": "float32"}, {}, is_own=True)
     outputs = {"out": SimpleNamespace(shape=axes)}
     definition = SimpleNamespace(outputs=outputs)
     request: Any = SimpleNamespace(recognition=recognition, definition=definition, suspects=None, strided=[])

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
-from fib_rmsnorm.operators.norms.float64_rows import round_once
+from fib_rmsnorm.operators.norms.float64_rows import APPLY_WEIGHT, round_once
 from fib_rmsnorm.operators.operator import Inputs
 
 Epilogue = Callable[["torch.Tensor", Inputs], "torch.Tensor"]
@@ -28,7 +28,9 @@ class Rows:
     """The numbers of the columns."""
     epilogue: Epilogue
     epilogues: Sequence[Wrong] = ()
-    """The usual mistakes in the epilogue: applications that are wrong after the weight."""
+    """The usual mistakes in the epilogue."""
+    convention: str = "torch"
+    """The one by which the weight is applied, of APPLY_WEIGHT."""
     form: torch.dtype | None = None
     """The dtype of the output, if it is not that of the rows."""
     row_dtype: torch.dtype | None = None
@@ -66,21 +68,30 @@ class Rows:
     @cached_property
     def parts(self) -> Inputs:
         """All inputs in these rows and columns, tensors in float64."""
-        return {part: self.part_of(part) for part in self.inputs}
 
-    def part_of(self, part: str) -> Any:
-        """An input in these rows and columns, in float64; a number as it is."""
-        value = self.inputs[part]
-        if not isinstance(value, torch.Tensor):
-            return value
-        if value.numel() == 1:
-            return value.to(torch.float64)
-        chosen = value[self.rows][:, self.columns] if value.dim() == self.x.dim() else value[self.columns]
-        return chosen.to(torch.float64)
+        def choose(value: torch.Tensor) -> torch.Tensor:
+            if value.numel() == 1:
+                return value
+            return value[self.rows][:, self.columns] if value.dim() == self.x.dim() else value[self.columns]
+
+        tensors = {part: value for part, value in self.inputs.items() if isinstance(value, torch.Tensor)}
+        return {**self.inputs, **{part: choose(value).double() for part, value in tensors.items()}}
 
     def finish(self, scaled: torch.Tensor) -> torch.Tensor:
         """The right output of scaled rows."""
         return self.epilogue(scaled, self.parts)
+
+    def round(self, output: torch.Tensor) -> torch.Tensor:
+        """An output in its dtype."""
+        return round_once(output, self.form or self.dtype)
+
+    def apply(self, rstd: torch.Tensor, convention: str | None = None) -> torch.Tensor:
+        """The output of a statistic, with the weight applied by the right convention or another."""
+        convention, normalized = convention or self.convention, self.part * rstd
+        if convention == "llama":
+            # By way of float32, as kernels do: there, a value that is next to a tie of 16 bits is one.
+            normalized = normalized.to(torch.float32).to(torch.float64)
+        return self.finish(APPLY_WEIGHT[convention](normalized, self.part_weight, self.dtype))
 
     @cached_property
     def whole(self) -> torch.Tensor:
@@ -98,9 +109,24 @@ class Rows:
         return mean(self.squares)
 
     @cached_property
+    def rstd(self) -> torch.Tensor:
+        """The right statistic of each row, [rows, 1]."""
+        return torch.rsqrt(self.mean_square + self.eps)
+
+    @cached_property
     def part(self) -> torch.Tensor:
         """The rows' x in the chosen columns."""
         return self.whole[:, self.columns]
+
+    @cached_property
+    def normalized(self) -> torch.Tensor:
+        """The right x * rstd."""
+        return self.part * self.rstd
+
+    @property
+    def scaled(self) -> torch.Tensor:
+        """The right rows before the epilogue, if the convention is torch's."""
+        return self.normalized * self.part_weight
 
     @cached_property
     def part_weight(self) -> torch.Tensor:
@@ -112,8 +138,6 @@ class Rows:
         return self.weight[columns % len(self.weight)].to(torch.float64)
 
 
-Application = Callable[[Rows, "torch.Tensor"], "torch.Tensor"]
-"""Computes the output's rows from x, the statistic and the weight."""
 Rounding = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
@@ -134,12 +158,13 @@ class Wording:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong statistic or application."""
+    """A wrong formula."""
 
     what: str
     """The mistake, in words that follow "RMSNorm"."""
     fix: str
     function: Callable[..., torch.Tensor]
+    """Computes it of the rows."""
     slack: float = 0.0
     """The share of the output that the order of a sum may change."""
 
@@ -153,16 +178,6 @@ def mended_by(fix: str, functions: Mapping[str, Callable[..., torch.Tensor]]) ->
 def mean(values: torch.Tensor) -> torch.Tensor:
     """The mean of each row, [rows, 1]."""
     return values.mean(dim=-1, keepdim=True)
-
-
-def right_rstd(rows: Rows) -> torch.Tensor:
-    """The right statistic."""
-    return torch.rsqrt(rows.mean_square + rows.eps)
-
-
-def apply_rightly(rows: Rows, rstd: torch.Tensor) -> torch.Tensor:
-    """The right application."""
-    return rows.finish(rows.part * rstd * rows.part_weight)
 
 
 def round_to(dtype: torch.dtype) -> Rounding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from itertools import product
 
@@ -17,12 +17,19 @@ from fib_rmsnorm.operators.norms.mistakes.rows import (
     mean,
     mended_by,
     narrow_dtypes,
-    right_rstd,
     round_to,
 )
 
 _FIXED_EPS = (1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, FLOAT32_EPS)
 """Values of eps in models' configurations, and torch's default for float32."""
+
+
+def _of_mean_squares(
+    fix: str, functions: Mapping[str, Callable[..., torch.Tensor]], slack: float = 0.0
+) -> Iterator[Wrong]:
+    """Yield the statistics of wrong mean squares that one fix mends, by what is wrong."""
+    for what, compute in functions.items():
+        yield Wrong(what, fix, lambda r, compute=compute: torch.rsqrt(compute(r) + r.eps), slack)
 
 
 def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
@@ -42,49 +49,45 @@ def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
             "multiplied by the root instead of divided by it": lambda r: (r.mean_square + r.eps).sqrt(),
         },
     )
-    for fixed in _FIXED_EPS:
-        yield Wrong(
-            f"with eps={fixed:.3g} although another is right",
-            "use the eps that the call passes, or the reference's where no call does",
-            lambda r, fixed=fixed: torch.rsqrt(r.mean_square + fixed),
-        )
+    yield from mended_by(
+        "use the eps that the call passes, or the reference's where no call does",
+        {
+            f"with eps={fixed:.3g} although another is right": lambda r, fixed=fixed: torch.rsqrt(r.mean_square + fixed)
+            for fixed in _FIXED_EPS
+        },
+    )
     if rows.has_weight:
         yield Wrong("reduced to x * weight", "multiply by rsqrt(mean(x^2) + eps) too", lambda r: r.mean_square * 0 + 1)
     if not rows.is_centered:
-        yield from mended_by(
+        yield from _of_mean_squares(
             "use mean(x^2): RMSNorm subtracts no mean",
             {
-                f"with the {name} instead of the mean square": lambda r, correction=correction: torch.rsqrt(
-                    r.whole.var(-1, keepdim=True, correction=correction) + r.eps
-                )
-                for correction, name in enumerate(("variance", "unbiased variance"))
+                "with the variance instead of the mean square": lambda r: r.whole.var(-1, keepdim=True, correction=0),
+                "with the unbiased variance instead of the mean square": lambda r: r.whole.var(-1, keepdim=True),
             },
         )
     less_one = f"with the sum of squares divided by {hidden - 1}"
-    for divisor, what in {1: "with the sum of squares instead of their mean", hidden - 1: less_one}.items():
-        yield Wrong(
-            what,
-            f"divide the sum of squares by {hidden}",
-            lambda r, factor=hidden / divisor: torch.rsqrt(r.mean_square * factor + r.eps),
+    divisors = {1: "with the sum of squares instead of their mean", hidden - 1: less_one}
+    yield from _of_mean_squares(
+        f"divide the sum of squares by {hidden}",
+        {what: lambda r, by=by: r.mean_square * (hidden / by) for by, what in divisors.items() if by},
+    )
+    for columns, divisor in ((some, each) for some in fewer_columns(hidden) for each in (some, hidden)):
+        yield from _of_mean_squares(
+            "add the squares of all columns; check the bounds and the mask of the loop",
+            {
+                f"with the squares of only the first {columns} of {hidden} columns": partial(
+                    lambda r, some, by: r.squares[:, :some].sum(dim=-1, keepdim=True) / by, some=columns, by=divisor
+                )
+            },
         )
-    for columns in fewer_columns(hidden):
-        for divisor in (columns, hidden):
-            yield Wrong(
-                f"with the squares of only the first {columns} of {hidden} columns",
-                "add the squares of all columns; check the bounds and the mask of the loop",
-                lambda r, columns=columns, divisor=divisor: torch.rsqrt(
-                    r.squares[:, :columns].sum(dim=-1, keepdim=True) / divisor + r.eps
-                ),
-            )
     if batch > 1:
-        yield from mended_by(
+        yield from _of_mean_squares(
             "compute the mean square of each row",
             {
-                "with the first row's mean square for all rows": lambda r: torch.rsqrt(
-                    mean(r.x[:1].double() ** 2) + r.eps
-                ),
-                "with one mean square of all rows": lambda r: torch.rsqrt(
-                    torch.linalg.vector_norm(r.x, dtype=torch.float64) ** 2 / r.x.numel() + r.eps
+                "with the first row's mean square for all rows": lambda r: mean(r.x[:1].double() ** 2),
+                "with one mean square of all rows": lambda r: (
+                    torch.linalg.vector_norm(r.x, dtype=torch.float64) ** 2 / r.x.numel()
                 ),
             },
         )
@@ -101,53 +104,46 @@ def rounded_statistics(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
     """Yield the rounded statistics for x of this dtype."""
     for precision in narrow_dtypes(dtype):
         yield from _rounded_sums(hidden, precision)
-    for precision in (torch.float16, torch.bfloat16):
-        yield Wrong(
-            f"with the reciprocal root rounded to {dtype_name(precision)}",
-            "keep the reciprocal root in float32",
-            partial(lambda r, narrow: narrow(right_rstd(r)), narrow=round_to(precision)),
-        )
+    yield from mended_by(
+        "keep the reciprocal root in float32",
+        {
+            f"with the reciprocal root rounded to {dtype_name(each)}": lambda r, each=each: round_to(each)(r.rstd)
+            for each in (torch.float16, torch.bfloat16)
+        },
+    )
 
 
 def _rounded_sums(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
-    name, narrow = dtype_name(dtype), round_to(dtype)
-    convert = "convert x to float32 before it is squared"
+    narrow, mended = round_to(dtype), partial(_of_mean_squares, "convert x to float32 before it is squared")
+    summed = f"with mean(x^2) in {dtype_name(dtype)}"
     # What is squared may have to be rounded first: a sum with a residual, or x of a wider dtype.
-    yield Wrong(f"with squares in {name}", convert, lambda r: torch.rsqrt(mean(narrow(narrow(r.whole) ** 2)) + r.eps))
-    yield Wrong(
-        f"with mean(x^2) in {name}",
-        convert,
-        lambda r: torch.rsqrt(_add_squares(r, _add_halves, dtype) / hidden + r.eps),
-        slack=_ANY_ORDER,
-    )
+    yield from mended({f"with squares in {dtype_name(dtype)}": lambda r: mean(narrow(narrow(r.whole) ** 2))})
+    yield from mended({summed: lambda r: _add_squares(r, _add_halves, dtype) / hidden}, _ANY_ORDER)
     for add in _SUMS:
         if add is not _add_in_turn or hidden <= _MOST_SUMMED_IN_TURN:
             total = lru_cache(maxsize=1)(partial(_add_squares, add=add, dtype=dtype))
-            for divide in (narrow, _keep):
-                yield Wrong(
-                    f"with mean(x^2) in {name}",
-                    convert,
-                    lambda r, total=total, divide=divide: torch.rsqrt(divide(total(r) / hidden) + r.eps),
-                )
+            yield from mended({summed: lambda r, total=total: narrow(total(r) / hidden)})
+            yield from mended({summed: lambda r, total=total: total(r) / hidden})
 
 
 def _add_squares(rows: Rows, add: _Sum, dtype: torch.dtype) -> torch.Tensor:
     return add(round_once(rows.squares, dtype)).to(torch.float64)
 
 
-def narrow_statistics(narrow: Rounding) -> Iterator[Callable[[Rows], torch.Tensor]]:
-    """Yield the ways in which torch computes the statistic with each step rounded, from an x that was not converted.
+def narrow_outputs(narrow: Rounding) -> Iterator[Callable[[Rows], torch.Tensor]]:
+    """Yield the ways in which torch computes the output with each step rounded, from an x that was not converted.
 
     On a CPU, it rounds the sum before it divides, and the root before its reciprocal.
     """
     for round_sum, round_root in product((narrow, _keep), repeat=2):
-        yield partial(_narrow_rstd, narrow=narrow, round_sum=round_sum, round_root=round_root)
+        yield partial(_compute_narrowly, narrow=narrow, round_sum=round_sum, round_root=round_root)
 
 
-def _narrow_rstd(rows: Rows, narrow: Rounding, round_sum: Rounding, round_root: Rounding) -> torch.Tensor:
+def _compute_narrowly(rows: Rows, narrow: Rounding, round_sum: Rounding, round_root: Rounding) -> torch.Tensor:
     squares = narrow(rows.squares)
     mean_square = narrow(round_sum(squares.sum(-1, keepdim=True)) / squares.shape[1])
-    return narrow(1 / round_root(narrow(mean_square + rows.eps).sqrt()))
+    rstd = narrow(1 / round_root(narrow(mean_square + rows.eps).sqrt()))
+    return rows.finish(narrow(rows.part * rstd) * rows.part_weight)
 
 
 def _keep(values: torch.Tensor) -> torch.Tensor:
