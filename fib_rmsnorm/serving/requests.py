@@ -138,7 +138,6 @@ class Requests:
     def rank(self, definition: str | None, batch_sizes: Sequence[int]) -> Rankings:
         """The fastest Solutions by the registry's Traces. Raises InputError if there are none."""
         from fib_rmsnorm.analysis.loading import TraceChoice, read_chosen
-        from fib_rmsnorm.analysis.ranking import rank
         from fib_rmsnorm.analysis.results import find_results
         from fib_rmsnorm.reports.ranking import ranking_records
 
@@ -146,8 +145,7 @@ class Requests:
         choice = TraceChoice([name], batch_sizes=batch_sizes, believes_all=False)
         notes: list[str] = []
         found = read_chosen([], self.registry.root, choice, notes)
-        rankings = ranking_records([rank(section) for section in find_results(found)])
-        return Rankings(rankings=rankings, notes=notes)
+        return Rankings(rankings=ranking_records(find_results(found)), notes=notes)
 
     def start_kernel(self, language: str, definition: str | None) -> NewKernel:
         """A kernel to start from. Raises InputError for an unknown language or Definition."""
