@@ -43,8 +43,9 @@ def test_a_failure_of_another_version_of_the_definition_is_not_a_regression():
     assert compare([old], [new], ["definition"]).comparisons[0].verdict == "now fails"
 
 
-def test_of_several_versions_of_a_definition_the_newest_counts():
-    old = [record(latency_ms=0.009, timestamp="2025", definition_sha="dd2"), record(timestamp="2026", **CC)]
+@pytest.mark.parametrize("older", [{"definition_sha": "dd2"}, {"sha": "x", **CC}], ids=["definition", "solution"])
+def test_runs_of_an_older_version_do_not_count(older):
+    old = [record(latency_ms=0.009, timestamp="2025", **older), record(timestamp="2026", **CC)]
     (found,) = compare(old, [record(**CC)]).comparisons
     assert found.verdict == "tie" and len(found.old) == 1
 
@@ -52,12 +53,6 @@ def test_of_several_versions_of_a_definition_the_newest_counts():
 def test_nothing_in_common_is_an_error():
     with pytest.raises(InputError, match="no Solution and Workload in common"):
         compare([record("a")], [record("b")])
-
-
-def test_runs_of_an_older_content_do_not_count():
-    old = [record(latency_ms=0.009, sha="x", timestamp="2025"), record(latency_ms=0.002, timestamp="2026")]
-    (found,) = compare(old, [record()]).comparisons
-    assert found.verdict == "tie" and len(found.old) == 1
 
 
 def test_what_is_on_one_side_only_is_reported():
