@@ -50,6 +50,12 @@ def test_runs_of_an_older_version_do_not_count(older):
     assert found.verdict == "tie" and len(found.old) == 1
 
 
+def test_runs_that_show_more_than_is_assumed_compare_with_those_of_another_kind_of_device():
+    on_cpu = {"timer": "cpu_clock", "device_session": "a"}
+    many = [record(latency_ms=ms, timestamp=f"{ms}", latency_low_ms=ms, **on_cpu) for ms in (1.0, 1.03, 1.06)]
+    assert compare([record()], many, ["timer"]).comparisons[0].verdict == "slower"
+
+
 def test_nothing_in_common_is_an_error():
     with pytest.raises(InputError, match="no Solution and Workload in common"):
         compare([record("a")], [record("b")])
