@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from support.command_line import run_here
 from support.full_registry import make_full_registry
 from support.lent_fork_server import lend, lending
 from support.paths import REPOSITORY
-from support.registries import make_registry  # which imports torch
+from support.registries import QUICK, add_kernel, make_registry  # which imports torch
 from support.trace_json import lines
 
 # The same examples every time: a change fails by what it changes. `--hypothesis-profile explore` looks for others.
@@ -81,6 +82,30 @@ def own_folders(pytestconfig):
 def registry(tmp_path: Path):
     """A registry with rmsnorm_d128, workloads of batches 1 and 8, and no solutions."""
     return make_registry(tmp_path / "registry")
+
+
+@pytest.fixture(scope="module")
+def rival_registry(tmp_path_factory) -> Registry:
+    """The same with a right kernel, beside which others are timed."""
+    found = make_registry(tmp_path_factory.mktemp("rival") / "registry")
+    add_kernel(found, "rmsnorm_python_plain_v1")
+    return found
+
+
+@pytest.fixture
+def serve(rival_registry, lent, tmp_path, monkeypatch):
+    """Start a service with so many evaluators; it ends with the test, and leaves no build."""
+    from fib_rmsnorm.sessions import service
+
+    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))
+    with ExitStack() as stack:
+
+        def start(evaluators: int = 1, **options):
+            monkeypatch.setattr(service, "_count_evaluators", lambda _: evaluators)
+            return stack.enter_context(service.Service(rival_registry, device="cpu", settings=QUICK, **options))
+
+        yield start
+    assert not list((tmp_path / "cache").glob("sessions/*"))
 
 
 @pytest.fixture

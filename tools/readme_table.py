@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fib_rmsnorm.analysis.difference import Estimate, RunLatency
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_interval
 from fib_rmsnorm.analysis.results import Result, SectionResults
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import format_either_side
@@ -46,4 +46,4 @@ def _cell(result: Result) -> str:
         return result.mark
     reference_ms = record.reference_latency_ms
     speedup = f" ({reference_ms / record.latency_ms:.3g}x)" if reference_ms else ""
-    return f"{_number(record.latency_ms, result.interval_ms)}{speedup}{' *' if record.noisy else ''}"
+    return f"{_number(record.latency_ms, find_interval(record))}{speedup}{' *' if record.noisy else ''}"

@@ -166,6 +166,14 @@ _Z_95 = 1.96
 
 
 @dataclass(frozen=True)
+class _Part:
+    """A part of a difference's variance, and the degrees of freedom that it was estimated from."""
+
+    variance: float
+    freedom: int
+
+
+@dataclass(frozen=True)
 class Drift:
     """How much latencies move from run to run of a session, as repeated runs show it."""
 
@@ -177,21 +185,24 @@ class Drift:
     may_rule: bool = True
     """Whether repeated runs that show more than is assumed also count alone."""
 
-    def variances(self, run: RunLatency) -> list[tuple[float, int]]:
-        """The variance of a run's logarithm, with its degrees of freedom: pooled with what is assumed.
+    def overrules(self, run: RunLatency) -> bool:
+        """Whether repeated runs show so much more than is assumed of a run that they also count alone."""
+        return self.may_rule and self.squares > between_runs(run).overruled_at * self.repeats
 
-        Where repeated runs show far more than is assumed, also by these alone: the wider interval counts.
+    def variance(self, run: RunLatency, *, alone: bool) -> _Part:
+        """The variance of a run's logarithm: pooled with what is assumed, or by repeated runs `alone` if they overrule.
+
+        The wider interval counts.
         """
         assumed = between_runs(run)
         square, freedom = assumed.deviation(run) ** 2, assumed.freedom + self.repeats
-        found = [(square * (assumed.freedom + max(0.0, self.squares)) / freedom, freedom)]
-        if self.may_rule and self.squares > assumed.overruled_at * self.repeats:
-            found.append((square * self.squares / self.repeats, self.repeats))
-        return found
+        if alone and self.overrules(run):
+            return _Part(square * self.squares / self.repeats, self.repeats)
+        return _Part(square * (assumed.freedom + max(0.0, self.squares)) / freedom, freedom)
 
     def deviation(self, run: RunLatency) -> float:
         """The standard deviation of a run's logarithm."""
-        return math.sqrt(max(variance for variance, _ in self.variances(run)))
+        return math.sqrt(max(self.variance(run, alone=alone).variance for alone in (False, True)))
 
 
 def session_deviation(run: RunLatency) -> float:
@@ -220,10 +231,9 @@ def find_difference(
     between = imbalance(old, new)
     deviation = fmean([session_deviation(run) ** 2 for run in (*old, *new)]) if between else 0.0
     session = _Part(between * deviation, _between_sessions(new[0]).freedom)
-    sides = [[(variance_within(run), drift.variances(run)) for run in side] for side in (old, new)]
     either_side = max(
-        _either_side([session, *(_part(side, index) for side in sides)], confidence)
-        for index in range(len(sides[1][0][1]))
+        _either_side([session, *(_part(runs, drift, alone=alone) for runs in (old, new))], confidence)
+        for alone in {False, any(map(drift.overrules, (*old, *new)))}
     )
     return Estimate(math.exp(change), _exp(change - either_side), _exp(change + either_side))
 
@@ -245,18 +255,11 @@ def _exp(power: float) -> float:
     return math.exp(power) if power < 700 else math.inf
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A part of a difference's variance, and the degrees of freedom that it was estimated from."""
-
-    variance: float
-    freedom: int
-
-
-def _part(runs: Sequence[tuple[float, list[tuple[float, int]]]], index: int) -> _Part:
-    """The part of one side: its runs, each with the variance within it and those of its drift."""
-    variance = sum([within + drifting[index][0] for within, drifting in runs])
-    return _Part(variance / len(runs) ** 2, min([drifting[index][1] for _, drifting in runs]))
+def _part(runs: Sequence[RunLatency], drift: Drift, *, alone: bool) -> _Part:
+    """The part of one side."""
+    drifts = [drift.variance(run, alone=alone) for run in runs]
+    variance = sum(variance_within(run) + each.variance for run, each in zip(runs, drifts, strict=True))
+    return _Part(variance / len(runs) ** 2, min(each.freedom for each in drifts))
 
 
 def _either_side(parts: Sequence[_Part], confidence: float) -> float:

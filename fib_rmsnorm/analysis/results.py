@@ -1,32 +1,29 @@
-"""The result of each Solution on each Workload, with the reference and the baseline."""
+"""The result of each Solution on each Workload, with the reference and the baseline, and the fastest of them.
+
+A tie is between those whose intervals do not tell them from the fastest.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.analysis.decoding import record_of
-from fib_rmsnorm.analysis.difference import (
-    Estimate,
-    RunLatency,
-    find_interval,
-    find_speedup,
-    recorded,
-    relate,
-)
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference, find_speedup, recorded, relate
 from fib_rmsnorm.analysis.sections import Section, SectionConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.gpu_models import find_gpu_model
+from fib_rmsnorm.registry.selection import find_baseline
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
     from fib_rmsnorm.schema import Solution, Trace
-
-BASELINE_AUTHOR = "baseline"
 
 
 @dataclass(frozen=True)
@@ -36,19 +33,32 @@ class Result:
     record: TraceRecord
     label: str
     """The Solution's name, with the start of its digest unless it is today's; if that is unknown, the newest."""
-    mark: str
-    """`noisy`, `correct` for what was judged and not timed, or the status of what failed."""
-    interval_ms: Estimate | None = None
-    """The median with its 95% interval."""
-    in_graph: Estimate | None = None
-    dependent: Estimate | None = None
-    """The cost of a call in a CUDA graph, without and with programmatic dependent launch around it."""
-    bandwidth_gb_per_s: float | None = None
-    percent_of_peak: float | None = None
-    speedup: Estimate | None = None
+    percent_of_peak: float | None
+    speedup: Estimate | None
     """The reference's latency over the Solution's, both of its own run."""
-    over_baseline: Estimate | None = None
+    over_baseline: Estimate | None
     """The baseline's latency over the Solution's."""
+
+    @property
+    def mark(self) -> str:
+        """`noisy`, `correct` for what was judged and not timed, or the status of what failed."""
+        if not self.record.passed:
+            return self.record.status
+        return "correct" if self.record.interpreted else "noisy" if self.record.noisy else ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A Solution on a Workload, and how much longer it takes than the fastest."""
+
+    result: Result
+    behind: Estimate
+    """Its latency over the fastest one's, with a 95% interval."""
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether it may be as fast as the fastest."""
+        return self.behind.verdict == "tie"
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,60 @@ class WorkloadResults:
         record = self.results[0].record
         return {"workload": self.workload, "axes": record.axes, "scalars": record.scalars}
 
+    @cached_property
+    def places(self) -> list[Place]:
+        """The timed results that can win, the fastest first."""
+        able = [result for result in self.results if not self._why_left_out(result)]
+        timed = [(latency, each) for each in able if (latency := RunLatency.of(each.record))]
+        timed.sort(key=lambda one: one[0].ms)
+        return [Place(result, find_difference([timed[0][0]], [latency])) for latency, result in timed]
+
+    @property
+    def left_out(self) -> list[tuple[Result, str]]:
+        """The results that cannot win, each with the reason."""
+        return [(result, why) for result in self.results if (why := self._why_left_out(result))]
+
+    def _why_left_out(self, result: Result) -> str:
+        """Why a result cannot win; empty if it can."""
+        record = result.record
+        versions = [each for each in self.results if each.record.solution == record.solution]
+        # An earlier version may have been measured later: a kernel was changed back.
+        current = [each for each in versions if each.label == record.solution] or versions
+        if result not in current or record.timestamp < max(each.record.timestamp for each in current):
+            return "replaced by a newer version"
+        if record.is_native:
+            return ""
+        if record.interpreted and record.passed:
+            return "interpreted, so not timed"
+        return result.mark or "no latency"
+
+    @property
+    def winner(self) -> Result | None:
+        """The fastest result; None if none was timed."""
+        return self.places[0].result if self.places else None
+
+    @property
+    def ties(self) -> list[Result]:
+        """The Solutions that may be as fast as the winner."""
+        return [place.result for place in self.places[1:] if place.is_tied]
+
+    @property
+    def apart(self) -> float | None:
+        """How far the winner and those that tie could be apart; None without a tie."""
+        return max((place.behind.apart for place in self.places[1:] if place.is_tied), default=None)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A Solution over all Workloads of a section."""
+
+    label: str
+    wins: int
+    """Workloads that it won, or on which it tied with the winner."""
+    workloads: int
+    mean_behind: float
+    """Geometric mean of its latency over the fastest one's: 1 is the fastest everywhere."""
+
 
 @dataclass(frozen=True)
 class SectionResults:
@@ -78,8 +142,25 @@ class SectionResults:
     conditions: SectionConditions
     baseline: str | None
     workloads: tuple[WorkloadResults, ...]
-    results: tuple[Result, ...]
-    """All of them, workload by workload."""
+
+    @property
+    def results(self) -> list[Result]:
+        """All of them, workload by workload."""
+        return [result for each in self.workloads for result in each.results]
+
+    @cached_property
+    def standings(self) -> list[Standing]:
+        """Over the Workloads with a winner: Solutions with all of them first, then those closest to the winners."""
+        places: dict[str, list[Place]] = {}
+        for place in (place for each in self.workloads for place in each.places):
+            places.setdefault(place.result.label, []).append(place)
+        found = [
+            Standing(
+                label, sum(each.is_tied for each in mine), len(mine), geometric_mean(each.behind.value for each in mine)
+            )
+            for label, mine in places.items()
+        ]
+        return sorted(found, key=lambda standing: (-standing.workloads, standing.mean_behind))
 
 
 def find_results(found: TraceSet, baseline: str | None = None) -> list[SectionResults]:
@@ -106,19 +187,9 @@ def sum_up_run(traces: Iterable[Trace]) -> SectionResults:
 
 
 def _find_baseline(section: Section, solutions: Mapping[str, Solution]) -> str | None:
-    """The plainest Python Solution by the author `baseline`: it runs on CPUs too, and has the least source code."""
-    names = {
-        record.solution
-        for record in section.records
-        if record.author == BASELINE_AUTHOR and record.language == "python" and record.is_native
-    }
-
-    def plainness(name: str) -> tuple[bool, int, str]:
-        solution = solutions[name]
-        size = sum(len(source.content) for source in solution.sources)
-        return "cpu" not in solution.spec.target_hardware, size, name
-
-    return min(names & solutions.keys(), key=plainness, default=None)
+    names = {record.solution for record in section.records if record.is_native}
+    found = find_baseline(solutions[name] for name in names & solutions.keys())
+    return found.name if found else None
 
 
 def _section_results(section: Section, baseline: str | None, digests: Mapping[str, str]) -> SectionResults:
@@ -133,7 +204,6 @@ def _section_results(section: Section, baseline: str | None, digests: Mapping[st
         section.conditions,
         baseline if any(record.solution == baseline for record in section.records) else None,
         tuple(workloads),
-        tuple(result for each in workloads for result in each.results),
     )
 
 
@@ -172,36 +242,22 @@ def _workload_results(
     rival = max(rivals, key=lambda record: record.timestamp, default=None)
     # Those that failed have no latency and come last.
     ordered = sorted(records, key=lambda r: (not r.passed, r.latency_ms or math.inf, r.solution))
-    timed = next((record for record in ordered if record.empty_ms), None)
     return WorkloadResults(
         title,
         workload,
         next(filter(None, map(RunLatency.of_reference, ordered)), None),
-        timed.empty_ms if timed else None,
+        next((record.empty_ms for record in ordered if record.empty_ms), None),
         next(filter(None, map(_copy_of, ordered)), None),
         tuple(_result(record, labels[record.solution, record.solution_sha256], rival) for record in ordered),
     )
 
 
 def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Result:
-    mark = "correct" if record.interpreted else "noisy" if record.noisy else ""
     if not record.is_native:
-        mark = mark if record.passed else record.status
-        return Result(record, label, mark)
-    bandwidth = record.bandwidth_gb_per_s
-    peak = peak_of(record)
-    return Result(
-        record,
-        label,
-        mark,
-        interval_ms=find_interval(record),
-        in_graph=recorded(record.chained_latency_ms, record.chained_low_ms, record.chained_high_ms),
-        dependent=recorded(record.dependent_latency_ms, record.dependent_low_ms, record.dependent_high_ms),
-        bandwidth_gb_per_s=bandwidth,
-        percent_of_peak=100 * bandwidth / peak.gb_per_s if bandwidth and peak else None,
-        speedup=find_speedup(record),
-        over_baseline=relate(record, rival) if record is not rival else None,
-    )
+        return Result(record, label, None, None, None)
+    bandwidth, peak = record.bandwidth_gb_per_s, peak_of(record)
+    of_peak = 100 * bandwidth / peak.gb_per_s if bandwidth and peak else None
+    return Result(record, label, of_peak, find_speedup(record), relate(record, rival) if record is not rival else None)
 
 
 def _copy_of(record: TraceRecord) -> RunLatency | None:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from fib_rmsnorm.analysis.loading import read_definitions
-from fib_rmsnorm.analysis.ranking import Contest, Ranking, rank
-from fib_rmsnorm.analysis.results import Peak, Result, SectionResults, peak_of
+from fib_rmsnorm.analysis.results import Peak, Result, SectionResults, WorkloadResults, peak_of
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 class WorkloadRoof:
     """The least time that each resource needs for a Workload; None if unknown."""
 
-    contest: Contest
+    results: WorkloadResults
     bytes_moved: int | None
     cost: Cost | None
     """The number of operations, and how they are counted."""
@@ -36,12 +35,12 @@ class WorkloadRoof:
     @property
     def best(self) -> Result | None:
         """The fastest Solution."""
-        return self.contest.winner
+        return self.results.winner
 
     @property
     def title(self) -> str:
         """`batch=32`."""
-        return self.contest.workload.title
+        return self.results.title
 
     @property
     def intensity(self) -> float | None:
@@ -58,31 +57,11 @@ class WorkloadRoof:
         return "compute" if self.compute_ms is not None and self.compute_ms > self.memory_ms else "memory"
 
 
-def _roof(
-    contest: Contest, definition: Definition | None, peak: Peak | None, flops_per_s: float | None, l2_bytes: int | None
-) -> WorkloadRoof:
-    records = [result.record for result in contest.workload.results]
-    judged_by = next((record.judged_by for record in records if record.judged_by), None)
-    cost = count_cost(definition, records[0].axes, judged_by) if definition else None
-    moved = next((record.bytes_moved for record in records if record.bytes_moved), None)
-    return WorkloadRoof(
-        contest=contest,
-        bytes_moved=moved,
-        cost=cost,
-        memory_ms=moved / peak.gb_per_s / 1e6 if moved and peak else None,
-        compute_ms=1e3 * cost.flops / flops_per_s if cost and flops_per_s else None,
-        floor_ms=contest.workload.empty_ms,
-        fits_l2=moved <= l2_bytes if moved and l2_bytes else None,
-    )
-
-
 @dataclass(frozen=True)
 class SectionFindings:
     """A section, analysed."""
 
     results: SectionResults
-    ranking: Ranking
-    """The winner on each Workload."""
     device: GpuModel | None
     peak: Peak | None
     clock_mhz: float | None
@@ -102,21 +81,28 @@ def analyze_sections(sections: Sequence[SectionResults], roots: Iterable[Path]) 
 
 
 def analyze_section(section: SectionResults, definition: Definition | None) -> SectionFindings:
-    """Rank its results, and compute the roofs of its Workloads."""
-    ranking = rank(section)
+    """Compute the roofs of its Workloads."""
     records = [result.record for result in section.results]
     newest = max(records, key=lambda record: (record.peak_bandwidth_gb_per_s is not None, record.timestamp))
     device = find_gpu_model(section.conditions.hardware)
     clock_mhz = section.conditions.clock[1] if section.conditions.clock else None
     peak = peak_of(newest)
     flops_per_s = device.fp32_flops(clock_mhz) if device else None
-    l2_bytes = device.l2_bytes if device else None
-    return SectionFindings(
-        results=section,
-        ranking=ranking,
-        device=device,
-        peak=peak,
-        clock_mhz=clock_mhz,
-        flops_per_s=flops_per_s,
-        workloads=tuple(_roof(each, definition, peak, flops_per_s, l2_bytes) for each in ranking.contests),
-    )
+
+    def find_roof(workload: WorkloadResults) -> WorkloadRoof:
+        records = [result.record for result in workload.results]
+        judged_by = next((record.judged_by for record in records if record.judged_by), None)
+        cost = count_cost(definition, records[0].axes, judged_by) if definition else None
+        moved = next((record.bytes_moved for record in records if record.bytes_moved), None)
+        return WorkloadRoof(
+            results=workload,
+            bytes_moved=moved,
+            cost=cost,
+            memory_ms=moved / peak.gb_per_s / 1e6 if moved and peak else None,
+            compute_ms=1e3 * cost.flops / flops_per_s if cost and flops_per_s else None,
+            floor_ms=workload.empty_ms,
+            fits_l2=moved <= device.l2_bytes if moved and device and device.l2_bytes else None,
+        )
+
+    roofs = tuple(map(find_roof, section.workloads))
+    return SectionFindings(section, device, peak, clock_mhz, flops_per_s, roofs)

@@ -38,26 +38,19 @@ class Section:
     records: tuple[TraceRecord, ...]
 
 
-_Clocks = dict[tuple[str, str | None], list[tuple[float, float]]]
-"""The ranges of clocks in MHz that lie close together, for each device and timer."""
-
-
-def _cluster_clocks(seen: Iterable[tuple[str, str | None, float | None]]) -> _Clocks:
-    """Gather clocks, each with its device and timer."""
+def _range_clocks(records: Iterable[TraceRecord]) -> dict[tuple[str, str | None, float | None], tuple[float, float]]:
+    """The range of close clocks in MHz that each clock lies in, by device, timer and clock."""
     clocks: dict[tuple[str, str | None], set[float]] = {}
-    for hardware, timer, clock in seen:
-        if clock is not None:
-            clocks.setdefault((hardware, timer), set()).add(clock)
+    for record in records:
+        if record.during_mhz is not None:
+            clocks.setdefault((record.hardware, record.timer), set()).add(record.during_mhz)
     return {
-        key: cluster(found, _CPU_CLOCK_GAP if key[1] == "cpu_clock" else _GPU_CLOCK_GAP)
-        for key, found in clocks.items()
+        (hardware, timer, clock): (low, high)
+        for (hardware, timer), found in clocks.items()
+        for low, high in cluster(found, _CPU_CLOCK_GAP if timer == "cpu_clock" else _GPU_CLOCK_GAP)
+        for clock in found
+        if low <= clock <= high
     }
-
-
-def _find_range(clocks: _Clocks, hardware: str, timer: str | None, clock: float | None) -> tuple[float, float] | None:
-    """The range that a clock lies in; None if it is unknown."""
-    ranges = clocks[hardware, timer] if clock is not None else ()
-    return next((each for each in ranges if clock is not None and each[0] <= clock <= each[1]), None)
 
 
 def cluster(values: Iterable[float], gap: float) -> list[tuple[float, float]]:
@@ -95,11 +88,11 @@ class RunConditions:
     @staticmethod
     def of(runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> RunConditions:
         """All aspects but those allowed to differ. Clocks of a cluster are one clock, so all runs must be known."""
-        clocks = _cluster_clocks((run.hardware, run.timer, run.during_mhz) for run in runs)
+        clocks = _range_clocks(runs)
         read: dict[str, Callable[[TraceRecord], str | None]] = {
             "device": lambda record: record.hardware,
             "timer": lambda record: record.timer or "an unrecorded timer",
-            CLOCK: lambda run: _clock_text(_find_range(clocks, run.hardware, run.timer, run.during_mhz)),
+            CLOCK: lambda run: _clock_text(clocks.get((run.hardware, run.timer, run.during_mhz))),
             "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
             DEFINITION: lambda record: f"version {record.definition_sha256[:6]}" if record.definition_sha256 else None,
         }
@@ -137,7 +130,7 @@ def split(traces: Iterable[TraceRecord]) -> tuple[list[Section], int]:
     Also how many Traces they leave out because a newer one of the same evaluation is there.
     """
     listed = list(traces)
-    clocks = _cluster_clocks((each.hardware, each.timer, each.during_mhz) for each in listed)
+    clocks = _range_clocks(listed)
     newest: dict[Home, dict[tuple[str, ...], TraceRecord]] = {}
     homes: dict[tuple[object, ...], Home] = {}
     for trace in listed:
@@ -145,9 +138,9 @@ def split(traces: Iterable[TraceRecord]) -> tuple[list[Section], int]:
             continue
         key = trace.definition, trace.hardware, trace.timer, trace.during_mhz, trace.cold_l2, trace.settings
         if key not in homes:  # few differ among many Traces
-            clock = _find_range(clocks, trace.hardware, trace.timer, trace.during_mhz)
-            measured = trace.hardware, trace.timer, clock, trace.cold_l2, trace.settings
-            homes[key] = trace.definition, SectionConditions(*measured)
+            clock = clocks.get((trace.hardware, trace.timer, trace.during_mhz))
+            measured = SectionConditions(trace.hardware, trace.timer, clock, trace.cold_l2, trace.settings)
+            homes[key] = trace.definition, measured
         _keep_newest(newest.setdefault(homes[key], {}), trace)
     for trace in listed:
         if not trace.latency_ms:

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.ranking import Place, hold_contest
-from fib_rmsnorm.analysis.results import SectionResults, WorkloadResults
+from fib_rmsnorm.analysis.results import Place, SectionResults, WorkloadResults
 from fib_rmsnorm.deployment.winner_table import Candidate, MeasuredShape, OperatorWinners, Shape, WinnerTable
 
 if TYPE_CHECKING:
@@ -90,11 +89,11 @@ def _measure(workload: WorkloadResults, deployable: Deployable) -> MeasuredShape
         for result in workload.results
         if deployable.digests.get(result.record.solution, "") == result.record.solution_sha256
     ]
-    contest = hold_contest(replace(workload, results=tuple(ours)))
-    if not contest.places:
+    places = replace(workload, results=tuple(ours)).places
+    if not places:
         return None
 
-    fastest_us = _latency_us(contest.places[0])
+    fastest_us = _latency_us(places[0])
 
     def cost_us(place: Place) -> float:
         latency_us = fastest_us if place.is_tied else _latency_us(place)
@@ -107,7 +106,7 @@ def _measure(workload: WorkloadResults, deployable: Deployable) -> MeasuredShape
             round(_latency_us(place), 3),
             place.result.record.place,
         )
-        for place in sorted(contest.places, key=cost_us)
+        for place in sorted(places, key=cost_us)
     )
     shape = _shape_of(workload, deployable.definitions[workload.results[0].record.definition])
     return MeasuredShape(shape, candidates)

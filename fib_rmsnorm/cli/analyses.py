@@ -52,13 +52,11 @@ def best(
     json: Json = False,
 ) -> None:
     """Show the fastest Solution per Workload and device, with ties, and a leaderboard."""
-    from fib_rmsnorm.analysis.ranking import rank
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.reports.ranking import describe_rankings, ranking_records
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes, believes_all=False)
-    rankings = [rank(section) for section in find_results(found)]
-    write_report(describe_rankings, ranking_records, rankings, is_json=json)
+    write_report(describe_rankings, ranking_records, find_results(found), is_json=json)
 
 
 def history(

@@ -47,7 +47,7 @@ class ClusterDevices(LocalDevices):
             raise FibRmsnormError(
                 f"--ray: a node was lost before anything ran; run it again: {describe_error(error)}"
             ) from None
-        smallest = min((device.facts.device for device in devices if device.facts), key=lambda each: each.memory_bytes)
+        smallest = min((device.facts.device for device in devices), key=lambda each: each.memory_bytes)
         plan = make_plan(records, self._options.selection, smallest, lambda solution: found[solution.name])
         for group in [each for each in plan.groups if _reads_files(each)]:
             plan.groups.remove(group)

@@ -24,7 +24,7 @@ from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Definition, Settings, Solution, Workload
+from fib_rmsnorm.schema import Settings, Solution
 
 _SOURCES = (".py", ".cpp", ".cu", ".h", ".inc")
 _MOST_AHEAD_S = 60.0
@@ -107,12 +107,9 @@ class DeviceActor:
         """The ability of each Solution on the device."""
         return [readiness(solution, self._device) for solution in solutions]
 
-    def evaluate(
-        self, definition: Definition, workload: Workload, peer: str | None, *solutions: Solution
-    ) -> Generator[Event]:
+    def evaluate(self, group: Group) -> Generator[Event]:
         """Judge Solutions on one Workload and time those that are right, as `Scheduler.run` does."""
-        of_peer = next((solution for solution in solutions if solution.name == peer), None)
-        yield from self._scheduler.run(Plan([Group(definition, workload, solutions, of_peer)]))
+        yield from self._scheduler.run(Plan([group]))
 
 
 def _undo_settings_of_ray() -> None:

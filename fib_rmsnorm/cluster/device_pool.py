@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 import ray
@@ -35,18 +34,17 @@ class PooledDevice:
     node: str
     """The node's address, with its port where several nodes share an address."""
     actor: Any
-    facts: NodeFacts | None = None
-    """None until it has answered."""
+    facts: NodeFacts
 
     @property
     def name(self) -> str:
         """The node, and the GPU's number on it."""
-        return f"{self.node} GPU {self.facts.gpu}" if self.facts and self.facts.gpu else self.node
+        return f"{self.node} GPU {self.facts.gpu}" if self.facts.gpu else self.node
 
     @property
     def hardware(self) -> str:
         """The model of the device, as Traces name it."""
-        return self.facts.device.hardware if self.facts else ""
+        return self.facts.device.hardware
 
 
 class DevicePool:
@@ -70,16 +68,17 @@ class DevicePool:
             ready, _ = ray.wait([*waiting], timeout=0.5)
             for answer in ready:
                 last = time.monotonic()
-                self._take_in(waiting.pop(answer), answer)
-        for device in waiting.values():  # which other jobs of the cluster hold
-            ray.kill(device.actor)
+                node, actor = waiting.pop(answer)
+                self._take_in(node, actor, answer)
+        for _, actor in waiting.values():  # whose devices other jobs of the cluster hold
+            ray.kill(actor)
         if not self.devices:
             what = "GPU" if self.kind == "cuda" else "CPU"
             raise InputError(f"--ray: no node of the cluster has a {what} that is free; see: ray status")
 
-    def _start_all(self) -> Iterator[tuple[Any, PooledDevice]]:
-        """Ask Ray for an actor on each device; yield them by what Ray will answer for."""
-        nodes, numbers = _living_nodes(), count()
+    def _start_all(self) -> Iterator[tuple[Any, tuple[str, Any]]]:
+        """Ask Ray for an actor on each device; yield them with their nodes, by what Ray will answer for."""
+        nodes = _living_nodes()
         shared = Counter(node["NodeManagerAddress"] for node in nodes)
         for node in nodes:
             identity, address, resources = node["NodeID"], node["NodeManagerAddress"], node["Resources"]
@@ -90,20 +89,20 @@ class DevicePool:
             made = ray.remote(DeviceActor).options(scheduling_strategy=here, max_restarts=0, **needs)
             for _ in range(int(resources.get("GPU", 0) if self.kind == "cuda" else resources.get("CPU", 0) >= 1)):
                 actor = made.remote(self.kind, self._options.settings, self._options.timeout_s)
-                yield actor.start.remote(), PooledDevice(next(numbers), name, actor)
+                yield actor.start.remote(), (name, actor)
 
-    def _take_in(self, device: PooledDevice, answer: Any) -> None:
+    def _take_in(self, node: str, actor: Any, answer: Any) -> None:
         """Add a device that has answered, unless its node is lost. Raises InputError if it may not take part."""
         try:
-            device.facts = ray.get(answer)
-            reason = reason_to_refuse(device.facts, require_sandbox=self._cluster.require_sandbox)
+            facts = ray.get(answer)
+            reason = reason_to_refuse(facts, require_sandbox=self._cluster.require_sandbox)
         except RayError as error:
             if not (isinstance(error, RayTaskError) or has_not_started(error)):
                 return
             reason = describe_error(error)
         if reason:
-            raise InputError(f"--ray: node {device.node}: {reason}")
-        self.devices.append(device)
+            raise InputError(f"--ray: node {node}: {reason}")
+        self.devices.append(PooledDevice(len(self.devices), node, actor, facts))
 
     def give_back(self, device: PooledDevice) -> None:
         """End a device's actor, also one that has died."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -16,17 +16,9 @@ from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, WorkQueue, result_key
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
-from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, digest
+from fib_rmsnorm.schema import Settings, Solution, Trace
 
 _POLL_S = 1.0
-
-
-@dataclass(frozen=True)
-class _Race:
-    """A device's work: a Workload, and those of its Solutions that have no Trace."""
-
-    device: PooledDevice
-    group: Group
 
 
 class Dispatcher:
@@ -43,8 +35,6 @@ class Dispatcher:
         done: dict[ResultKey, Trace],
     ) -> None:
         self._pool = pool
-        self._stored: dict[str, Any] = {}
-        """References to what is in Ray's object store."""
         self._settings = settings
         self._sealer = sealer
         self._record = record
@@ -54,21 +44,22 @@ class Dispatcher:
         self._titles = title_by_definition((definition, NamedWorkload.of(each)) for definition, each in planned)
         """The titles of the Workloads, by Definition, then by uuid."""
         self._queues = {model: WorkQueue(plan.groups, devices[model]) for model, plan in plans.items()}
-        self._races: dict[Any, _Race] = {}  # by Ray's generator of what the device answers
+        self._running: dict[Any, tuple[PooledDevice, Group]] = {}
+        """The work of each device, by Ray's generator of what it answers."""
         self._recorded: set[ResultKey] = set()
 
     def run(self) -> Generator[Event | Told]:
         """Yield events as they happen, each Trace when it is on disk."""
-        while self._races or any(self._queues.values()):
+        while self._running or any(self._queues.values()):
             yield from self._give_out()
             yield from self._give_up()
-            if self._races:
-                ready, _ = ray.wait([*self._races], timeout=_POLL_S, fetch_local=False)
+            if self._running:
+                ready, _ = ray.wait([*self._running], timeout=_POLL_S, fetch_local=False)
                 for answer in ready:
                     yield from self._advance(answer)
 
     def _give_out(self) -> Generator[Event]:
-        busy = {race.device for race in self._races.values()}
+        busy = {device for device, _ in self._running.values()}
         for device in [device for device in self._pool.devices if device not in busy]:
             queue = self._queues[device.hardware]
             while (group := queue.take(device.number)) is not None:
@@ -98,43 +89,30 @@ class Dispatcher:
     def _start(self, device: PooledDevice, group: Group, missing: list[Solution]) -> None:
         if group.peer and group.peer not in missing:
             missing = [group.peer, *missing]  # evaluated again, because the others' outputs are compared with its own
-        traces = device.actor.evaluate.options(num_returns="streaming").remote(
-            self._put(group.definition),
-            group.workload,
-            group.peer.name if group.peer else None,
-            *map(self._put, missing),
-        )
-        self._races[traces] = _Race(device, group)
-
-    def _put(self, record: Definition | Solution) -> Any:
-        """Store a Definition, or a packed Solution."""
-        key = digest(record)
-        if key not in self._stored:
-            self._stored[key] = ray.put(record)
-        return self._stored[key]
+        lacking = replace(group, solutions=tuple(missing))
+        self._running[device.actor.evaluate.options(num_returns="streaming").remote(lacking)] = device, group
 
     def _advance(self, answer: Any) -> Generator[Event | Told]:
         """Take the next event of a device that has one, or see that it is done or lost."""
-        race = self._races[answer]
+        device, group = self._running[answer]
         try:
             event: Event = ray.get(next(answer))
         except StopIteration:
-            del self._races[answer]
+            del self._running[answer]
         except RayError as error:
-            del self._races[answer]
-            yield self._lose(race, describe_error(error))
+            del self._running[answer]
+            yield self._lose(device, group, describe_error(error))
         else:
             if not isinstance(event, Evaluated):
                 yield event
                 return
-            solution = next(each for each in race.group.solutions if each.name == event.trace.solution)
-            key = result_key(race.group, solution, race.device.hardware, self._settings)
+            solution = next(each for each in group.solutions if each.name == event.trace.solution)
+            key = result_key(group, solution, device.hardware, self._settings)
             if key not in self._recorded:
                 yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
 
-    def _lose(self, race: _Race, why: str) -> Told:
+    def _lose(self, device: PooledDevice, group: Group, why: str) -> Told:
         """Give a lost device's Workload to another."""
-        device, group = race.device, race.group
         self._pool.give_back(device)
         self._queues[device.hardware].put_back(device.number, group)
         named = f"{group.definition.name} at {self._titles[group.definition.name][group.workload.uuid]}"

@@ -169,7 +169,7 @@ def _compared(records: Sequence[TraceRecord], against: str) -> list[TraceRecord]
 def _grade_answers(exercise: Exercise, sheet: Path, points: int) -> Task:
     """Compare the answer sheet with the worked answers of the exercise's page."""
     right, given = _read_answers(shipped_registry() / exercise.page), _read_answers(sheet)
-    faults = {label: find_fault(given.get(label), answer) for label, answer in right.items()}
+    faults = {label: _find_mistake(given.get(label), answer) for label, answer in right.items()}
     remarks = tuple(f"{exercise.sheet}, {label}: {fault}" for label, fault in faults.items() if fault)
     return Task("Answers", points, points * (len(right) - len(remarks)) // len(right), remarks)
 
@@ -178,7 +178,7 @@ def _read_answers(file: Path) -> dict[str, str]:
     return {found["label"].strip(): found["text"].strip() for found in _ANSWER.finditer(read_text(file))}
 
 
-def find_fault(answer: str | None, right: str) -> str:
+def _find_mistake(answer: str | None, right: str) -> str:
     """The fault of an answer, in a line; empty if it is the right word, or within 10% of the right number."""
     if answer is None:
         return "this line is missing"

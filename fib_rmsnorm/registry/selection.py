@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 DEFAULT_DEFINITION = "rmsnorm_d4096"
 """The main Definition where no file of a registry says otherwise."""
+BASELINE_AUTHOR = "baseline"
 _MOST_NAMED = 12  # a longer list of names buries the message
 
 
@@ -73,6 +74,17 @@ def choose_peers(solutions: Iterable[Solution], definitions: Collection[str], gl
             f"--against {glob}: no Solution of the chosen Definitions matches ({name_others(glob, there)})"
         )
     return {definition: mine[0] for definition, mine in found.items()}
+
+
+def find_baseline(solutions: Iterable[Solution]) -> Solution | None:
+    """The plainest Python Solution by the author `baseline`: it runs on CPUs too, and has the least source code."""
+
+    def plainness(solution: Solution) -> tuple[bool, int, str]:
+        size = sum(len(source.content) for source in solution.sources)
+        return "cpu" not in solution.spec.target_hardware, size, solution.name
+
+    baselines = (each for each in solutions if each.author == BASELINE_AUTHOR and each.spec.language.value == "python")
+    return min(baselines, key=plainness, default=None)
 
 
 def bench_command(definitions: Collection[str], *options: str, main: str | None = DEFAULT_DEFINITION) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from fib_rmsnorm.analysis.difference import find_interval
 from fib_rmsnorm.analysis.results import Result, WorkloadResults
 from fib_rmsnorm.analysis.roofline import SectionFindings
 
@@ -114,12 +115,11 @@ def _copy_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]) -
     """The copy's time as a share of the kernel's, in percent."""
 
     def measure(result: Result) -> _Range:
-        share, record = result.record.percent_of_copy, result.record
-        if not share or not record.latency_ms or not result.interval_ms:
+        share, interval = result.record.percent_of_copy, find_interval(result.record)
+        if not share or not interval:
             return share, None, None
-        low_ms, high_ms = result.interval_ms.low, result.interval_ms.high
-        scaled = share * record.latency_ms
-        return share, scaled / high_ms, scaled / low_ms if low_ms else None
+        scaled = share * interval.value
+        return share, scaled / interval.high, scaled / interval.low if interval.low else None
 
     series = _lines(findings, xs, measure)
     points = [point for each in series for point in each.points]
@@ -140,7 +140,7 @@ def _latency_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]
     """Latency, beside the copy, an empty kernel and the bytes at the peak."""
 
     def measure(result: Result) -> _Range:
-        interval = result.interval_ms
+        interval = find_interval(result.record)
         return (result.record.latency_ms, *((interval.low, interval.high) if interval else (None, None)))
 
     along = [(xs[each.workload], each) for each in findings.results.workloads if each.workload in xs]

@@ -8,7 +8,7 @@ from typing import Any
 
 from fib_rmsnorm.analysis.roofline import SectionFindings, WorkloadRoof
 from fib_rmsnorm.machine.gpu_models import GpuModel
-from fib_rmsnorm.reports.ranking import contest_record, describe_left_out
+from fib_rmsnorm.reports.ranking import describe_left_out, winner_record
 from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_copy
 from fib_rmsnorm.reports.text.document import Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import (
@@ -114,7 +114,7 @@ def _describe_peak(section: SectionFindings) -> Iterator[Part]:
     """How much of the peak and of the copy the fastest reach, and where that means nothing."""
     columns = ("workload", "fastest", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means")
     yield Grid(columns, [_peak_row(each) for each in section.workloads])
-    yield from describe_left_out([each.contest for each in section.workloads])
+    yield from describe_left_out(section.results.workloads)
     last = section.workloads[-1].best
     if last is not None and last.percent_of_peak:
         copy = f" and {share_of_copy(last)} of a copy" if last.record.percent_of_copy else ""
@@ -144,7 +144,7 @@ def _peak_row(roof: WorkloadRoof) -> Sequence[str]:
         roof.title,
         best.label,
         latency_cell(best),
-        format_bandwidth(best.bandwidth_gb_per_s) if best.bandwidth_gb_per_s else "",
+        format_bandwidth(best.record.bandwidth_gb_per_s) if best.record.bandwidth_gb_per_s else "",
         format_percent(best.percent_of_peak) if best.percent_of_peak else "",
         share_of_copy(best),
         _meaning(roof),
@@ -217,12 +217,12 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
 
 def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
     return {
-        **workload.contest.workload.identity,
+        **workload.results.identity,
         **pick(workload.cost, "flops"),
         **pick(workload, "bytes_moved", "memory_ms", "compute_ms", "fits_l2"),
         "flops_per_byte": workload.intensity,
         "launch_ms": workload.floor_ms,
         "bound_by": workload.bound,
-        **contest_record(workload.contest),
+        **winner_record(workload.results),
         **pick(workload.best, "percent_of_peak"),
     }

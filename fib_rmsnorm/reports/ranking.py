@@ -7,7 +7,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from fib_rmsnorm.analysis.ranking import Contest, Match, Ranking, Summary
+from fib_rmsnorm.analysis.ranking import Match, Summary
+from fib_rmsnorm.analysis.results import SectionResults, WorkloadResults
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.legend import POINTER
@@ -28,14 +29,14 @@ _SUMMARY_COLUMNS = (
 )
 
 
-def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
+def describe_rankings(sections: Sequence[SectionResults]) -> Iterator[Part]:
     """The answer, the winner of each Workload, and the leaderboard, section by section."""
-    for ranking in rankings:
-        yield Heading(section_title(ranking.section))
-        yield summarize_ranking(ranking)
-        yield winners_grid(ranking)
-        yield from describe_left_out(ranking.contests)
-        decided = sum(contest.winner is not None for contest in ranking.contests)
+    for section in sections:
+        yield Heading(section_title(section))
+        yield summarize_ranking(section)
+        yield winners_grid(section)
+        yield from describe_left_out(section.workloads)
+        decided = sum(each.winner is not None for each in section.workloads)
         yield Grid(
             ("place", "solution", ">behind", ">won or tied"),
             [
@@ -45,79 +46,78 @@ def describe_rankings(rankings: Sequence[Ranking]) -> Iterator[Part]:
                     format_change(each.mean_behind),
                     f"{each.wins} of {each.workloads}",
                 )
-                for place, each in enumerate(ranking.standings, start=1)
+                for place, each in enumerate(section.standings, start=1)
             ],
-            title="Leaderboard" if ranking.standings else "",
+            title="Leaderboard" if section.standings else "",
         )
     yield POINTER
 
 
-def winners_grid(ranking: Ranking) -> Grid:
+def winners_grid(section: SectionResults) -> Grid:
     """The winner of each Workload, and which are as fast."""
-    columns = ("workload", "winner", ">latency", ">of copy", ">speedup", baseline_column(ranking.section))
-    rows = [_contest_row(contest) for contest in ranking.contests]
-    return Grid((*columns, ">ties", ">apart", "tied with"), rows)
+    columns = ("workload", "winner", ">latency", ">of copy", ">speedup", baseline_column(section))
+    return Grid((*columns, ">ties", ">apart", "tied with"), map(_winner_row, section.workloads))
 
 
-def _contest_row(contest: Contest) -> Sequence[str]:
-    winner = contest.winner
+def _winner_row(workload: WorkloadResults) -> Sequence[str]:
+    winner = workload.winner
     if winner is None:
-        return (contest.workload.title, "none", *[""] * 7)
+        return (workload.title, "none", *[""] * 7)
     return (
-        contest.workload.title,
+        workload.title,
         winner.label,
         latency_cell(winner),
         share_of_copy(winner),
         format_ratio(winner.speedup.value) if winner.speedup else "",
         format_ratio(winner.over_baseline.value) if winner.over_baseline else "",
-        str(len(contest.ties) or ""),
-        format_apart(contest.apart) if contest.apart is not None else "",
-        ", ".join(result.label for result in contest.ties),
+        str(len(workload.ties) or ""),
+        format_apart(workload.apart) if workload.apart is not None else "",
+        ", ".join(result.label for result in workload.ties),
     )
 
 
-def describe_left_out(contests: Sequence[Contest]) -> Iterator[Doubt]:
+def describe_left_out(workloads: Sequence[WorkloadResults]) -> Iterator[Doubt]:
     """A line for each reason why Solutions were left out, with their names and Workloads."""
     found: dict[str, dict[str, list[str]]] = {}
-    for contest in contests:
-        for result, why in contest.left_out:
-            found.setdefault(why, {}).setdefault(result.label, []).append(contest.workload.title)
+    for workload in workloads:
+        for result, why in workload.left_out:
+            found.setdefault(why, {}).setdefault(result.label, []).append(workload.title)
     for why, labels in found.items():
         named = "; ".join(f"{label} at {', '.join(titles)}" for label, titles in labels.items())
         yield Doubt(f"Left out ({why}): {named}")
 
 
-def ranking_records(rankings: Sequence[Ranking]) -> list[dict[str, Any]]:
+def ranking_records(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
     """The same in numbers."""
     return [
         {
-            "definition": ranking.section.definition,
+            "definition": section.definition,
             **pick(conditions, "hardware", "timer", "cold_l2"),
             "clock_mhz": conditions.clock,
             **asdict(conditions.settings),
-            "workloads": [{**each.workload.identity, **contest_record(each)} for each in ranking.contests],
+            "workloads": [{**each.identity, **winner_record(each)} for each in section.workloads],
             "leaderboard": [
                 {"solution": each.label, "won_or_tied": each.wins, **pick(each, "mean_behind", "workloads")}
-                for each in ranking.standings
+                for each in section.standings
             ],
         }
-        for ranking in rankings
-        for conditions in [ranking.section.conditions]
+        for section in sections
+        for conditions in [section.conditions]
     ]
 
 
-def contest_record(contest: Contest) -> dict[str, Any]:
+def winner_record(workload: WorkloadResults) -> dict[str, Any]:
     """The winner, the Solutions that tied with it, and those that were left out."""
-    winner = contest.winner
+    winner = workload.winner
     return {
         "winner": winner.record.solution if winner else None,
         **pick(winner.record if winner else None, "latency_ms", "percent_of_copy"),
         **pick(winner, "speedup"),
-        "tied_with": [result.record.solution for result in contest.ties],
-        "apart": contest.apart,
+        "tied_with": [result.record.solution for result in workload.ties],
+        "apart": workload.apart,
         "left_out": [
             {**pick(result.record, "solution", "latency_ms"), "label": result.label, "why": why}
-            for result, why in contest.left_out
+            for result, why in workload.left_out
         ],
     }
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fib_rmsnorm.analysis.difference import Estimate
-from fib_rmsnorm.analysis.ranking import Ranking, rank
+from fib_rmsnorm.analysis.difference import Estimate, find_interval, recorded
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
@@ -45,12 +44,8 @@ def result_columns(section: SectionResults) -> list[Column]:
         _text("language", lambda result: title_of(result.record.language)),
         Column(">latency", latency_cell, lambda r: r.record.latency_ms if r.record.is_native else None),
         Column(">in a graph", _chained_cell, lambda r: r.record.chained_latency_ms),
-        Column(
-            ">dependent",
-            lambda r: number_cell(r.record.dependent_latency_ms, r.dependent),
-            lambda r: r.record.dependent_latency_ms,
-        ),
-        _number(">bandwidth", lambda result: result.bandwidth_gb_per_s, format_bandwidth),
+        Column(">dependent", _dependent_cell, lambda r: r.record.dependent_latency_ms),
+        _number(">bandwidth", lambda result: result.record.bandwidth_gb_per_s, format_bandwidth),
         Column(">of copy", share_of_copy, lambda r: r.record.percent_of_copy),
         _number(">of peak", lambda result: result.percent_of_peak, format_percent),
         _number(">speedup", lambda result: _ratio(result.speedup), format_ratio),
@@ -89,7 +84,7 @@ def number_cell(latency_ms: float | None, interval: Estimate | None) -> str:
 
 def latency_cell(result: Result) -> str:
     """`137 us ±9%`; nothing for what failed or was not timed."""
-    return number_cell(result.record.latency_ms, result.interval_ms) if result.record.is_native else ""
+    return number_cell(result.record.latency_ms, find_interval(result.record)) if result.record.is_native else ""
 
 
 def share_of_copy(result: Result) -> str:
@@ -99,9 +94,17 @@ def share_of_copy(result: Result) -> str:
 
 
 def _chained_cell(result: Result) -> str:
-    if result.record.chain_refused:
+    record = result.record
+    if record.chain_refused:
         return "not captured"
-    return number_cell(result.record.chained_latency_ms, result.in_graph)
+    interval = recorded(record.chained_latency_ms, record.chained_low_ms, record.chained_high_ms)
+    return number_cell(record.chained_latency_ms, interval)
+
+
+def _dependent_cell(result: Result) -> str:
+    record = result.record
+    interval = recorded(record.dependent_latency_ms, record.dependent_low_ms, record.dependent_high_ms)
+    return number_cell(record.dependent_latency_ms, interval)
 
 
 def section_title(section: SectionResults) -> str:
@@ -113,7 +116,7 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
     """The answer and a table of all results, section by section, and what to know about them."""
     for section in sections:
         yield Heading(section_title(section))
-        yield summarize_ranking(rank(section))
+        yield summarize_ranking(section)
         yield _results_grid(section)
         yield from describe_doubts(section)
     if superseded:
@@ -138,22 +141,22 @@ def describe_doubts(section: SectionResults) -> Iterator[Part]:
         yield "Judged by the reference alone, on the Workload's inputs: no known operator computes the same."
 
 
-def summarize_ranking(ranking: Ranking) -> str:
+def summarize_ranking(section: SectionResults) -> str:
     """The fastest Solution, its distance from the copy, and how many times as fast as the reference and torch it is."""
-    total = len(ranking.contests)
-    winners = [(contest.winner, contest.workload.title) for contest in ranking.contests if contest.winner]
+    total = len(section.workloads)
+    winners = [(each.winner, each.title) for each in section.workloads if each.winner]
     if not winners:
         return f"No result on {count(total, 'workload')} was timed."
-    most = max(each.wins for each in ranking.standings)
-    names = [each.label for each in ranking.standings if each.wins == most]
+    most = max(each.wins for each in section.standings)
+    names = [each.label for each in section.standings if each.wins == most]
     where = winners[0][1] if total == 1 else f"{'all' if most == total else f'{most} of'} {total} workloads"
-    is_sure = most == len(winners) and (len(names) > 1 or not any(contest.ties for contest in ranking.contests))
+    is_sure = most == len(winners) and (len(names) > 1 or not any(each.ties for each in section.workloads))
     verb = ("is", "tie for")[len(names) > 1] if is_sure else ("is among", "are among")[len(names) > 1]
     told = f"{join_names(names)} {verb} the fastest on {where}."
     measures = (
         ("of the speed of a copy of the same bytes", format_percent, [r.record.percent_of_copy for r, _ in winners]),
         ("that of the reference", format_ratio, [_ratio(r.speedup) for r, _ in winners]),
-        (f"that of {ranking.section.baseline}", format_ratio, [_ratio(r.over_baseline) for r, _ in winners]),
+        (f"that of {section.baseline}", format_ratio, [_ratio(r.over_baseline) for r, _ in winners]),
     )
     reached = [
         f"{format_range(known, form)} {what}"
@@ -212,7 +215,8 @@ def _row(section: SectionResults, workload: WorkloadResults, result: Result) -> 
         "vs_baseline": over_baseline["value"],
         "vs_baseline_low": over_baseline["low"],
         "vs_baseline_high": over_baseline["high"],
-        **pick(result, "bandwidth_gb_per_s", "percent_of_peak"),
+        "bandwidth_gb_per_s": record.bandwidth_gb_per_s,
+        "percent_of_peak": result.percent_of_peak,
         **pick(record, "bytes_moved", "percent_of_copy", "copy_ms", "empty_ms", "host_overhead_us", "empty_host_us"),
         **pick(record, "chained_latency_ms", "chained_low_ms", "chained_high_ms"),
         **pick(record, "dependent_latency_ms", "dependent_low_ms", "dependent_high_ms", "chain_refused"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from openenv.core.env_server.interfaces import Environment
@@ -75,11 +76,9 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
     ) -> None:
         """Raises InputError for an unknown Definition."""
         super().__init__()
-        self._service = service
         self._definition = registry.definition(definition)
+        self._rewarding = KernelReward(service, definition, timed=timed, batch_sizes=batch_sizes)
         self._attempts = attempts
-        self._timed = timed
-        self._batch_sizes = batch_sizes
         self._state = State()
         self._history: list[Attempt] = []
 
@@ -96,14 +95,7 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
         """
         if len(self._history) >= self._attempts:
             raise InputError(f"all {self._attempts} attempts of this episode are made: call reset")
-        rewarding = KernelReward(
-            self._service,
-            self._definition.name,
-            language=action.language,
-            timed=self._timed,
-            batch_sizes=self._batch_sizes,
-        )
-        (found,) = rewarding.judge([action.source])
+        (found,) = replace(self._rewarding, language=action.language).judge([action.source])
         verdict = Attempt.model_validate({**vars(found), "source": action.source, "language": action.language})
         self._history.append(verdict)
         self._state.step_count += 1
@@ -120,7 +112,7 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
             reward=reward,
             definition=self._definition.name,
             reference=self._definition.reference,
-            hardware=self._service.devices[0].hardware,
+            hardware=self._rewarding.service.devices[0].hardware,
             history=list(self._history),
             feedback=self._history[-1].feedback if self._history else "",
         )

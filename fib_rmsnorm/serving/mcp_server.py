@@ -9,19 +9,20 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp_types import CallToolResult, TextContent
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.inspection.facts import Explanation
 from fib_rmsnorm.reports.feedback import Feedback, make_feedback
 from fib_rmsnorm.reports.legend import LEGEND
-from fib_rmsnorm.serving.requests import Kernel, NewKernel, Rankings, Requests, TimedComparison
+from fib_rmsnorm.serving.requests import NewKernel, Rankings, Requests, TimedComparison, Work
 from fib_rmsnorm.sessions.job import Job
 
 INSTRUCTIONS = """\
@@ -77,12 +78,13 @@ def _add_verdicts(server: MCPServer, requests: Requests) -> None:
             batch_sizes: Sizes = [],  # noqa: B006
             verbose: bool = False,
         ) -> Annotated[CallToolResult, Feedback]:
-            kernel = (source, language, path, definition, call, flags, strided)
-            job = await _follow(
-                context,
-                requests,
-                lambda client, told: requests.judge(client, told, kernel=kernel, batch_sizes=batch_sizes, timed=timed),
-            )
+            def submit(client: str, on_change: Callable[[Job], None]) -> Job:
+                with requests.open_kernel((source, language, path, definition, call, flags, strided)) as file:
+                    return requests.service.submit(
+                        client, file, timed=timed, batch_sizes=batch_sizes, on_change=on_change
+                    )
+
+            job = await _follow(context, requests, submit)
             with _telling():
                 version = job.wait()  # it is done
             return _answer(make_feedback(version, request=job.id, is_whole=verbose).to_json())
@@ -126,13 +128,9 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
         batch_sizes: Sizes = [],  # noqa: B006
     ) -> Annotated[CallToolResult, Explanation]:
         """Explain a GPU kernel from its compiled code: registers, memory accesses, occupancy, and what limits it."""
-        kernel: Kernel = (source, language, path, definition, call, [], False)
-        job = await _follow(
-            context,
-            requests,
-            lambda client, told: requests.explain(client, told, kernel, solution, arch, tuple(batch_sizes)),
-        )
-        return _answer(_value(job, Explanation).model_dump_json())
+        kernel = (source, language, path, definition, call, [], False)
+        work = partial(requests.explain, kernel, solution, arch, tuple(batch_sizes))
+        return await _work(context, requests, work, Explanation, is_alone=False)
 
     @server.tool()
     async def compare(
@@ -144,12 +142,8 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
         rounds: Annotated[int, Field(ge=1, le=9, description="Rounds, each in new processes.")] = 2,
     ) -> Annotated[CallToolResult, TimedComparison]:
         """Time two kernels in turn: whether the new one is faster, slower or a tie, with the interval of the ratio."""
-        job = await _follow(
-            context,
-            requests,
-            lambda client, told: requests.compare(client, told, (old, new), definition, tuple(batch_sizes), rounds),
-        )
-        return _answer(_value(job, TimedComparison).model_dump_json())
+        work = partial(requests.compare, (old, new), definition, tuple(batch_sizes), rounds)
+        return await _work(context, requests, work, TimedComparison, is_alone=True)
 
     @server.tool()
     def best(definition: DefinitionName = None, batch_sizes: Sizes = []) -> Rankings:  # noqa: B006
@@ -225,17 +219,21 @@ async def _follow(context: Context, requests: Requests, submit: Callable[[str, C
 
 def _name_client(context: Context) -> str:
     """The identity of a client: its session; with the stateless protocol, the name that it sends."""
-    session = context.request_context.session
-    headers = context.headers or {}
-    known = headers.get("mcp-session-id")
-    info = session.client_params.client_info.name if session.client_params else "client"
-    return known or info
+    parameters = context.request_context.session.client_params
+    session = (context.headers or {}).get("mcp-session-id")
+    return session or (parameters.client_info.name if parameters else "client")
 
 
-def _value(job: Job, kind: type[Any]) -> Any:
+async def _work(
+    context: Context, requests: Requests, plan: Callable[[], Work], kind: type[BaseModel], *, is_alone: bool
+) -> CallToolResult:
+    """Have other work planned and done; its result is of this kind."""
+    job = await _follow(
+        context, requests, lambda client, told: requests.service.call(client, plan(), told, is_alone=is_alone)
+    )
     if job.error or not isinstance(job.value, kind):
         raise ToolError(job.error or "the request was cancelled")
-    return job.value
+    return _answer(job.value.model_dump_json())
 
 
 def _answer(text: str) -> CallToolResult:

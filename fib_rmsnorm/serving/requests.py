@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LIMIT_S = 300.0
+Work = Callable[[Job], object]
+"""What a service does for a request other than to judge a kernel."""
 Kernel = tuple[str | None, str | None, str | None, str | None, str | None, Sequence[str], bool]
 """source, language, path, definition, call and flags of a kernel, and whether it takes rows at any stride."""
 
@@ -60,28 +62,7 @@ class Requests:
         self.registry = registry
         self._folders = [Path.cwd().resolve(), registry.root.resolve()]
 
-    def judge(
-        self,
-        client: str,
-        on_change: Callable[[Job], None],
-        *,
-        kernel: Kernel,
-        batch_sizes: Sequence[int],
-        timed: bool,
-    ) -> Job:
-        """Put a kernel into the queue. Raises InputError for a wrong argument."""
-        with self._file(kernel) as file:
-            return self.service.submit(client, file, timed=timed, batch_sizes=batch_sizes, on_change=on_change)
-
-    def explain(
-        self,
-        client: str,
-        on_change: Callable[[Job], None],
-        kernel: Kernel,
-        solution: str | None,
-        arch: str | None,
-        batch_sizes: tuple[int, ...],
-    ) -> Job:
+    def explain(self, kernel: Kernel, solution: str | None, arch: str | None, batch_sizes: tuple[int, ...]) -> Work:
         """Compile and explain a kernel or a registered Solution."""
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.inspection import COMPILER
@@ -101,17 +82,11 @@ class Requests:
                 job.stop = forks.stop
                 return explain(forks, wanted, found, workloads, target, RunConfig(Settings(), _LIMIT_S), device)
 
-        return self.service.call(client, work, on_change, is_alone=False)
+        return work
 
     def compare(
-        self,
-        client: str,
-        on_change: Callable[[Job], None],
-        sides: tuple[str, str],
-        definition: str | None,
-        batch_sizes: tuple[int, ...],
-        rounds: int,
-    ) -> Job:
+        self, sides: tuple[str, str], definition: str | None, batch_sizes: tuple[int, ...], rounds: int
+    ) -> Work:
         """Time two kernels in turn. Each is a registered Solution or a path."""
         from fib_rmsnorm.analysis.comparing.comparison import compare
         from fib_rmsnorm.analysis.decoding import record_of
@@ -133,12 +108,11 @@ class Requests:
                     found[trace.solution == match.new.name].append(record)
             return TimedComparison(comparison=comparisons_record(compare(*found, (), in_turn=True)))
 
-        return self.service.call(client, work, on_change, is_alone=True)
+        return work
 
     def rank(self, definition: str | None, batch_sizes: Sequence[int]) -> Rankings:
         """The fastest Solutions by the registry's Traces. Raises InputError if there are none."""
         from fib_rmsnorm.analysis.loading import TraceChoice, read_chosen
-        from fib_rmsnorm.analysis.ranking import rank
         from fib_rmsnorm.analysis.results import find_results
         from fib_rmsnorm.reports.ranking import ranking_records
 
@@ -146,8 +120,7 @@ class Requests:
         choice = TraceChoice([name], batch_sizes=batch_sizes, believes_all=False)
         notes: list[str] = []
         found = read_chosen([], self.registry.root, choice, notes)
-        rankings = ranking_records([rank(section) for section in find_results(found)])
-        return Rankings(rankings=rankings, notes=notes)
+        return Rankings(rankings=ranking_records(find_results(found)), notes=notes)
 
     def start_kernel(self, language: str, definition: str | None) -> NewKernel:
         """A kernel to start from. Raises InputError for an unknown language or Definition."""
@@ -161,11 +134,11 @@ class Requests:
     def _read(self, kernel: Kernel, solution: str | None) -> tuple[Definition, Solution]:
         if solution is not None:
             return find_solution(self.registry, solution, kernel[3], kernel[4])
-        with self._file(kernel) as file:
+        with self.open_kernel(kernel) as file:
             return draft_kernel(self.registry, file.file, file.call, file.definition, file.flags, strided=file.strided)
 
     @contextmanager
-    def _file(self, kernel: Kernel) -> Iterator[KernelFile]:
+    def open_kernel(self, kernel: Kernel) -> Iterator[KernelFile]:
         """A kernel's file while it is read. Raises InputError unless it is either a text or a path."""
         source, language, path, definition, call, flags, strided = kernel
         if (source is None) == (path is None):

@@ -6,7 +6,7 @@ import math
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from fib_rmsnorm.analysis.difference import Estimate, recorded
 from fib_rmsnorm.reports.feedback import make_feedback
@@ -45,6 +45,7 @@ class RewardedKernel:
     """The Feedback as JSON, for the model's next attempt."""
 
 
+@dataclass
 class KernelReward:
     """A reward function: it judges and times a batch of kernels side by side.
 
@@ -52,22 +53,16 @@ class KernelReward:
         trainer = GRPOTrainer(..., reward_funcs=KernelReward(service, "rmsnorm_d4096", language="triton"))
     """
 
-    def __init__(
-        self,
-        service: Service,
-        definition: str,
-        *,
-        language: str = "python",
-        timed: bool = True,
-        batch_sizes: Sequence[int] = (),
-    ) -> None:
-        """Without `timed`, kernels are only judged: each correct one gets UNTIMED_REWARD."""
+    service: Service
+    definition: str
+    _: KW_ONLY
+    language: str = "python"
+    timed: bool = True
+    """If not, kernels are only judged: each correct one gets UNTIMED_REWARD."""
+    batch_sizes: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
         self.__name__ = "kernel_reward"  # by which trainers log it
-        self._service = service
-        self._definition = definition
-        self._language = language
-        self._timed = timed
-        self._batch_sizes = batch_sizes
 
     def __call__(self, completions: Sequence[Completion], **_: object) -> list[float]:
         """The rewards of a batch. Trainers also pass the prompts and the columns of their dataset."""
@@ -86,15 +81,15 @@ class KernelReward:
                 jobs.append(self._submit(client, extract_source(completion), jobs))
             return [reward_kernel(job.wait()) for job in jobs]
         finally:
-            self._service.leave(client)
+            self.service.leave(client)
 
     def _submit(self, client: str, source: str, jobs: Sequence[Job]) -> Job:
         """Put a kernel into the queue, when there is room for it beside the `jobs` of the same batch."""
-        with text_as_file(source, self._language) as kernel:
-            asked = kernel.model_copy(update={"definition": self._definition})
+        with text_as_file(source, self.language) as kernel:
+            asked = kernel.model_copy(update={"definition": self.definition})
             while True:
                 try:
-                    return self._service.submit(client, asked, timed=self._timed, batch_sizes=self._batch_sizes)
+                    return self.service.submit(client, asked, timed=self.timed, batch_sizes=self.batch_sizes)
                 except QueueFullError:  # noqa: PERF203 - and once more when there is room
                     for job in [each for each in jobs if not each.finished.is_set()][:1]:
                         job.finished.wait()

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -31,6 +31,8 @@ from fib_rmsnorm.sessions.version import Version
 
 _MOST_DEFINITIONS = 3
 """The number of Definitions whose references stay warm."""
+_CALL_LIMIT_S = 20.0
+"""The time limit of each call that may be meant."""
 _NO_GPU = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
     r"|\d+ active drivers|Cannot find backend|libcuda.so[.\d]* cannot|No registered target detector found"
@@ -149,14 +151,15 @@ class Evaluator:
             take_up(draft)
             if self._abandoned.is_set():
                 return None
-            found, _ = self._check(plan.definition, plan.workloads[0], current.solution, is_timed=True)
+            with self._runner.workers.limited(_CALL_LIMIT_S):
+                found, _ = self._check(plan.definition, plan.workloads[0], current.solution, is_timed=True)
             if not found.passed:
                 self._end_others()
             return found
 
         if len(plan.drafts) > 1:
             self._warm_up(plan, timed=timed)
-        found = find_right_call(self._runner, plan, check)
+        found = find_right_call(plan, check)
         take_up(found.draft)
         return found
 
@@ -251,51 +254,34 @@ class Evaluator:
                 yield replace(version, done=True)
                 return
             in_order = [traces[each.solution.name] for each in (current, *others) if each.solution.name in traces]
-            version = version.with_verdict(self._find_timed_verdict(current, version, workload, traces), in_order)
+            version = version.with_verdict(Check.of(traces[current.solution.name]), in_order)
             version = replace(version, done=workload is plan.workloads[0] or not version.passed)
             yield version
             if version.done:
                 return
 
-    @staticmethod
-    def _find_timed_verdict(
-        current: Contender, version: Version, workload: Workload, traces: Mapping[str, Trace]
-    ) -> Check:
-        """The verdict after timing: a timed call may have been wrong, or the worker may have ended."""
-        if own := traces.get(current.solution.name):
-            return Check.of(own)
-        why = "it was right before, and failed when it was judged again"
-        known = version.checks[workload.uuid]
-        return known.model_copy(update={"status": EvaluationStatus.RUNTIME_ERROR, "correctness": None, "log": why})
-
     def _time_in_turn(
         self, definition: Definition, workload: Workload, current: Contender, others: Sequence[Contender]
     ) -> dict[str, Trace]:
-        """Time a kernel and others in turn: their Traces by name."""
-        room = max(0, self._runner.max_at_once(definition, workload) - 1)
-        admitted = self._admit(definition, workload, [*others[:room], current])
-        own = admitted.get(current.solution.name)
-        if own is None:
-            return {}
-        if own.worker.is_interpreted:
-            return {own.solution.name: self._runner.call_untimed(workload, own)}
-        found = self._runner.time(definition, workload, list(admitted.values()))
-        return {trace.solution or "": trace for trace in found}
+        """Time a kernel and others in turn: their Traces by name. Those are judged that were not, or whose worker died.
 
-    def _admit(
-        self, definition: Definition, workload: Workload, contenders: Sequence[Contender]
-    ) -> dict[str, Admitted]:
-        """The ones that are right, by name. Judged here if they were not, or if their workers died."""
-        left: dict[str, Contender] = {}
-        for contender in contenders:
-            known = contender.admitted.pop(workload.uuid, None)
+        Of one that is wrong when it is judged again, and of one that is interpreted, the Trace has no time.
+        """
+        room = max(0, self._runner.max_at_once(definition, workload) - 1)
+        contenders, own_name = [*others[:room], current], current.solution.name
+        verdicts: dict[str, Admitted | EvaluationFailedError] = {}
+        for each in contenders:
+            known = each.admitted.get(workload.uuid)
             if known is not None and known.worker.process.alive:
-                contender.admitted[workload.uuid] = replace(known, worker=replace(known.worker))
-            else:
-                left[contender.solution.name] = contender
-        group = Group(definition, workload, tuple(contender.solution for contender in left.values()))
-        for solution, verdict in self._runner.gate.admit(group) if left else ():
-            if isinstance(verdict, Admitted):
-                left[solution.name].admitted[workload.uuid] = verdict
-        found = {contender.solution.name: contender.admitted.get(workload.uuid) for contender in contenders}
-        return {name: admitted for name, admitted in found.items() if admitted is not None}
+                verdicts[each.solution.name] = replace(known, worker=replace(known.worker))
+        left = tuple(each.solution for each in contenders if each.solution.name not in verdicts)
+        for solution, verdict in self._runner.gate.admit(Group(definition, workload, left)) if left else ():
+            verdicts[solution.name] = verdict
+        own = verdicts[own_name]
+        if not isinstance(own, Admitted):
+            return {own_name: self._runner.make_trace(definition, workload, current.solution, own)}
+        if own.worker.is_interpreted:
+            return {own_name: self._runner.call_untimed(workload, own)}
+        in_turn = (verdicts[each.solution.name] for each in contenders)
+        found = self._runner.time(definition, workload, [each for each in in_turn if isinstance(each, Admitted)])
+        return {trace.solution or "": trace for trace in found}

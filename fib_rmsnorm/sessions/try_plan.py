@@ -9,12 +9,12 @@ from pathlib import Path
 from shlex import join
 
 from fib_rmsnorm.errors import InputError, UnsuitedError
-from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, choose_fitting
 from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.capabilities import is_interpreted, readiness, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved
+from fib_rmsnorm.registry.selection import BASELINE_AUTHOR, find_baseline
 from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.registry.sources.draft import ask_for_call
 from fib_rmsnorm.registry.sources.packing import read_current
@@ -23,14 +23,11 @@ from fib_rmsnorm.schema import (
     Definition,
     EvaluationStatus,
     Solution,
-    SupportedLanguages,
     Workload,
     list_cases,
 )
 
 DEFAULT_BATCH_SIZES = (1, 32, 512)
-BASELINE_AUTHOR = "baseline"
-_CALL_LIMIT_S = 20.0
 _NEAREST = [EvaluationStatus.INCORRECT_NUMERICAL, EvaluationStatus.INCORRECT_DTYPE, EvaluationStatus.INCORRECT_SHAPE]
 """The failures of calls that run."""
 
@@ -108,9 +105,8 @@ def choose_rivals(
         and reason_to_skip(solution, device) is None
         and not is_interpreted(solution, device)
     ]
-    baselines = [s for s in runnable if s.author == BASELINE_AUTHOR and s.spec.language is SupportedLanguages.PYTHON]
     others = {s.name: s for s in runnable if s.author != BASELINE_AUTHOR}
-    ranked = sorted(
+    ranked = [
         (trace.evaluation.performance.speedup_factor, trace.solution)
         for trace in registry.traces(definition.name)
         if trace.solution in others
@@ -118,17 +114,12 @@ def choose_rivals(
         and trace.evaluation.status is EvaluationStatus.PASSED
         and trace.evaluation.performance is not None
         and trace.evaluation.environment.hardware == device.hardware
-    )
-    best = [others[ranked[-1][1]]] if ranked else list(others.values())[:1]
-    return tuple(sorted(baselines, key=_plainness)[:1] + best)
+    ]
+    best = others[max(ranked)[1]] if ranked else next(iter(others.values()), None)
+    return tuple(filter(None, (find_baseline(runnable), best)))
 
 
-def _plainness(solution: Solution) -> tuple[bool, int]:
-    """A sort key: first the Solutions that run on CPUs too, which use torch alone; of them, the shortest source."""
-    return "cpu" not in solution.spec.target_hardware, sum(len(source.content) for source in solution.sources)
-
-
-def find_right_call(runner: DeviceRunner, trial: TryPlan, check: Callable[[Solution], Check | None]) -> TryPlan:
+def find_right_call(trial: TryPlan, check: Callable[[Solution], Check | None]) -> TryPlan:
     """The plan with the draft whose call is right on its first Workload, by the `check` of each that may be meant.
 
     If none is, the nearest one is chosen: its verdict says what is wrong. One that overwrites inputs is the last to be:
@@ -145,8 +136,7 @@ def find_right_call(runner: DeviceRunner, trial: TryPlan, check: Callable[[Solut
         for call in equal:
             if call.callee in right or call.callee in hanging:
                 continue
-            with runner.workers.limited(_CALL_LIMIT_S):
-                found = check(trial.drafts[call])
+            found = check(trial.drafts[call])
             if found is None:
                 return trial
             checks[call] = found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -81,29 +82,33 @@ def test_both_layouts_of_upstream_are_read(tmp_path):
     assert {(record.solution, record.author) for record in load(tmp_path)} == {("a", None), ("b", "ann")}
 
 
-def test_a_bad_line_is_reported_and_the_others_are_read(tmp_path):
-    path = write(tmp_path / "t.jsonl", lines(trace(batch=1)) + '{"definition": "r\n' + lines(trace(batch=2)) + "[]\n")
-    records, told = read(path)
-    assert [record.axes["batch"] for record in records] == [1, 2]
-    (line,) = told
-    assert line.startswith(f"{path}:2: not JSON: ") and line.endswith("(skipped; and 1 more in this file)")
+BAD_LINE = lines(trace(batch=1)) + '{"definition": "r\n' + lines(trace(batch=2)) + "[]\n"
 
 
-def test_a_torn_array_is_reported(tmp_path):
-    records, told = read(write(tmp_path / "t.json", json.dumps([trace(), trace()])[:-40]))
-    assert not records and "not a JSON array" in told[0]
+@pytest.mark.parametrize(
+    ("name", "text", "read_before", "said"),
+    [
+        ("t.jsonl", BAD_LINE, [1, 2], r":2: not JSON: .*\(skipped; and 1 more in this file\)"),
+        ("t.json", json.dumps([trace(), trace()])[:-40], [], ".*not a JSON array.*"),
+        ("t.json", "", [], r": is empty \(skipped\)"),
+        ("t.json", " \n", [], r": is empty \(skipped\)"),
+        (
+            "t.jsonl",
+            lines(trace(latency_ms=0.1, samples="many")),
+            [],
+            r".*Expected `int \| null`, got `str` - at `\$.evaluation.performance.samples`.*",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_reported_and_the_rest_is_read(tmp_path, name, text, read_before, said):
+    path = write(tmp_path / name, text)
+    records, (line,) = read(path)
+    assert [record.axes["batch"] for record in records] == read_before
+    assert re.fullmatch(re.escape(str(path)) + said, line)
 
 
-@pytest.mark.parametrize("text", ["", " \n"])
-def test_an_empty_file_is_called_so(tmp_path, text):
-    path = write(tmp_path / "empty.json", text)
-    assert read(path) == ([], [f"{path}: is empty (skipped)"])
-    assert read(write(tmp_path / "empty.jsonl", text)) == ([], [])  # as before its first line
-
-
-def test_a_wrong_type_names_the_field(tmp_path):
-    _, (told,) = read(write(tmp_path / "t.jsonl", lines(trace(latency_ms=0.1, samples="many"))))
-    assert "Expected `int | null`, got `str` - at `$.evaluation.performance.samples`" in told
+def test_a_file_of_lines_may_be_empty_as_before_its_first(tmp_path):
+    assert read(write(tmp_path / "empty.jsonl", " \n")) == ([], [])
 
 
 def test_what_is_infinite_is_unknown(tmp_path):

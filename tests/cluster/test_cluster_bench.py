@@ -62,6 +62,14 @@ def start(registry: Registry, cluster, *arguments: str | Path) -> subprocess.Pop
     return start_cli("bench", "--root", registry.root, *QUICK_OPTIONS, "--ray", cluster.address, *arguments)
 
 
+def bench(registry: Registry, cluster, *arguments: str | Path, code: int = 0) -> tuple[str, str]:
+    """What a bench that ends with this exit code prints on stdout and on stderr."""
+    process = start(registry, cluster, *arguments)
+    lines, errors = process.communicate()
+    assert process.returncode == code, errors
+    return lines, errors
+
+
 def verdicts(registry: Registry) -> dict[tuple[str, int], str]:
     traces = registry.traces()
     assert len(traces) == len(set(keys(traces))), "an evaluation was repeated"
@@ -97,18 +105,14 @@ def test_verdicts_are_those_of_a_plain_bench_and_are_resumed(mixed, cluster):
     assert plain["curious_v1", 1] == plain["right_v1", 8] == "PASSED"
     forget(mixed)
     output = mixed.root / "traces.json"
-    bench = start(mixed, cluster, "--output", output, "--require-sandbox")
-    lines, errors = bench.communicate()
-    assert bench.returncode == 1, errors
+    lines, _ = bench(mixed, cluster, "--output", output, "--require-sandbox", code=1)
     assert verdicts(mixed) == plain
     assert set(printed(lines)) == set(plain)
     assert len(json.loads(output.read_text())) == len(plain)
     origins = {Sealer.of_this_machine().find_origin(trace) for trace in mixed.traces()}
     assert origins == {TraceOrigin.OWN}
     passed = sum(status == "PASSED" for status in plain.values())
-    again = start(mixed, cluster, "--resume", "--solutions", "right_v1,curious_v1")
-    _, errors = again.communicate()
-    assert again.returncode == 0
+    _, errors = bench(mixed, cluster, "--resume", "--solutions", "right_v1,curious_v1")
     assert f"({passed} resumed from earlier runs)" in errors
     assert verdicts(mixed) == plain
 
@@ -122,9 +126,7 @@ def test_a_workload_that_reads_files_is_skipped_and_named(registry, cluster):
     of_file = first.model_copy(update={"uuid": "of-a-file", "inputs": inputs})
     registry.write_workloads(definition, [of_file, *others])
     add_kernel(registry, "right_v1")
-    bench = start(registry, cluster)
-    lines, errors = bench.communicate()
-    assert bench.returncode == 0, errors
+    lines, errors = bench(registry, cluster)
     assert printed(lines) == [("right_v1", 8)]
     assert "reads tensors from files, which the nodes do not have" in errors
 
@@ -147,11 +149,9 @@ def test_a_node_with_another_tool_is_refused_before_anything_runs(registry, clus
         file.write(f"\n{line}  # changed\n")
     cluster.add_with({"PYTHONPATH": str(other)})
     try:
-        bench = start(registry, cluster)
-        lines, errors = bench.communicate()
+        lines, errors = bench(registry, cluster, code=2)
     finally:
         cluster.kill(cluster.nodes[-1])
-    assert bench.returncode == 2
     assert lines == ""
     assert errors.startswith("fib-rmsnorm: --ray: node 127.0.0.1:")
     assert said in errors
@@ -176,14 +176,10 @@ def one_core(cluster):
 
 def test_each_workload_runs_once_on_each_model(registry, cluster, one_core):
     add_kernel(registry, "right_v1")
-    bench = start(registry, cluster)
-    _, errors = bench.communicate()
-    assert bench.returncode == 2
+    _, errors = bench(registry, cluster, code=2)
     assert "--ray: the cluster has devices of 2 models: " in errors
     assert len(errors.splitlines()) == 1
-    bench = start(registry, cluster, "--gpus", one_core)
-    lines, errors = bench.communicate()
-    assert bench.returncode == 0, errors
+    lines, _ = bench(registry, cluster, "--gpus", one_core)
     found = [(trace.evaluation.environment.hardware, trace.workload.axes["batch"]) for trace in registry.traces()]
     models = {hardware for hardware, _ in found}
     assert len(models) == 2
@@ -195,16 +191,14 @@ def test_each_workload_runs_once_on_each_model(registry, cluster, one_core):
 def test_a_killed_driver_loses_nothing_and_the_next_repeats_nothing(tmp_path, cluster):
     registry = make_registry(tmp_path / "registry", batch_sizes=range(1, 9))
     add_kernel(registry, "sleeps_v1", SLEEPS)
-    bench = start(registry, cluster)
-    lines = bench.stdout.readline() + bench.stdout.readline()
-    bench.kill()
-    lines += bench.communicate()[0]
-    seen = set(printed(lines))
-    assert len(seen) >= 2
-    assert seen <= verdicts(registry).keys()
-    again = start(registry, cluster, "--resume")
-    lines, errors = again.communicate()
-    assert again.returncode == 0, errors
+    killed = start(registry, cluster)
+    lines = ""
+    while len(printed(lines)) < 2:
+        lines += killed.stdout.readline()
+    killed.kill()
+    lines += killed.communicate()[0]
+    assert set(printed(lines)) <= verdicts(registry).keys()
+    bench(registry, cluster, "--resume")
     assert len(verdicts(registry)) == 8
     while cluster.actors():  # of the killed driver too: Ray ends them
         time.sleep(0.1)
@@ -219,19 +213,19 @@ def test_thirty_killed_nodes_lose_nothing(tmp_path, cluster):
     while kills < 30:
         while len(cluster.nodes) < 4:
             cluster.add()
-        bench = start(registry, cluster)
+        running = start(registry, cluster)
         lines: list[str] = []
-        reader = threading.Thread(target=lambda lines=lines, bench=bench: lines.extend(bench.stdout))
+        reader = threading.Thread(target=lambda lines=lines, stdout=running.stdout: lines.extend(stdout))
         reader.start()
         seen = 0
-        while bench.poll() is None and kills < 30:
+        while running.poll() is None and kills < 30:
             time.sleep(moments.uniform(0, 1))
             if len(lines) > seen and len(cluster.nodes) > 1:  # so that the bench gets on
                 seen = len(lines)
                 cluster.kill(moments.choice(cluster.nodes))
                 kills += 1
-        errors = bench.stderr.read()
-        assert bench.wait() == 0, errors
+        errors = running.stderr.read()
+        assert running.wait() == 0, errors
         reader.join()
         assert set(printed("".join(lines))) == verdicts(registry).keys()
         assert verdicts(registry) == dict.fromkeys([("sleeps_v1", batch) for batch in range(1, 61)], "PASSED")

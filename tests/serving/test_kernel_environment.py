@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -14,16 +15,13 @@ from pydantic import ValidationError
 from fib_rmsnorm import InputError
 from fib_rmsnorm.serving.kernel_environment import KernelAction, KernelEnvironment, KernelObservation
 from fib_rmsnorm.serving.reward import UNTIMED_REWARD
-from fib_rmsnorm.sessions import service as service_module
-from fib_rmsnorm.sessions.service import Service
-from support.registries import NO_EPS, QUICK, RIGHT
+from support.registries import NO_EPS, RIGHT
 
 
 @pytest.fixture
-def make_environment(registry, lent, monkeypatch):
-    monkeypatch.setattr(service_module, "_count_evaluators", lambda _: 1)
-    with Service(registry, device="cpu", settings=QUICK) as service:
-        yield lambda: KernelEnvironment(service, registry, "rmsnorm_d128", attempts=2, timed=False, batch_sizes=(2,))
+def make_environment(serve, rival_registry):
+    options = {"attempts": 2, "timed": False, "batch_sizes": (2,)}
+    return partial(KernelEnvironment, serve(), rival_registry, "rmsnorm_d128", **options)
 
 
 def attempt(source: str) -> KernelAction:
@@ -62,8 +60,8 @@ def test_openenvs_server_serves_it(make_environment):
         assert answer["observation"]["history"][0]["status"] == "PASSED"
 
 
-def test_an_unknown_language_or_definition_is_refused(make_environment, registry):
+def test_an_unknown_language_or_definition_is_refused(serve, rival_registry):
     with pytest.raises(ValidationError, match="choose from python"):
         KernelAction(source="", language="fortran")
     with pytest.raises(InputError, match="nonesuch"):
-        KernelEnvironment(make_environment()._service, registry, "nonesuch")
+        KernelEnvironment(serve(), rival_registry, "nonesuch")

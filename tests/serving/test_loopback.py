@@ -19,8 +19,8 @@ import httpx2
 from support.mcp_clients import TOKEN, ask, connect, kernel, on_loopback, start_hanging
 
 
-def test_nobody_is_let_in_without_the_token(serve):
-    with on_loopback(serve()) as url:
+def test_nobody_is_let_in_without_the_token(serve_mcp):
+    with on_loopback(serve_mcp()[0]) as url:
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}):
             answer = httpx2.post(url, json={}, headers=headers)
             assert answer.status_code == 401 and "Authorization: Bearer" in answer.text
@@ -28,7 +28,7 @@ def test_nobody_is_let_in_without_the_token(serve):
         assert httpx2.post(url, json={}, headers=other).status_code == 421
 
 
-def test_a_client_that_asks_too_much_keeps_no_other_waiting(serve):
+def test_a_client_that_asks_too_much_keeps_no_other_waiting(serve_mcp):
     async def drive(url: str) -> None:
         async with connect(url, "greedy") as greedy, connect(url, "other") as other:
             hangs = await start_hanging(greedy)
@@ -40,7 +40,7 @@ def test_a_client_that_asks_too_much_keeps_no_other_waiting(serve):
             assert (await asked)["status"] == "INCORRECT_NUMERICAL"
             assert (await waits).structured_content["status"] == "PASSED"
 
-    with on_loopback(serve(most_queued=1)) as url:
+    with on_loopback(serve_mcp(most_queued=1)[0]) as url:
         asyncio.run(drive(url))
 
 
@@ -58,17 +58,18 @@ asyncio.run(drive())
 """
 
 
-def test_the_request_of_a_client_that_vanishes_ends(serve):
+def test_the_request_of_a_client_that_vanishes_ends(serve_mcp):
     async def drive(url: str) -> None:
         async with connect(url, "other") as other:
             assert (await ask(other, "check", kernel(RIGHT)))["status"] == "PASSED"
 
-    with on_loopback(serve()) as url:
+    server, service = serve_mcp()
+    with on_loopback(server) as url:
         command = [sys.executable, "-c", VANISHES, url]
         tests = os.pathsep.join([str(TESTS), str(REPOSITORY)])
         with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": tests}) as gone:
             assert gone.stdout.readline() == b"runs\n"
-            (hanging,) = serve.services[-1]._jobs.values()
+            (hanging,) = service._jobs.values()
             gone.kill()
         asyncio.run(drive(url))
     assert hanging.version.status == "ABANDONED"

@@ -21,14 +21,14 @@ from fib_rmsnorm.serving.transports import listen
 from support.mcp_clients import ask, kernel, refused, start_hanging
 
 
-def test_an_agent_gets_the_mistake_or_the_speed(serve):
+def test_an_agent_gets_the_mistake_or_the_speed(serve_mcp):
     steps: list[tuple[float, float | None]] = []
 
     async def note(done: float, total: float | None, message: str | None) -> None:
         steps.append((done, total))
 
     async def drive() -> None:
-        async with Client(serve()) as client:
+        async with Client(serve_mcp()[0]) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert {*tools} == {"check", "measure", "explain", "compare", "best", "new"}
             assert all(tool.output_schema and tool.description for tool in tools.values())
@@ -53,7 +53,7 @@ def test_an_agent_gets_the_mistake_or_the_speed(serve):
     asyncio.run(drive())
 
 
-def test_what_is_named_wrong_is_reported_in_a_line(serve, tmp_path):
+def test_what_is_named_wrong_is_reported_in_a_line(serve_mcp, tmp_path):
     (tmp_path / "mine.py").write_text(RIGHT)
     outside = tmp_path.parent / "outside.py"
     outside.write_text(RIGHT)
@@ -75,7 +75,7 @@ def test_what_is_named_wrong_is_reported_in_a_line(serve, tmp_path):
     ]
 
     async def drive() -> None:
-        async with Client(serve()) as client:
+        async with Client(serve_mcp()[0]) as client:
             for arguments, said in bad:
                 assert said in await refused(client, "check", arguments), arguments
             for tool, arguments, said in (
@@ -93,9 +93,9 @@ def test_what_is_named_wrong_is_reported_in_a_line(serve, tmp_path):
     asyncio.run(drive())
 
 
-def test_an_agent_starts_from_a_kernel_and_reads_what_it_must_do(serve):
+def test_an_agent_starts_from_a_kernel_and_reads_what_it_must_do(serve_mcp):
     async def drive() -> None:
-        async with Client(serve()) as client:
+        async with Client(serve_mcp()[0]) as client:
             new = await ask(client, "new", {"language": "python"})
             assert new["kind"] == "reference" and new["source"].startswith("# definition: rmsnorm_d128\n")
             assert (await ask(client, "check", kernel(new["source"])))["status"] == "PASSED"
@@ -112,12 +112,12 @@ def test_an_agent_starts_from_a_kernel_and_reads_what_it_must_do(serve):
 
 
 @pytest.mark.process
-def test_two_kernels_are_timed_in_turn(serve, tmp_path):
+def test_two_kernels_are_timed_in_turn(serve_mcp, tmp_path):
     for name in ("old.py", "new.py"):
         (tmp_path / name).write_text(RIGHT)
 
     async def drive() -> None:
-        async with Client(serve()) as client:
+        async with Client(serve_mcp()[0]) as client:
             sides = {"old": "old.py", "new": "new.py", "batch_sizes": [2], "rounds": 1}
             (found,) = (await ask(client, "compare", sides))["comparison"]["comparisons"]
             assert found["axes"] == {"batch": 2} and found["verdict"] in ("faster", "slower", "tie")
@@ -126,8 +126,8 @@ def test_two_kernels_are_timed_in_turn(serve, tmp_path):
 
 
 @pytest.mark.process
-def test_the_command_serves_on_stdio_and_ends_with_its_client(registry, tmp_path):
-    command, *arguments = map(str, cli_command("serve", "--mcp", "--device", "cpu", "--root", registry.root))
+def test_the_command_serves_on_stdio_and_ends_with_its_client(rival_registry, tmp_path):
+    command, *arguments = map(str, cli_command("serve", "--mcp", "--device", "cpu", "--root", rival_registry.root))
 
     async def drive() -> None:
         async with Client(StdioServerParameters(command=command, args=arguments, cwd=tmp_path)) as client:

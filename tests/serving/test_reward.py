@@ -19,12 +19,10 @@ from fib_rmsnorm.serving.reward import (
     find_share,
     reward_kernel,
 )
-from fib_rmsnorm.sessions import service as service_module
-from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 from support.full_registry import HARDWARE, make_trace
 from support.norms import kernel_for
-from support.registries import CRASHES, NO_EPS, QUICK, RIGHT
+from support.registries import CRASHES, NO_EPS, RIGHT
 
 CHEATS = RIGHT.replace("import torch\n", "import torch\n\ntorch.equal = lambda *_: True\n")
 
@@ -100,16 +98,9 @@ def test_the_last_code_block_is_the_kernel(completion, source):
     assert extract_source(completion) == source
 
 
-@pytest.fixture
-def service(registry, lent, monkeypatch):
-    monkeypatch.setattr(service_module, "_count_evaluators", lambda _: 2)
-    with Service(registry, device="cpu", settings=QUICK, most_queued=2) as found:
-        yield found
-
-
 @pytest.mark.process
-def test_a_batch_larger_than_the_queue_is_rewarded_in_its_order(service):
-    reward = KernelReward(service, "rmsnorm_d128", batch_sizes=(2,))
+def test_a_batch_larger_than_the_queue_is_rewarded_in_its_order(serve):
+    reward = KernelReward(serve(evaluators=2, most_queued=2), "rmsnorm_d128", batch_sizes=(2,))
     sources = [CHEATS, CRASHES, NO_EPS, "not Python", "", f"```python\n{RIGHT}```", f"# definition: nonesuch\n{RIGHT}"]
     found = reward.judge([*sources, "\0", "\ud800"])
     cheat, *failed = [kernel for kernel in found if kernel.reward <= 0]
@@ -124,13 +115,13 @@ def test_a_batch_larger_than_the_queue_is_rewarded_in_its_order(service):
 
 
 @pytest.mark.process
-def test_a_trainer_calls_it_with_its_columns_and_logs_its_name(service):
-    reward = KernelReward(service, "rmsnorm_d128", timed=False, batch_sizes=(2,))
+def test_a_trainer_calls_it_with_its_columns_and_logs_its_name(serve):
+    reward = KernelReward(serve(), "rmsnorm_d128", timed=False, batch_sizes=(2,))
     assert reward.__name__ == "kernel_reward"
     assert reward(prompts=["?"], completions=[RIGHT], step=[3]) == [UNTIMED_REWARD]
     assert reward([]) == []
 
 
-def test_an_unknown_definition_is_an_error_of_the_caller(service):
+def test_an_unknown_definition_is_an_error_of_the_caller(serve):
     with pytest.raises(InputError, match="nonesuch"):
-        KernelReward(service, "nonesuch")([RIGHT])
+        KernelReward(serve(), "nonesuch")([RIGHT])

@@ -6,14 +6,13 @@ import threading
 
 import pytest
 
-from fib_rmsnorm import FibRmsnormError, InputError, Registry
-from fib_rmsnorm.sessions import service as service_module
+from fib_rmsnorm import FibRmsnormError, InputError
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.job import Job, QueueFullError
 from fib_rmsnorm.sessions.kernel_file import KernelFile, text_as_file
 from fib_rmsnorm.sessions.service import Service
 from support.hanging import FOR_EVER_S
-from support.registries import CRASHES, HANGS, NO_EPS, QUICK, RIGHT, add_kernel, make_registry
+from support.registries import CRASHES, HANGS, NO_EPS, RIGHT
 
 KERNELS = {
     "PASSED": RIGHT,
@@ -24,30 +23,6 @@ KERNELS = {
 UNREADABLE = "def run(x, weight, eps:\n"
 
 
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory) -> Registry:
-    found = make_registry(tmp_path_factory.mktemp("service") / "registry")
-    add_kernel(found, "rmsnorm_python_plain_v1")
-    return found
-
-
-@pytest.fixture
-def serve(registry, lent, tmp_path, monkeypatch):
-    """Start a service; it ends with the test, and leaves no process and no build."""
-    monkeypatch.setenv("FIB_RMSNORM_CACHE", str(tmp_path / "cache"))
-    started: list[Service] = []
-
-    def start(evaluators: int = 2, **options) -> Service:
-        monkeypatch.setattr(service_module, "_count_evaluators", lambda devices: evaluators)
-        started.append(Service(registry, device="cpu", settings=QUICK, **options))
-        return started[-1]
-
-    yield start
-    for service in started:
-        service.close()
-    assert not list((tmp_path / "cache/sessions").iterdir())
-
-
 def submit(service: Service, client: str, source: str, **options) -> Job:
     with text_as_file(source, "python") as kernel:
         return service.submit(client, kernel, batch_sizes=(2,), **options)
@@ -55,7 +30,7 @@ def submit(service: Service, client: str, source: str, **options) -> Job:
 
 @pytest.mark.process
 def test_eight_clients_get_each_their_own_verdicts(serve):
-    service = serve()
+    service = serve(evaluators=2)
     found: dict[tuple[int, str], Job] = {}
 
     def ask(client: int) -> None:
@@ -78,7 +53,7 @@ def test_eight_clients_get_each_their_own_verdicts(serve):
 
 
 def test_equal_kernels_of_two_clients_have_each_their_own_worker(serve):
-    service = serve()
+    service = serve(evaluators=2)
     jobs = [submit(service, client, RIGHT, timed=False) for client in "ab"]
     assert [job.wait().status for job in jobs] == ["PASSED", "PASSED"]
 
@@ -97,7 +72,7 @@ def test_a_client_that_waits_for_each_verdict_gets_the_evaluator_that_is_warm(se
 
 
 def test_clients_take_turns_whoever_has_asked_more(serve):
-    service = serve(evaluators=1)
+    service = serve()
     order: list[str] = []
     blocks = submit(service, "c", HANGS, timed=False)
 
@@ -116,7 +91,7 @@ def test_clients_take_turns_whoever_has_asked_more(serve):
 
 
 def test_a_client_may_queue_only_so_much_and_cancel_what_waits(serve):
-    service = serve(evaluators=1, most_queued=2)
+    service = serve(most_queued=2)
     started = threading.Event()
     runs = submit(service, "a", HANGS, timed=False, on_change=lambda job: started.set())
     assert started.wait(60)
@@ -135,7 +110,7 @@ def test_a_client_may_queue_only_so_much_and_cancel_what_waits(serve):
 
 
 def test_a_kernel_that_cannot_be_read_is_at_fault_and_what_is_named_wrong_its_caller(serve, tmp_path):
-    service = serve(evaluators=1)
+    service = serve()
     job = submit(service, "a", UNREADABLE)
     assert job.wait().status == "COMPILE_ERROR" and job.version.refused == "kernel.py:1: '(' was never closed"
     for kernel, said in (
@@ -157,7 +132,7 @@ TWICE = UNNAMED + UNNAMED.replace("def norm", "def again")
 
 
 def test_the_right_call_is_found_by_computing(serve):
-    service = serve(evaluators=1)
+    service = serve()
     found = submit(service, "a", UNNAMED).wait()
     assert (found.status, found.note, len(found.timings)) == ("PASSED", "Called as norm(weight, x, eps)", 1)
     wrong = submit(service, "a", UNNAMED.replace("+ eps", "+ 0 * eps"), timed=False).wait()
@@ -170,7 +145,7 @@ def test_the_right_call_is_found_by_computing(serve):
 
 
 def test_what_hangs_while_its_call_is_looked_for_is_cancelled(serve):
-    service = serve(evaluators=1, timeout_s=FOR_EVER_S)
+    service = serve(timeout_s=FOR_EVER_S)
     started = threading.Event()
     hangs = HANGS.replace("run(x, weight, eps)", "norm(p, q, r)")
     job = submit(service, "a", hangs, timed=False, on_change=lambda job: started.set())
@@ -180,11 +155,11 @@ def test_what_hangs_while_its_call_is_looked_for_is_cancelled(serve):
     assert submit(service, "a", RIGHT, timed=False).wait().status == "PASSED"
 
 
-def test_a_reference_that_fails_costs_a_request_its_verdict_and_blames_no_kernel(serve, registry):
-    definition = registry.definition("rmsnorm_d128")
+def test_a_reference_that_fails_costs_a_request_its_verdict_and_blames_no_kernel(serve, rival_registry):
+    registry, definition = rival_registry, rival_registry.definition("rmsnorm_d128")
     broken = definition.model_copy(update={"name": "broken", "reference": f"import nonesuch\n{definition.reference}"})
     registry.write_definition(broken)
-    service = serve(evaluators=1)
+    service = serve()
     with text_as_file(RIGHT, "python") as kernel:
         named = kernel.model_copy(update={"definition": "broken"})
         job = service.submit("a", named, batch_sizes=(2,), timed=False)

@@ -10,11 +10,9 @@ from queue import SimpleQueue
 import psutil
 import pytest
 
-from fib_rmsnorm import Registry
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
-from fib_rmsnorm.schema import Definition
 from fib_rmsnorm.sessions import service as service_module
 from fib_rmsnorm.sessions.contenders import History
 from fib_rmsnorm.sessions.job import Job
@@ -24,22 +22,12 @@ from fib_rmsnorm.sessions.version import Version
 from fib_rmsnorm.sessions.watching import Watch
 from support.hanging import FOR_EVER_S, when_printed
 from support.lent_fork_server import LentForkServer
-from support.registries import QUICK, RIGHT, add_kernel, make_registry
-
-CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
-HANGS = "def run(x, weight, eps):\n    while True:\n        pass\n"
+from support.registries import CRASHES, HANGS, QUICK, RIGHT, make_scaling_registry
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("session")
-
-
-@pytest.fixture(scope="module")
-def registry(folder) -> Registry:
-    found = make_registry(folder / "registry")
-    add_kernel(found, "rmsnorm_python_plain_v1")
-    return found
 
 
 class Session:
@@ -53,13 +41,16 @@ class Session:
         asked = {"timed": timed, "batch_sizes": (2,), "history": self.history, **options}
         return self.service.submit("watch", kernel, **asked)
 
+    def measure(self, kernel: Path, **options) -> Version:
+        return self.submit(kernel, **options).wait()
+
 
 @pytest.fixture(scope="module")
-def session(folder, registry):
+def session(folder, rival_registry):
     with pytest.MonkeyPatch.context() as patch, LentForkServer(ROLES) as forks:
         patch.setenv("FIB_RMSNORM_CACHE", str(folder / "cache"))
         patch.setattr(service_module, "_count_evaluators", lambda _: 1)
-        with Service(registry, device="cpu", settings=QUICK, fork_server=forks) as service:
+        with Service(rival_registry, device="cpu", settings=QUICK, fork_server=forks) as service:
             yield Session(service)
         assert not list((folder / "cache/sessions").iterdir())
 
@@ -74,23 +65,15 @@ def save(kernel: Path, source: str) -> Path:
     return kernel
 
 
-def measure(session: Session, kernel: Path) -> Version:
-    return session.submit(kernel).wait()
-
-
-def check(session: Session, kernel: Path) -> Version:
-    return session.submit(kernel, timed=False).wait()
-
-
 def workers() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
 @pytest.mark.process
 def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kernel):
-    first = measure(session, save(kernel, RIGHT))
-    wrong = measure(session, save(kernel, RIGHT.replace("+ eps", "+ 0 * eps")))
-    second = measure(session, save(kernel, RIGHT + "# faster\n"))
+    first = session.measure(save(kernel, RIGHT))
+    wrong = session.measure(save(kernel, RIGHT.replace("+ eps", "+ 0 * eps")))
+    second = session.measure(save(kernel, RIGHT + "# faster\n"))
     assert (first.status, wrong.status, second.status) == ("PASSED", "INCORRECT_NUMERICAL", "PASSED")
     assert "the output equals RMSNorm without eps" in wrong.failures[0].log
     assert not wrong.timings
@@ -102,21 +85,21 @@ def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kern
 
 def test_the_right_call_of_each_version_is_found(session, kernel):
     unnamed = RIGHT.replace("(x, weight, eps)", "(p, x, r)").replace("weight", "p").replace("+ eps", "+ r")
-    first, again = (check(session, save(kernel, unnamed)) for _ in range(2))
+    first, again = (session.measure(save(kernel, unnamed), timed=False) for _ in range(2))
     assert (first.status, first.note, again.number) == ("PASSED", "Called as run(weight, x, eps)", first.number)
-    second = measure(session, save(kernel, unnamed + "# faster\n"))
+    second = session.measure(save(kernel, unnamed + "# faster\n"))
     assert (second.number, second.note) == (first.number + 1, first.note)
     assert second.before == f"kernel.py#{first.number}"
 
 
 def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder):
     for number in range(2):
-        measure(session, save(kernel, f"{RIGHT}# {number}\n"))
+        session.measure(save(kernel, f"{RIGHT}# {number}\n"))
     gc.collect()  # what other tests have left
     held, files = workers(), len(list((folder / "cache/sessions").glob("*/*")))
     descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     for number, source in enumerate((CRASHES, RIGHT + "# 3\n", "def run(x, weight, eps:\n", RIGHT + "# 4\n")):
-        measure(session, save(kernel, source))
+        session.measure(save(kernel, source))
         assert len(workers()) <= len(held), number
     gc.collect()
     assert len(workers()) == len(held)
@@ -125,11 +108,11 @@ def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder)
 
 
 def test_what_cannot_be_read_is_refused_and_does_not_replace_the_version_before(session, kernel):
-    first = measure(session, save(kernel, RIGHT + "# before\n"))
-    refused = [check(session, save(kernel, "def run(x, weight, eps:\n")) for _ in range(2)]
+    first = session.measure(save(kernel, RIGHT + "# before\n"))
+    refused = [session.measure(save(kernel, "def run(x, weight, eps:\n"), timed=False) for _ in range(2)]
     assert refused[0].status == "COMPILE_ERROR" and refused[0].refused == "kernel.py:1: '(' was never closed"
-    again = check(session, save(kernel, RIGHT + "# before\n"))
-    after = measure(session, save(kernel, RIGHT + "# after\n"))
+    again = session.measure(save(kernel, RIGHT + "# before\n"), timed=False)
+    after = session.measure(save(kernel, RIGHT + "# after\n"))
     numbers = [version.number - first.number for version in (*refused, again, after)]
     assert numbers == [1, 2, 0, 3] and again.passed
     assert after.before == f"kernel.py#{first.number}"
@@ -147,15 +130,15 @@ def test_what_is_cancelled_is_right_when_it_comes_back(session, kernel, when):
     session.service.cancel(job)
     assert job.cancelled == (when != "when it is done")
     assert bool(job.wait().timings) == (when == "when it is done")
-    again = measure(session, kernel)
+    again = session.measure(kernel)
     assert again.status == "PASSED", again.failures
     assert (again.number, bool(again.timings)) == (job.version.number, True)
     assert held <= workers() or job.cancelled
 
 
-def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel, monkeypatch):
+def test_a_watch_follows_saves_and_ends_what_hangs(session, rival_registry, kernel, monkeypatch):
     named = KernelFile(file=save(kernel, RIGHT + "import helper\n"))
-    watch = Watch(session.service, registry, named, timed=False, batch_sizes=(2,))
+    watch = Watch(session.service, rival_registry, named, timed=False, batch_sizes=(2,))
     versions = (version for version in watch.versions() if version.done)
     helper = kernel.with_name("helper.py")
     assert next(versions).status == "COMPILE_ERROR"  # no such module
@@ -178,37 +161,16 @@ def test_a_watch_follows_saves_and_ends_what_hangs(session, registry, kernel, mo
     versions.close()
 
 
-GEMM = "import torch\n\n\ndef run(a, b):\n    return a @ b.T\n"
-
-
-@pytest.fixture
-def gemm(tmp_path) -> Registry:
-    """A registry whose only Definition has two variable axes, and no Workload."""
-    for folder in ("definitions", "solutions"):
-        (tmp_path / "gemm" / folder).mkdir(parents=True)
-    found = Registry(tmp_path / "gemm")
-    a, b, out = ({"shape": [*axes], "dtype": "float16"} for axes in ("mk", "nk", "mn"))
-    record = {
-        "name": "gemm_k128",
-        "op_type": "gemm",
-        "axes": {"m": {"type": "var"}, "n": {"type": "var"}, "k": {"type": "const", "value": 128}},
-        "inputs": {"a": a, "b": b},
-        "outputs": {"out": out},
-        "reference": GEMM,
-    }
-    found.write_definition(Definition.model_validate(record))
-    return found
-
-
-def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(gemm, fib, kernel, monkeypatch):
-    monkeypatch.chdir(save(kernel, GEMM).parent)
-    sizes = ("--definition", "gemm_k128", "--batch-sizes", "3", "--device", "cpu", "--root", gemm.root)
+def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(fib, tmp_path, kernel, monkeypatch):
+    registry = make_scaling_registry(tmp_path / "registry")
+    monkeypatch.chdir(save(kernel, "def run(x, factor):\n    return x * factor\n").parent)
+    sizes = ("--definition", "scaled", "--batch-sizes", "3", "--device", "cpu", "--root", registry.root)
     tried, refused = fib("try", kernel, *sizes), fib("try", "kernel.py", "--watch", *sizes)
     assert (refused.code, refused.out, refused.err) == (2, "", tried.err)
-    assert "gemm_k128: has no Workload of m=3" in tried.err
+    assert "scaled: has no Workload of batch=3" in tried.err
 
 
 @pytest.mark.process  # Triton's interpreter
 def test_a_kernel_that_is_interpreted_is_not_timed(session, kernel):
-    found = measure(session, save(kernel, make_starting_kernel(RmsNorm().define(), "triton").text))
+    found = session.measure(save(kernel, make_starting_kernel(RmsNorm().define(), "triton").text))
     assert found.passed and found.done and "interpreted" in found.note and not found.timings

@@ -160,9 +160,9 @@ class JudgeClient:
             wraps = "illegal memory access" in str(failure)
             return f"an illegal memory access: {_FAR_REMEDY}" if wraps else f"{failure.status.value}: {failure}"
         (verdict,) = self._compare(subject, outputs, case=case)
-        judged = zip(subject.definition.outputs.values(), verdict.outputs, strict=True)
-        of_rows = [output.comparison for spec, output in judged if subject.recognition.row_axis in (spec.shape or ())]
-        wrong = [found for found in of_rows if found.is_wrong]
+        axis, specs = subject.recognition.row_axis, subject.definition.outputs
+        judged = [each.comparison for name, each in verdict.outputs.items() if axis in (specs[name].shape or ())]
+        wrong = [found for found in judged if found.is_wrong]
         return f"{wrong[0].mismatched} of {wrong[0].elements} elements wrong: {_FAR_REMEDY}" if wrong else ""
 
     def judge_timed_calls(self, workload: Workload, worker: WorkerClient, count: int) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from fib_rmsnorm.analysis.difference import RunLatency, find_speedup
-from fib_rmsnorm.analysis.ranking import rank
+from fib_rmsnorm.analysis.difference import RunLatency, find_interval, find_speedup
 from fib_rmsnorm.analysis.results import Result, SectionResults, sum_up_run
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.results import describe_doubts, summarize_ranking
@@ -126,7 +125,7 @@ def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
     how = f": median latency ±, speedup; timer {timer}" if timer else ""
     yield Heading(f"{section.definition} on {section.conditions.hardware}{how}", 2)
     yield results_table(section)
-    yield summarize_ranking(rank(section))
+    yield summarize_ranking(section)
     yield from describe_doubts(section)
     for each in section.workloads:
         if failed := next((result.record for result in each.results if not result.record.passed), None):
@@ -175,7 +174,7 @@ def _cell(result: Result) -> tuple[str, str, str]:
         return (result.mark, "", "")
     mark = "*" * bool(result.record.noisy)
     factor = format_ratio(result.speedup.value) if result.speedup else ""
-    return f"{mark}{format_latency(result.record.latency_ms)}", format_either_side(result.interval_ms), factor
+    return f"{mark}{format_latency(result.record.latency_ms)}", format_either_side(find_interval(result.record)), factor
 
 
 def latency_text(performance: Performance) -> str:

@@ -43,21 +43,22 @@ def test_a_failure_of_another_version_of_the_definition_is_not_a_regression():
     assert compare([old], [new], ["definition"]).comparisons[0].verdict == "now fails"
 
 
-def test_of_several_versions_of_a_definition_the_newest_counts():
-    old = [record(latency_ms=0.009, timestamp="2025", definition_sha="dd2"), record(timestamp="2026", **CC)]
+@pytest.mark.parametrize("older", [{"definition_sha": "dd2"}, {"sha": "x", **CC}], ids=["definition", "solution"])
+def test_runs_of_an_older_version_do_not_count(older):
+    old = [record(latency_ms=0.009, timestamp="2025", **older), record(timestamp="2026", **CC)]
     (found,) = compare(old, [record(**CC)]).comparisons
     assert found.verdict == "tie" and len(found.old) == 1
+
+
+def test_runs_that_show_more_than_is_assumed_compare_with_those_of_another_kind_of_device():
+    on_cpu = {"timer": "cpu_clock", "device_session": "a"}
+    many = [record(latency_ms=ms, timestamp=f"{ms}", latency_low_ms=ms, **on_cpu) for ms in (1.0, 1.03, 1.06)]
+    assert compare([record()], many, ["timer"]).comparisons[0].verdict == "slower"
 
 
 def test_nothing_in_common_is_an_error():
     with pytest.raises(InputError, match="no Solution and Workload in common"):
         compare([record("a")], [record("b")])
-
-
-def test_runs_of_an_older_content_do_not_count():
-    old = [record(latency_ms=0.009, sha="x", timestamp="2025"), record(latency_ms=0.002, timestamp="2026")]
-    (found,) = compare(old, [record()]).comparisons
-    assert found.verdict == "tie" and len(found.old) == 1
 
 
 def test_what_is_on_one_side_only_is_reported():
