@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -164,6 +166,15 @@ def split_sizes(value: str | None, option: str = "--batch-sizes", least: int = 1
         if not part.isdecimal() or int(part) < least:
             raise InputError(f"{option}: {part!r} is not {'a positive' if least else 'a nonnegative'} integer")
     return tuple(map(int, split_names(value)))
+
+
+def parse_latency(value: str) -> float:
+    """A latency in milliseconds, of text with a unit: `20us`, `0.02ms`. Raises InputError."""
+    number, unit = value.strip()[:-2], value.strip()[-2:]
+    with suppress(ValueError):
+        if unit in (scales := {"us": 1e-3, "ms": 1.0}) and 0 < float(number) < math.inf:
+            return float(number) * scales[unit]
+    raise InputError(f"--max-latency {value}: expected a time with its unit, such as 20us or 0.02ms")
 
 
 def split_named(option: str, values: Sequence[str]) -> dict[str, str]:

@@ -221,3 +221,17 @@ def test_the_help_explains_every_column(fib, file, command):
     columns = {column for line in headings for column in re.split("  +", line)}
     explained = fib("report", "--help").out
     assert len(columns) > 4 and [column for column in columns - NAMES if f"  {column}: " not in explained] == []
+
+
+def test_a_bound_on_latencies_is_a_gate(fib, file):
+    """Document 000 asks for less than 0.02 ms."""
+    traces = [trace("fast_v1"), trace("slow_v1", latency_ms=0.03, latency_low_ms=0.029, latency_high_ms=0.031)]
+    both, fast = file(*traces), file(traces[0])
+    outcome = fib("report", both, "--max-latency", "0.02ms")
+    assert outcome.code == 1 and outcome.err == "slow_v1 at batch=8: slower than 20.0 us\n"
+    assert fib("report", fast, "--max-latency", "20us").code == 0
+    unsure = fib("report", both, "--max-latency", "30us")
+    assert unsure.code == 2 and "cannot judge slow_v1 at batch=8: " in unsure.err
+    failed = file(traces[0], trace("wrong_v1", status="RUNTIME_ERROR"))
+    assert fib("report", failed, "--max-latency", "20us").code == 1
+    assert "expected a time with its unit" in fib("report", fast, "--max-latency", "20").refusal

@@ -161,7 +161,7 @@ class JudgeClient:
             return f"an illegal memory access: {_FAR_REMEDY}" if wraps else f"{failure.status.value}: {failure}"
         (verdict,) = self._compare(subject, outputs, case=case)
         axis, specs = subject.recognition.row_axis, subject.definition.outputs
-        judged = [each.comparison for name, each in verdict.outputs.items() if axis in (specs[name].shape or ())]
+        judged = [each for name, each in verdict.outputs.items() if axis in (specs[name].shape or ())]
         wrong = [found for found in judged if found.is_wrong]
         return f"{wrong[0].mismatched} of {wrong[0].elements} elements wrong: {_FAR_REMEDY}" if wrong else ""
 
