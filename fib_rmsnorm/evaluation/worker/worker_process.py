@@ -197,7 +197,7 @@ class Worker:
         request = Time.model_validate(message)
         target, _ = self._begin()
         self.check()  # a check also follows each request, but a thread may have waited for that one to pass
-        return self._require_timed_calls().time(target.timer, request)
+        return self._require_timed_calls().time(target.timer, request.trial)
 
     def reveal(self, _: Message) -> Revealed:
         """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""

@@ -11,7 +11,7 @@ import torch
 from fib_rmsnorm.building import prepare_build
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Trial
 from fib_rmsnorm.evaluation.worker import timed_calls
 from fib_rmsnorm.evaluation.worker import worker_process as worker_module
 from fib_rmsnorm.evaluation.worker.timed_calls import LibraryCalls
@@ -35,8 +35,8 @@ class LosesRecords:
         self._clock = CpuClock()
         self.failures_left = failures
 
-    def measure(self, *arguments, **options):
-        samples = self._clock.measure(*arguments, **options)
+    def measure(self, *arguments):
+        samples = self._clock.measure(*arguments)
         if self.failures_left:
             self.failures_left -= 1
             raise MeasurementError(self.cause, len(samples))
@@ -73,7 +73,7 @@ def test_a_solution_is_prepared_once_while_the_device_is_opened(registry, monkey
 
 
 untraced = pytest.mark.usefixtures("untraced")
-REQUEST = Time(calls=CALLS, cold=True, budget_s=60.0).model_dump()
+REQUEST = Time(trial=Trial(CALLS, cold=True, budget_s=60.0)).model_dump()
 
 
 @untraced
