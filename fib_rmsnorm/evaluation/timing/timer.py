@@ -51,7 +51,7 @@ class Sample(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """Calls to time one after the other. A CPU has no use for `cold` and `queued`. A tuple, which no call can change."""
+    """Calls to time in a row, as a tuple, which no call can change. A CPU has no use for `cold` and `queued`."""
 
     calls: int
     cold: bool

@@ -6,7 +6,6 @@ import json
 import os
 
 import pytest
-import torch
 
 from fib_rmsnorm.building import prepare_build
 from fib_rmsnorm.building.cache import cache_folder
@@ -16,7 +15,6 @@ from fib_rmsnorm.evaluation.worker import timed_calls
 from fib_rmsnorm.evaluation.worker import worker_process as worker_module
 from fib_rmsnorm.evaluation.worker.timed_calls import LibraryCalls
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Prepare, PrepareTiming, Time
-from fib_rmsnorm.evaluation.worker.worker_process import on_one_thread
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.channel import RefusalError
@@ -131,20 +129,6 @@ def test_the_first_call_does_not_wait_for_the_import_of_dynamo():
     """Torch wraps the method of other modes in a function of its own, which imports Dynamo when it is called first."""
     method = LibraryCalls.__dict__["__torch_dispatch__"]
     assert method.__code__.co_filename == timed_calls.__file__
-
-
-def test_one_thread_inside_and_as_many_as_before_outside():
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with pytest.raises(ValueError, match="fails"), on_one_thread("cpu"):
-            assert torch.get_num_threads() == 1
-            raise ValueError("fails")
-        assert torch.get_num_threads() == 3
-        with on_one_thread("cuda:0"):  # its host code is not timed apart, and stays as it is
-            assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.process
