@@ -151,7 +151,8 @@ class DeviceCeiling:
         buffers = Buffers(self._device, traffic)
         host_us = [self._time_host()]
         with _pinned(self.copier.cores[:1]):
-            empty = self._time(self.copier.empty, _CALLS, cold=cold)
+            trial = Trial(_CALLS, cold, _MEASUREMENT_MS / 1e3)
+            empty = _undisturbed(self.timer.measure(lambda _: self.copier.empty, trial))
             tried = tune(self.copier.variants(traffic), self.timer, buffers, cold=cold)
             best, expected_ms = tried[0]
             copy = self._time_copy(best, buffers.bind_fresh, expected_ms, cold=cold)
@@ -177,10 +178,6 @@ class DeviceCeiling:
     def _time_host(self) -> float | None:
         self.timer.rest()
         return None if self._device == "cpu" else host_overhead_us(self.copier.empty)
-
-    def _time(self, call: Call, calls: int, *, cold: bool) -> list[float]:
-        timed = self.timer.measure(lambda _: call, Trial(calls, cold, _MEASUREMENT_MS / 1e3))
-        return choose_calls([timed]).trials_ms[0]
 
     def _time_copy(
         self, variant: CopyVariant, bind: Callable[[CopyVariant, int], Call], expected_ms: float, *, cold: bool
