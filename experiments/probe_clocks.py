@@ -118,10 +118,11 @@ def measure_by_cupti(call: Callable[[], Any], calls: int) -> float:
     """Median in microseconds, with a cold cache, by our timer."""
     from fib_rmsnorm.evaluation.timing.cupti import Cupti
     from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median
+    from fib_rmsnorm.evaluation.timing.timer import Trial
 
     timer = Cupti("cuda:0")
-    timer.measure(lambda _: call, 10, cold=True, budget_s=60)
-    samples = timer.measure(lambda _: call, calls, cold=True, budget_s=60)
+    timer.measure(lambda _: call, Trial(10, cold=True, budget_s=60))
+    samples = timer.measure(lambda _: call, Trial(calls, cold=True, budget_s=60))
     return 1e3 * grouped_median([sample.span_ms for sample in samples], timer.tick_ms)
 
 

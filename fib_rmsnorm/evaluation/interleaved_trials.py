@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes, measure_scatter
-from fib_rmsnorm.evaluation.timing.timer import choose_calls
+from fib_rmsnorm.evaluation.timing.timer import Trial, choose_calls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     ChainTimed,
     Costs,
@@ -212,7 +212,7 @@ class InterleavedTrials:
         is_fixed = self._settings.iterations is not None
         worker = solution.admitted.worker
         budget_s = worker.left_s if is_fixed else _TRIAL_BUDGET_S
-        return ask_for_times(worker, Time(calls=calls, cold=not hot, budget_s=budget_s, queued=queued), Timed)
+        return ask_for_times(worker, Time(trial=Trial(calls, not hot, budget_s, queued)), Timed)
 
     def _judge_calls_of(self, solution: TrialResults, trials: Sequence[Timed]) -> None:
         admitted = solution.admitted

@@ -25,7 +25,7 @@ from fib_rmsnorm.schema import Settings, Solution, Trace, Workload, digest
 # An evaluation of a few rows takes as long as the part of another that grows with its bytes does for this many.
 _FIXED_BYTES = 1 << 30
 
-ResultKey = tuple[str, str, str, str, str, Settings | None]
+ResultKey = tuple[str | Settings | None, ...]
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,9 @@ def result_key(group: Group, solution: Solution, hardware: str, settings: Settin
 
 
 def key_of_trace(trace: Trace) -> ResultKey | None:
-    """The key of a passed Trace; None for a failure, which will be evaluated again, and for a Trace without digests."""
+    """The key of a passed Trace; None for a failure, which will be evaluated again."""
     evaluation = trace.evaluation
     if evaluation is None or evaluation.performance is None:
-        return None
-    if evaluation.definition_sha256 is None or evaluation.solution_sha256 is None:
         return None
     return (
         trace.definition,

@@ -18,7 +18,7 @@ from fib_rmsnorm.building.cache import making_folders
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.sandbox.asking import DeviceOpened, Done, OpenDevice, ask, require_device
+from fib_rmsnorm.sandbox.asking import Done, ask, require_device
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process, StoppedError
 
@@ -42,27 +42,22 @@ class SpareWorker:
         self._device = device
         self._spawn = spawn
         self._pool = ThreadPoolExecutor(1)
-        self._started: StartedAhead | None = None
-
-    @property
-    def folder(self) -> Path | None:
-        """The folder of the worker that is there or being started."""
-        return self._started.folder if self._started else None
+        self.started: StartedAhead | None = None
+        """The worker that is there or being started."""
 
     def start(self, wanted: GetReady, drafts: Path) -> None:
         """Start one in the background, unless there is one. It will write its builds to a new folder of `drafts`."""
-        if self._started is None:
+        if self.started is None:
             with making_folders():
                 folder = Path(tempfile.mkdtemp(dir=drafts))
             ready = self._pool.submit(self._start, wanted, folder)
-            self._started = StartedAhead(wanted.definition.name, folder, ready)
+            self.started = StartedAhead(wanted.definition.name, folder, ready)
 
     def _start(self, wanted: GetReady, folder: Path) -> Process:
         process = self._spawn(wanted, folder)
         try:
             deadline = time.monotonic() + _MOST_S
-            opening = OpenDevice(device=self._device.name)
-            require_device(process, self._device, lambda: ask(process, opening, DeviceOpened, deadline))
+            require_device(process, self._device, lambda request, kind: ask(process, request, kind, deadline))
             ask(process, wanted, Done, deadline)
         except BaseException:
             process.kill()
@@ -72,7 +67,7 @@ class SpareWorker:
 
     def take(self, definition: str) -> tuple[Process, Path] | None:
         """The worker and its folder; None if there is none for the Definition. Waits for one that is being started."""
-        started, self._started = self._started, None
+        started, self.started = self.started, None
         # If it failed, the Solution gets another worker, and its verdict says what is wrong.
         with suppress(FibRmsnormError, NoAnswerError, RefusalError, StoppedError):
             if started is not None:

@@ -133,13 +133,17 @@ def take_turn(device: str) -> AbstractContextManager[object]:
     return _turns.setdefault(device, threading.Semaphore(_AT_ONCE))
 
 
-def require_device(process: Process, device: Device, ask_to_open: Callable[[], DeviceOpened]) -> None:
-    """Have a process open a GPU when it is its turn, before it does anything else.
+def require_device(
+    process: Process, device: Device, ask_to_open: Callable[[OpenDevice, type[DeviceOpened]], DeviceOpened]
+) -> None:
+    """Have a process open a device, if it is a GPU, when it is its turn, before it does anything else.
 
     Raises DeviceUnusableError if it cannot, and then the process has ended; and what `ask_to_open` raises.
     """
+    if device.kind == "cpu":
+        return
     with take_turn(device.name):
-        opened = ask_to_open()
+        opened = ask_to_open(OpenDevice(device=device.name), DeviceOpened)
     if opened.fault is not None:
         process.kill()
         raise DeviceUnusableError(describe_unusable(device, opened.fault))

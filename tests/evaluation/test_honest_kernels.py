@@ -61,6 +61,7 @@ def assert_passed(evaluation, name):
     is_interpreted = KERNELS[name].language == "triton"
     assert evaluation.performance.interpreted == is_interpreted
     assert (evaluation.performance.latency_ms > 0) != is_interpreted
+    assert evaluation.performance.launches is None  # as on every CPU
     assert len(evaluation.log) < 100_000
     # Copies and casts are not kernels of torch's that do the work.
     assert evaluation.performance.library_calls == (None if KERNELS[name].language == "python" else [])
@@ -72,10 +73,10 @@ def test_passes(few, name):
 
 
 @pytest.mark.compile
-@pytest.mark.parametrize("batch", BATCH_SIZES)
 @pytest.mark.parametrize("name", OTHERS)
-def test_each_of_the_others_passes(others, name, batch):
-    assert_passed(others[name, batch], name)
+def test_each_of_the_others_passes(others, name):
+    for batch in BATCH_SIZES:
+        assert_passed(others[name, batch], name)
 
 
 @pytest.mark.gpu
@@ -116,7 +117,3 @@ def test_a_trace_tells_what_was_launched_on_a_gpu(tmp_path):
             assert (launch.grid, launch.block) == ((batch, 1, 1), (256, 1, 1))
             assert 0 < launch.registers < 256
             assert (launch.static_shared_bytes, launch.dynamic_shared_bytes) == (shared_bytes, 0)
-
-
-def test_a_cpu_launches_no_kernels(few):
-    assert few["cpp_threads", FEW_BATCH].performance.launches is None

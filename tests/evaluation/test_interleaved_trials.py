@@ -9,7 +9,7 @@ import pytest
 from fib_rmsnorm.evaluation import interleaved_trials
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, TrialResults
-from fib_rmsnorm.evaluation.timing.timer import Sample
+from fib_rmsnorm.evaluation.timing.timer import Sample, Trial
 from fib_rmsnorm.evaluation.worker.worker_messages import Costs, CountCosts, PrepareTiming, Time, Timed, TimingPrepared
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
@@ -51,7 +51,7 @@ class Worker:
             for number in range(calls)
         ]
         self.judged = 0
-        self.asked: list[Time] = []
+        self.asked: list[Trial] = []
         self.name = name
         self.process, self.left_s = SimpleNamespace(pid=name), 60.0
         self._steps = [] if steps is None else steps
@@ -65,9 +65,9 @@ class Worker:
         if isinstance(request, Time):
             self._steps.append(self.name)
             self.clock.now_s += self._trial_s
-            self.asked.append(request)
+            self.asked.append(request.trial)
             now = self.clock.perf_counter_ns()
-            return Timed(self._samples, clock_ns=now, repeated=[], queued=request.queued)
+            return Timed(self._samples, clock_ns=now, repeated=[], queued=request.trial.queued)
         return None
 
 

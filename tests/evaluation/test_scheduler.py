@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fib_rmsnorm.building.cache import solution_cache
-from fib_rmsnorm.evaluation import ROLES, correctness_gate, worker_pool
+from fib_rmsnorm.evaluation import ROLES, worker_pool
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler, WorkQueue, estimate_work
@@ -120,33 +120,6 @@ def test_each_verdict_is_reported_before_any_is_timed(fork_server, registry):
     assert isinstance(events[0], Building)
 
 
-def test_solutions_are_built_at_once_though_their_outputs_are_too_large_to_be(fork_server, tmp_path, monkeypatch):
-    """Each build waits until the other has begun, too; were they built in turn, the first would end by a timeout."""
-    monkeypatch.setattr(correctness_gate, "_MAX_BYTES_AT_ONCE", 1)
-    monkeypatch.setattr("fib_rmsnorm.evaluation.correctness_gate.os.cpu_count", lambda: 2)
-    registry = make_registry(tmp_path / "registry", batch_sizes=(1,))
-    waits = f"import time\n\nopen({BUILDS}, 'w').close()\n"
-    waits += f"while not ({BUILDS}).with_name('go on').exists():\n    time.sleep(0.01)\n"
-    solutions = [add_kernel(registry, name, unseen(waits + RIGHT)) for name in ("first_v1", "second_v1")]
-    caches = [solution_cache(solution) for solution in solutions]
-
-    def let_both_go_on():
-        while not all((cache / "builds").exists() for cache in caches):
-            if over.wait(0.01):
-                return
-        for cache in caches:
-            (cache / "go on").touch()
-
-    over, meeting = threading.Event(), threading.Thread(target=let_both_go_on)
-    meeting.start()
-    try:
-        found = statuses(evaluate(fork_server, registry, *solutions, timeout_s=100))
-    finally:
-        over.set()
-        meeting.join()
-    assert found == [("first_v1", 1, "PASSED"), ("second_v1", 1, "PASSED")]
-
-
 def test_a_gpu_that_cannot_be_used_is_not_a_fault_of_a_solution(registry):
     plan = plan_for(registry, add_kernel(registry, "right_v1"))
     missing = Device("cuda:99", "a GPU that is not there", 80 << 30)
@@ -246,12 +219,6 @@ def test_a_device_stays_with_a_definition_until_it_is_done():
     """It holds workers for the Definition's Solutions, which another device would have to build again."""
     _, taken = run([*make_groups(128), *make_groups(256), *make_groups(512)], 3)
     assert [len({group.definition.name for group in each}) for each in taken] == [1, 1, 1]
-
-
-def test_a_device_that_is_done_helps_with_another_definition():
-    _, taken = run([*make_groups(512, (1, 2, 3, 4, 5, 6)), *make_groups(128, (1, 2, 3, 4))], 2)
-    names = [[group.definition.name for group in each] for each in taken]
-    assert names == [["rmsnorm_d512"] * 5, ["rmsnorm_d128"] * 4 + ["rmsnorm_d512"]]
 
 
 @pytest.mark.parametrize("devices", [1, 2])

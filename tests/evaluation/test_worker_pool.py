@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -172,52 +173,44 @@ def make_gate(**stubs):
     return CorrectnessGate(workers, BuildsAhead(workers, judge_client, device), judge_client, device)
 
 
-def test_once_the_reference_has_failed_no_other_solution_is_built(monkeypatch):
-    monkeypatch.setattr("fib_rmsnorm.evaluation.correctness_gate.os.cpu_count", lambda: 1)
+def make_group(*languages):
     definition = RmsNorm().define(1024)
-    (workload,) = generate_workloads(definition, [1])
-    ended = threading.Event()
-    built: list[str] = []
+    solutions = (solution_in(language, f"{language} {number}") for number, language in enumerate(languages))
+    return Group(definition, generate_workloads(definition, [1])[0], tuple(solutions))
 
-    class Pool(ThreadPoolExecutor):
-        """Builds after the first take until it is shut down."""
 
-        def shutdown(self, wait=True, **options):
-            super().shutdown(wait=False, **options)
-            ended.set()
-            super().shutdown(wait)
-
-    monkeypatch.setattr(correctness_gate, "ThreadPoolExecutor", Pool)
+def test_once_the_reference_has_failed_no_other_solution_is_built(monkeypatch):
+    monkeypatch.setattr(correctness_gate, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
+    built = []
 
     def build(_definition, solution):
-        if built:
-            ended.wait()
+        time.sleep(0.05)
         built.append(solution.name)
-        return SimpleNamespace()
 
-    def call(*_):
+    def fail(*_):
         raise ReferenceFailedError("the reference failed")
 
-    solutions = [solution_in("triton", f"solution {number}") for number in range(20)]
     with pytest.raises(ReferenceFailedError):
-        list(make_gate(find=build, call=call).admit(Group(definition, workload, tuple(solutions))))
-    assert len(built) <= 3  # the first, and what the two threads have begun
+        list(make_gate(find=build, call=fail).admit(make_group(*["triton"] * 20)))
+    assert len(built) < 20
+
+
+def refuse(*_):
+    raise EvaluationFailedError("RUNTIME_ERROR", "it does not build")
+
+
+def test_solutions_are_built_at_once_though_their_outputs_are_too_large_to_be(monkeypatch):
+    monkeypatch.setattr(correctness_gate, "_MAX_BYTES_AT_ONCE", 1)
+    monkeypatch.setattr("fib_rmsnorm.evaluation.correctness_gate.os.cpu_count", lambda: 2)
+    both = threading.Barrier(2, timeout=10)
+    verdicts = make_gate(find=lambda *_: both.wait() + refuse()).admit(make_group("python", "python"))
+    assert len(list(verdicts)) == 2
 
 
 def test_what_verdicts_need_begins_first_then_what_takes_long_and_the_rest_when_all_have_begun(monkeypatch):
     monkeypatch.setattr(correctness_gate, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
-    definition = RmsNorm().define(1024)
-    (workload,) = generate_workloads(definition, [1])
     begun = []
-
-    def build(_definition, solution):
-        begun.append(solution.name)
-        raise EvaluationFailedError("RUNTIME_ERROR", "it does not build")
-
-    languages = ["triton", "tilelang", "python", "cuda"]
-    solutions = [solution_in(language, language) for language in languages]
-    needed = (lambda: begun.append("judge"), lambda: begun.append("reference"))
-    group = Group(definition, workload, tuple(solutions))
-    verdicts = make_gate(find=build).admit(group, needed, lambda: begun.append("copy"))
-    assert sorted(solution.name for solution, _ in verdicts) == sorted(languages)
-    assert begun == ["judge", "reference", "cuda", "python", "triton", "tilelang", "copy"]
+    gate = make_gate(find=lambda _, solution: begun.append(solution.spec.language.value) or refuse())
+    group = make_group("triton", "tilelang", "python", "cuda")
+    assert len(list(gate.admit(group, [lambda: begun.append("judge")], lambda: begun.append("copy")))) == 4
+    assert begun == ["judge", "cuda", "python", "triton", "tilelang", "copy"]

@@ -25,6 +25,7 @@ from fib_rmsnorm.evaluation.timing.timer import (
     ChosenCalls,
     MeasurementError,
     Sample,
+    Trial,
     choose_calls,
 )
 from fib_rmsnorm.sandbox.asking import Done, open_device
@@ -114,17 +115,14 @@ def _sweep(
     if cold:
         turns = timer.measure(
             lambda index: buffers.bind_fresh(variants[index % len(variants)], index),
-            rounds * len(variants),
-            cold=True,
-            budget_s=budget_s,
+            Trial(rounds * len(variants), cold=True, budget_s=budget_s),
         )
         for start, variant in enumerate(variants[: len(turns)]):  # a slow device may not come to all of them
             yield variant, _undisturbed(turns[start :: len(variants)])
         return
     for variant in variants:
-        run = timer.measure(
-            partial(buffers.bind_fresh, variant), 4 * rounds, cold=False, budget_s=budget_s / len(variants)
-        )
+        trial = Trial(4 * rounds, cold=False, budget_s=budget_s / len(variants))
+        run = timer.measure(partial(buffers.bind_fresh, variant), trial)
         yield variant, _undisturbed(run[len(run) // 2 :])
 
 
@@ -153,7 +151,8 @@ class DeviceCeiling:
         buffers = Buffers(self._device, traffic)
         host_us = [self._time_host()]
         with _pinned(self.copier.cores[:1]):
-            empty = self._time(self.copier.empty, _CALLS, cold=cold)
+            trial = Trial(_CALLS, cold, _MEASUREMENT_MS / 1e3)
+            empty = _undisturbed(self.timer.measure(lambda _: self.copier.empty, trial))
             tried = tune(self.copier.variants(traffic), self.timer, buffers, cold=cold)
             best, expected_ms = tried[0]
             copy = self._time_copy(best, buffers.bind_fresh, expected_ms, cold=cold)
@@ -180,10 +179,6 @@ class DeviceCeiling:
         self.timer.rest()
         return None if self._device == "cpu" else host_overhead_us(self.copier.empty)
 
-    def _time(self, call: Call, calls: int, *, cold: bool) -> list[float]:
-        timed = self.timer.measure(lambda _: call, calls, cold=cold, budget_s=_MEASUREMENT_MS / 1e3)
-        return choose_calls([timed]).trials_ms[0]
-
     def _time_copy(
         self, variant: CopyVariant, bind: Callable[[CopyVariant, int], Call], expected_ms: float, *, cold: bool
     ) -> ChosenCalls:
@@ -198,9 +193,8 @@ class DeviceCeiling:
         while not trials or (
             sum(not each.is_disturbed for some in trials for each in some) < calls / 2 and perf_counter() < ended
         ):
-            timed = self.timer.measure(
-                lambda index: bind(variant, index), warmup + calls, cold=cold, budget_s=float("inf")
-            )[warmup:]
+            trial = Trial(warmup + calls, cold, math.inf)
+            timed = self.timer.measure(partial(bind, variant), trial)[warmup:]
             trials += filter(None, (timed[:half], timed[half:]))
         return choose_calls(trials)
 

@@ -12,6 +12,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdi
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases, make_awkward_workload, make_few_rows
+from fib_rmsnorm.evaluation.timing.timer import Trial
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     Call,
     Called,
@@ -182,7 +183,7 @@ class JudgeClient:
         few = make_few_rows(worker.definition, recognition, workload) if recognition else workload
         prepare = PrepareTiming(workload=few, warmup_runs=1, budget_s=worker.left_s, judged_calls=_REPEATED_CALLS)
         prepared = worker.ask(prepare, TimingPrepared)
-        worker.ask(Time(calls=_REPEATED_CALLS, cold=False, budget_s=worker.left_s), Timed)
+        worker.ask(Time(trial=Trial(_REPEATED_CALLS, cold=False, budget_s=worker.left_s)), Timed)
         self._judge_revealed(workload, worker, worker.ask(Reveal(), Revealed), _REPEATED_CALLS, few_rows=True)
         worker.ask(EndTiming(), Done)
         return prepared.operators

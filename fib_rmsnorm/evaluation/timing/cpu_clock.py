@@ -12,7 +12,7 @@ from time import clock_gettime_ns as cpu_time
 from time import perf_counter_ns as clock
 from typing import NamedTuple
 
-from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, Timer, repeat
+from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, Timer, Trial, repeat
 
 _THREADS = Path("/proc/self/task")
 # Shorter waits change no median. A process that the system prefers to a call takes its core for longer.
@@ -26,21 +26,12 @@ class CpuClock(Timer):
 
     name = "cpu_clock"
 
-    def measure(
-        self,
-        prepare: Prepare,
-        calls: int,
-        *,
-        cold: bool,
-        budget_s: float,
-        after: After = lambda: 0,
-        queued: bool = True,
-    ) -> list[Sample]:
-        """Time each call by itself; `cold` and `queued` have no effect."""
+    def measure(self, prepare: Prepare, trial: Trial, after: After = lambda: 0) -> list[Sample]:
+        """Time each call by itself."""
         with ExitStack() as opened:
             threads = tuple(_open_threads(opened))
             # Not a list, in which a call could change the samples of earlier ones.
-            samples = tuple(_time_each(prepare, repeat(calls, budget_s), after, threads))
+            samples = tuple(_time_each(prepare, repeat(trial.calls, trial.budget_s), after, threads))
         return list(samples)
 
 

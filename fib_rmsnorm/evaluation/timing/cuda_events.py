@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fib_rmsnorm.evaluation.timing.cuda_driver import BlockingKernel, L2Eviction, make_event
-from fib_rmsnorm.evaluation.timing.timer import After, Prepare, Sample, Timer, repeat
+from fib_rmsnorm.evaluation.timing.timer import After, Prepare, Sample, Timer, Trial, repeat
 
 
 class CudaEvents(Timer):
@@ -20,25 +20,16 @@ class CudaEvents(Timer):
         self._evict = L2Eviction(device)
         self._blocking_kernel = BlockingKernel()
 
-    def measure(
-        self,
-        prepare: Prepare,
-        calls: int,
-        *,
-        cold: bool,
-        budget_s: float,
-        after: After = lambda: 0,
-        queued: bool = True,
-    ) -> list[Sample]:
+    def measure(self, prepare: Prepare, trial: Trial, after: After = lambda: 0) -> list[Sample]:
         """Time each call by itself."""
         samples: list[Sample] = []
-        for index in repeat(calls, budget_s):
+        for index in repeat(trial.calls, trial.budget_s):
             call = prepare(index)
             start, end = make_event(), make_event()
             stream = torch.cuda.current_stream()
-            if cold:
+            if trial.cold:
                 self._evict(stream)
-            if queued:
+            if trial.queued:
                 self._blocking_kernel.hold(stream)
             start.record()
             try:
@@ -49,7 +40,7 @@ class CudaEvents(Timer):
             after()
             del call  # before the next call is prepared: code may run when this one ends
             torch.cuda.synchronize()
-            if queued:
+            if trial.queued:
                 self._blocking_kernel.require_in_time(len(samples) + 1)
             elapsed_ms = start.elapsed_time(end)
             samples.append(Sample(elapsed_ms, elapsed_ms))

@@ -25,7 +25,7 @@ from fib_rmsnorm.evaluation.timing.cuda_driver import (
     require_success,
 )
 from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord, MemoryRecord, Piece, attribute
-from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, Timer, repeat
+from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, Timer, Trial, repeat
 
 _BUFFER_BYTES = 1 << 20  # some 5,000 records; CUPTI asks for more if it needs more
 _FORCED_FLUSH = 1
@@ -190,16 +190,7 @@ class Cupti(Timer):
             self._held.record(self._stream)
             held.wait_event(self._held)
 
-    def measure(
-        self,
-        prepare: Prepare,
-        calls: int,
-        *,
-        cold: bool,
-        budget_s: float,
-        after: After = lambda: 0,
-        queued: bool = True,
-    ) -> list[Sample]:
+    def measure(self, prepare: Prepare, trial: Trial, after: After = lambda: 0) -> list[Sample]:
         """Time each call by itself."""
         if self._stream_number is None:
             self._stream_number = self._attach()
@@ -208,11 +199,11 @@ class Cupti(Timer):
         self._was_interrupted = True
         extras = []
         try:
-            for index in repeat(calls, budget_s):
+            for index in repeat(trial.calls, trial.budget_s):
                 call = prepare(index)
                 stream = torch.cuda.current_stream()
                 self._recorder.on()
-                self._mark_start(cold=cold, held=stream if queued else None)
+                self._mark_start(cold=trial.cold, held=stream if trial.queued else None)
                 try:
                     call()
                     self._end_of_call.launch(stream)
@@ -222,11 +213,11 @@ class Cupti(Timer):
                 del call  # before the next call is prepared: code may run when this one ends
                 self._synchronize()
                 self._recorder.off()
-                if queued:
+                if trial.queued:
                     self._blocking_kernel.require_in_time(len(extras))
         finally:
             self._recorder.off()
         recorded = self._recorder.take()
         self._was_interrupted = False
-        marker_pieces = (self._eviction_pieces if cold else 1) + queued
-        return attribute(recorded, self._stream_number, extras, marker_pieces, queued=queued)
+        marker_pieces = (self._eviction_pieces if trial.cold else 1) + trial.queued
+        return attribute(recorded, self._stream_number, extras, marker_pieces, queued=trial.queued)

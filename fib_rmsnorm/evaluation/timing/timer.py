@@ -50,6 +50,18 @@ class Sample(NamedTuple):
     """Whether a thread of the call had to wait for a core, on a CPU: something else ran there."""
 
 
+class Trial(NamedTuple):
+    """Calls to time in a row, as a tuple, which no call can change. A CPU has no use for `cold` and `queued`."""
+
+    calls: int
+    cold: bool
+    """Whether the GPU's L2 cache is evicted before each call."""
+    budget_s: float
+    """Fewer calls are timed if this is spent first."""
+    queued: bool = True
+    """Whether the GPU is held until the host has issued a call, so that its kernels never wait for the host."""
+
+
 class Timer:
     """Times calls with one mechanism."""
 
@@ -58,21 +70,11 @@ class Timer:
     tick_ms: ClassVar[float] = 0.0
     """The resolution of its clock; 0 if that is far below any latency."""
 
-    def measure(
-        self,
-        prepare: Prepare,
-        calls: int,
-        *,
-        cold: bool,
-        budget_s: float,
-        after: After = lambda: 0,
-        queued: bool = True,
-    ) -> list[Sample]:
-        """Time up to `calls` calls, fewer if the budget is spent first.
+    def measure(self, prepare: Prepare, trial: Trial, after: After = lambda: 0) -> list[Sample]:
+        """Time the calls of a trial.
 
-        `cold` evicts the GPU's L2 cache before each call. `queued` holds the GPU until the host has issued the call, so
-        that its kernels never wait for the host. A CPU timer ignores both. Raises MeasurementError if the mechanism
-        lost records, and LateReleaseError if a queued call waited for the device.
+        Raises MeasurementError if the mechanism lost records, and LateReleaseError if a queued call waited for the
+        device.
         """
         raise NotImplementedError
 

@@ -25,9 +25,9 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import (
 )
 from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError, Sample, Timer, repeat
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError, Sample, Timer, Trial, repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
-from fib_rmsnorm.evaluation.worker.worker_messages import Time, Timed
+from fib_rmsnorm.evaluation.worker.worker_messages import Timed
 from fib_rmsnorm.sandbox.channel import RefusalError
 
 _clone = torch.Tensor.clone
@@ -164,22 +164,15 @@ class TimedCalls:
         returning = ((call.returned, call.outputs) for call in chosen if call.returned)
         return sorted({name for pair in returning for name in self._caller.changed(*pair)})
 
-    def time(self, timer: Timer, request: Time) -> Timed:
+    def time(self, timer: Timer, wanted: Trial) -> Timed:
         """Time one trial, and again if its measurement fails. Raises RefusalError for MAX_ATTEMPTS in a row."""
         samples: list[Sample] = []
         repeated: list[str] = []
         while not samples:
-            queued = request.queued and self._late_releases < _MOST_LATE_RELEASES
+            trial = wanted._replace(queued=wanted.queued and self._late_releases < _MOST_LATE_RELEASES)
             self.move()
             try:
-                samples = timer.measure(
-                    self.prepare,
-                    request.calls,
-                    cold=request.cold,
-                    budget_s=request.budget_s,
-                    after=self.sample_outputs,
-                    queued=queued,
-                )
+                samples = timer.measure(self.prepare, trial, self.sample_outputs)
             except MeasurementError as error:
                 self._measured += error.calls
                 self._late_releases += isinstance(error, LateReleaseError)
@@ -188,9 +181,9 @@ class TimedCalls:
                     errors = "; ".join(dict.fromkeys(repeated))
                     raise RefusalError("RUNTIME_ERROR", f"{errors}, in {MAX_ATTEMPTS} trials in a row") from None
         self._measured += len(samples)
-        if queued:
+        if trial.queued:
             self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
-        is_queued = queued and self._device != "cpu"
+        is_queued = trial.queued and self._device != "cpu"
         return Timed(samples, repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
 
     def warm_up(self, calls: int, budget_s: float, *, lists_operators: bool) -> list[str] | None:

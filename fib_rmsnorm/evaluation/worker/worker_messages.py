@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field, FiniteFloat
 
 from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Latency, Sample
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Latency, Sample, Trial
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import DeviceMemory, OpenDevice, Request
 from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
@@ -143,11 +143,7 @@ class TimingPrepared:
 class Time(Request, do="time", doing="timing"):
     """Time one trial."""
 
-    calls: int
-    cold: bool
-    budget_s: float
-    queued: bool = True
-    """Whether a GPU is held until the host has issued a call."""
+    trial: Trial
 
 
 @dataclass(frozen=True)

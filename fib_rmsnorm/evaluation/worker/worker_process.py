@@ -111,10 +111,11 @@ class Worker:
         self._channel = channel  # held, so that the check covers it
         self._kept_outputs = KeptOutputs()
         self._prepared: Future[float] | None = None
-        self._target: WorkerTarget | None = None
-        self._caller: SolutionCaller | None = None
-        self._timing: TimedCalls | None = None
-        self._chain_trial: ChainTrial | None = None
+        self._target: WorkerTarget
+        self._caller: SolutionCaller
+        self._timing: TimedCalls
+        self._chain_trials: list[ChainTrial] = []
+        """The last one, if calls could be captured."""
 
     def prepare(self, message: Message) -> DeviceOpened:
         """Create the context on the device while the solution's compilers run: both take long."""
@@ -210,12 +211,12 @@ class Worker:
         request = Time.model_validate(message)
         target, _ = self._begin()
         self.check()  # a check also follows each request, but a thread may have waited for that one to pass
-        return self._require_timed_calls().time(target.timer, request)
+        return self._timing.time(target.timer, request.trial)
 
     def reveal(self, _: Message) -> Revealed:
         """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
         target, _caller = self._begin()
-        timed_calls = self._require_timed_calls()
+        timed_calls = self._timing
         with on_one_thread(target.device):
             chosen = timed_calls.take_chosen()
             memory = self._outbox.transfer([tensor for call in chosen for tensor in call.outputs])
@@ -237,14 +238,13 @@ class Worker:
     def count_costs(self, _: Message) -> Costs:
         """Measure the host's time to issue a call, and the device memory that it takes beyond its outputs."""
         target, _caller = self._begin()
-        timed_calls = self._require_timed_calls()
         target.timer.rest()
-        return Costs(host_overhead_us=timed_calls.host_overhead_us(), peak_memory_bytes=timed_calls.peak_memory_bytes())
+        return Costs(self._timing.host_overhead_us(), self._timing.peak_memory_bytes())
 
     def end_timing(self, _: Message) -> Done:
         """Release the memory that timing took. Fails if the solution kept outputs or replaced kernels of torch's."""
         target, _caller = self._begin()
-        self._timing = None
+        del self._timing
         with on_one_thread(target.device):
             kept = self._kept_outputs.find_kept()
         if kept:
@@ -264,18 +264,17 @@ class Worker:
         self.check()
         target.timer.rest()  # a timer that is attached records each kernel of a graph, which slows it down
         make = partial(ChainedCalls, target.on_device(request.workload), caller)
-        self._chain_trial = None
+        self._chain_trials.clear()
         try:
-            self._chain_trial = time_chain(make, request.replays, request.budget_s, dependent=request.dependent)
+            trial = time_chain(make, request.replays, request.budget_s, dependent=request.dependent)
         except UncapturableError as error:
             return ChainTimed(None, str(error)[:MAX_REASON], perf_counter_ns())
-        return ChainTimed(self._chain_trial.times, None, perf_counter_ns())
+        self._chain_trials.append(trial)
+        return ChainTimed(trial.times, None, perf_counter_ns())
 
     def reveal_chain(self, _: Message) -> Revealed:
         """Transfer the outputs of one of the calls of the last trial in a CUDA graph."""
-        trial, self._chain_trial = self._chain_trial, None
-        if trial is None:
-            raise RefusalError("RUNTIME_ERROR", "no calls were timed in a CUDA graph")
+        trial = self._chain_trials.pop()
         memory = self._outbox.transfer(trial.chosen.outputs)
         return Revealed(
             memory=memory,
@@ -287,14 +286,7 @@ class Worker:
 
     def _begin(self) -> tuple[WorkerTarget, SolutionCaller]:
         self._outbox.clear()  # a new request: the outputs of the last one have been copied
-        if self._target is None or self._caller is None:
-            raise RefusalError("RUNTIME_ERROR", "no solution is built")
         return self._target, self._caller
-
-    def _require_timed_calls(self) -> TimedCalls:
-        if self._timing is None:
-            raise RefusalError("RUNTIME_ERROR", "timing was not prepared")
-        return self._timing
 
 
 def get_ready(message: Message) -> Done:

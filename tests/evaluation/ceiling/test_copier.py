@@ -134,8 +134,8 @@ def test_surplus_bytes_are_really_read():
 class SlowTimer:
     """Of a device on which the time is up after two calls, unless all are wanted."""
 
-    def measure(self, prepare, calls, *, cold, budget_s):
-        return [Sample(1.0, 1.0)] * (calls if budget_s == math.inf else min(calls, 2))
+    def measure(self, prepare, trial):
+        return [Sample(1.0, 1.0)] * (trial.calls if trial.budget_s == math.inf else min(trial.calls, 2))
 
 
 def test_a_device_too_slow_for_all_variants_in_a_sweep_tunes_by_those_it_came_to():

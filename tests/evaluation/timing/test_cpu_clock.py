@@ -13,6 +13,7 @@ import pytest
 
 from fib_rmsnorm.evaluation.timing import cpu_clock
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
+from fib_rmsnorm.evaluation.timing.timer import Trial
 
 pytestmark = pytest.mark.usefixtures("untraced")
 MS = 1_000_000
@@ -33,7 +34,7 @@ class System:
 
     def measure(self, call):
         """Whether a call was found to be disturbed."""
-        (sample,) = CpuClock().measure(lambda _: call, 1, cold=False, budget_s=1)
+        (sample,) = CpuClock().measure(lambda _: call, Trial(1, cold=False, budget_s=1))
         assert sample.span_ms == self.now_ns / MS
         return sample.is_disturbed
 
@@ -106,7 +107,7 @@ class WorksWhenDropped:
 
 
 def test_a_call_ends_when_what_it_returned_is_gone():
-    samples = CpuClock().measure(lambda _: WorksWhenDropped, 3, cold=True, budget_s=60)
+    samples = CpuClock().measure(lambda _: WorksWhenDropped, Trial(3, cold=True, budget_s=60))
     assert [sample.span_ms >= 2 for sample in samples] == [True] * 3
 
 
@@ -143,5 +144,5 @@ def test_a_process_on_the_same_core_disturbs_calls_though_another_thread_of_thei
         done.acquire()
 
     threading.Thread(target=serve, daemon=True).start()
-    samples = CpuClock().measure(lambda _: call, 3, cold=False, budget_s=60)
+    samples = CpuClock().measure(lambda _: call, Trial(3, cold=False, budget_s=60))
     assert all(sample.is_disturbed for sample in samples)

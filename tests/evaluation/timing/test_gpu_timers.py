@@ -20,7 +20,7 @@ from fib_rmsnorm.evaluation.timing import choose_timer, cupti_fault
 from fib_rmsnorm.evaluation.timing.cuda_driver import L2Eviction, LateReleaseError
 from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Timer
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Timer, Trial
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
@@ -57,7 +57,7 @@ def spans_ms(timer: Timer, call, *, queued: bool) -> list[float]:
     """The spans of ten calls; a busy host may be late for a call, which is measured again as in trials."""
     for _ in range(MAX_ATTEMPTS):
         with suppress(LateReleaseError):
-            samples = timer.measure(lambda _: call, 10, cold=True, budget_s=10, queued=queued)
+            samples = timer.measure(lambda _: call, Trial(10, cold=True, budget_s=10, queued=queued))
             return sorted(sample.span_ms for sample in samples)
     raise LateReleaseError("in every attempt")
 
@@ -70,7 +70,7 @@ def test_a_pause_of_the_host_is_in_the_span_only_on_an_idle_gpu(timer):
 
 def test_a_call_that_waits_for_the_device_is_found(timer):
     with pytest.raises(LateReleaseError) as raised:
-        timer.measure(lambda _: waits_for_the_device, 10, cold=True, budget_s=10, queued=True)
+        timer.measure(lambda _: waits_for_the_device, Trial(10, cold=True, budget_s=10, queued=True))
     assert raised.value.calls == 1
     assert spans_ms(timer, waits_for_the_device, queued=False)
 
@@ -94,7 +94,7 @@ def test_a_call_that_raises_releases_the_gpu(timer):
         raise RuntimeError("on purpose")
 
     with pytest.raises(RuntimeError, match="on purpose"):
-        timer.measure(lambda _: fails, 1, cold=True, budget_s=10)
+        timer.measure(lambda _: fails, Trial(1, cold=True, budget_s=10))
     torch.cuda.synchronize()
     assert spans_ms(timer, two_fills_with_a_pause, queued=True)
 
@@ -104,7 +104,7 @@ def fill() -> None:
 
 
 def cold_spans_ms(timer: Timer) -> list[float]:
-    return [sample.span_ms for sample in timer.measure(lambda _: fill, CALLS, cold=True, budget_s=10)]
+    return [sample.span_ms for sample in timer.measure(lambda _: fill, Trial(CALLS, cold=True, budget_s=10))]
 
 
 def test_measures_after_a_rest_as_before(cupti):
@@ -132,7 +132,7 @@ def test_graphs_outlive_a_rest(cupti):
             fill()
         cupti.rest()
         graph.replay()
-        found = cupti.measure(lambda _, graph=graph: graph.replay, CALLS, cold=True, budget_s=10)
+        found = cupti.measure(lambda _, graph=graph: graph.replay, Trial(CALLS, cold=True, budget_s=10))
         assert [sample.pieces for sample in found] == [1] * CALLS
         cupti.rest()
 
@@ -188,7 +188,7 @@ def test_lines_that_a_kernel_asked_to_keep_are_evicted():
     def time(*, keep=False, in_window=False, cold=True):
         call = partial(read, source.data_ptr(), sink.data_ptr(), BLOCKS, int(keep), int(in_window))
         call()  # the driver may wait for the device to load a kernel, which a held device never lets it do
-        samples = timer.measure(lambda _: call, READS, cold=cold, budget_s=60)
+        samples = timer.measure(lambda _: call, Trial(READS, cold=cold, budget_s=60))
         return median(sample.span_ms for sample in samples)
 
     ordinary = time()

@@ -14,6 +14,7 @@ import torch
 from fib_rmsnorm.evaluation.timing import cuda_events, host_overhead
 from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
+from fib_rmsnorm.evaluation.timing.timer import Trial
 
 PROCESSORS = sorted(os.sched_getaffinity(0))
 FAST_S, SLOW_S = 20e-6, 200e-6
@@ -123,7 +124,7 @@ def test_events_enclose_the_call_alone_and_are_read_when_it_has_ended(monkeypatc
     monkeypatch.setattr(cuda_events, "make_event", make_event)
     monkeypatch.setattr(torch.cuda, "synchronize", note("wait"))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
-    (sample,) = CudaEvents("cuda:0").measure(lambda _: note("call"), 1, cold=cold, budget_s=1, queued=queued)
+    (sample,) = CudaEvents("cuda:0").measure(lambda _: note("call"), Trial(1, cold=cold, budget_s=1, queued=queued))
     before = [*(["evict"] if cold else []), *(["hold"] if queued else [])]
     assert steps == [*before, "start", "call", "end", "release", "wait", *(["check"] if queued else []), "read"]
     assert sample.span_ms == 2.5

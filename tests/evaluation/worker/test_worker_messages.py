@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MAX_LAUNCHES, Sample
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MAX_LAUNCHES, Sample, Trial
 from fib_rmsnorm.evaluation.worker.worker_messages import MAX_REASON, ChainTimed, Time, TimeChain, Timed
 from fib_rmsnorm.sandbox.asking import ask
 from fib_rmsnorm.sandbox.process import NoAnswerError
@@ -37,7 +37,7 @@ class Answers:
 WORKLOAD = Workload(uuid="u", axes={"batch": 8}, inputs={})
 CHAINED = ChainTimed(ChainTimes([0.2, 0.3], [0.1, 0.1]), None, clock_ns=5)
 REQUESTS = {
-    Timed: Time(calls=2, cold=True, budget_s=1),
+    Timed: Time(trial=Trial(2, cold=True, budget_s=1)),
     ChainTimed: TimeChain(workload=WORKLOAD, dependent=True, replays=2, budget_s=1),
 }
 

@@ -6,17 +6,15 @@ import json
 import os
 
 import pytest
-import torch
 
 from fib_rmsnorm.building import prepare_build
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Trial
 from fib_rmsnorm.evaluation.worker import timed_calls
 from fib_rmsnorm.evaluation.worker import worker_process as worker_module
 from fib_rmsnorm.evaluation.worker.timed_calls import LibraryCalls
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Prepare, PrepareTiming, Time
-from fib_rmsnorm.evaluation.worker.worker_process import on_one_thread
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.channel import RefusalError
@@ -35,8 +33,8 @@ class LosesRecords:
         self._clock = CpuClock()
         self.failures_left = failures
 
-    def measure(self, *arguments, **options):
-        samples = self._clock.measure(*arguments, **options)
+    def measure(self, *arguments):
+        samples = self._clock.measure(*arguments)
         if self.failures_left:
             self.failures_left -= 1
             raise MeasurementError(self.cause, len(samples))
@@ -73,7 +71,7 @@ def test_a_solution_is_prepared_once_while_the_device_is_opened(registry, monkey
 
 
 untraced = pytest.mark.usefixtures("untraced")
-REQUEST = Time(calls=CALLS, cold=True, budget_s=60.0).model_dump()
+REQUEST = Time(trial=Trial(CALLS, cold=True, budget_s=60.0)).model_dump()
 
 
 @untraced
@@ -131,20 +129,6 @@ def test_the_first_call_does_not_wait_for_the_import_of_dynamo():
     """Torch wraps the method of other modes in a function of its own, which imports Dynamo when it is called first."""
     method = LibraryCalls.__dict__["__torch_dispatch__"]
     assert method.__code__.co_filename == timed_calls.__file__
-
-
-def test_one_thread_inside_and_as_many_as_before_outside():
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with pytest.raises(ValueError, match="fails"), on_one_thread("cpu"):
-            assert torch.get_num_threads() == 1
-            raise ValueError("fails")
-        assert torch.get_num_threads() == 3
-        with on_one_thread("cuda:0"):  # its host code is not timed apart, and stays as it is
-            assert torch.get_num_threads() == 3
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.process
