@@ -22,7 +22,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
     Verdicts,
 )
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
-from fib_rmsnorm.evaluation.judging.output_comparison import find_indices, measure_difference, measure_ulp
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, find_indices, measure_ulp
 from fib_rmsnorm.evaluation.judging.recurring_rows import RecurringRows
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
@@ -32,7 +32,7 @@ from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Done, open_device
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
 from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, OutputTransferError, read_outputs, take, view_outputs
-from fib_rmsnorm.schema import Peer, Workload
+from fib_rmsnorm.schema import Difference, Peer, Workload
 
 
 class ReceivedOutputs:
@@ -60,27 +60,26 @@ class ReceivedOutputs:
         """Forget what was copied, or another call could pass with it."""
         self._taken.clear()
 
-    def read(self, request: Compare, workload: Workload) -> list[list[torch.Tensor]]:
-        """The outputs to compare, of each call. Raises OutputTransferError if they are missing."""
-        return self._read(request, workload, request.outputs_file, are_expected=False)
-
     def read_reference(self, request: JudgedCall, workload: Workload) -> Sequence[list[torch.Tensor] | None]:
         """The outputs of the Definition's reference for each call; None if they were not transferred."""
         if request.expected_file is None and True not in self._taken:
-            return [None] * (1 if request.case is not None else len(request.numbers))
-        return self._read(request, workload, request.expected_file, are_expected=True)
+            return [None] * request.count
+        return self.read(request, workload, request.expected_file, are_expected=True)
 
-    def _read(
-        self, request: JudgedCall, workload: Workload, file: int | None, *, are_expected: bool
+    def read(
+        self, request: JudgedCall, workload: Workload, file: int | None, *, are_expected: bool = False
     ) -> list[list[torch.Tensor]]:
-        """All outputs at once: who transferred them could change them meanwhile."""
+        """The outputs of each call, all at once: who transferred them could change them meanwhile.
+
+        Raises OutputTransferError if they are missing.
+        """
         like = [
             torch.empty(
                 shape_of(request.definition, workload, name) or [], dtype=torch_dtype(spec.dtype.value), device="meta"
             )
             for name, spec in request.definition.outputs.items()
         ]
-        every = like * (1 if request.case is not None else len(request.numbers))
+        every = like * request.count
         found = (
             view_outputs(self._taken.pop(are_expected, []), every)
             if file is None
@@ -132,7 +131,7 @@ class Judge:
             strided = replace(first.case, name=f"{first.case.name}, strided rows", kind="strided", recurring=0)
             first = replace(first, case=strided)
         try:
-            received = self.received.read(request, first.case.workload)
+            received = self.received.read(request, first.case.workload, request.outputs_file)
         except OutputTransferError as error:
             return [Verdict(first.case.name, first.case.kind, str(error), outputs={}, hint=None, mistakes={})]
         calls = zip(chain([first], expected), received, strict=True)
@@ -216,8 +215,21 @@ def _judge_output(
     # Hundreds of timed calls are right, and their distances are not reported.
     found.ulp = measure_ulp(pair) if request.case is not None or found.is_wrong else None
     found.reference_ulp = expected.reference_ulp
-    found.against = None if peer is None else measure_difference(actual, peer)
+    found.against = None if peer is None else _measure_difference(actual, peer)
     return found
+
+
+def _measure_difference(actual: torch.Tensor, other: torch.Tensor) -> Difference:
+    """How far an output is from another of the same shape and dtype."""
+    pair = OutputPair(actual, other)
+    found = compare(pair, rtol=0.0, atol=0.0)
+    return Difference(
+        max_absolute=found.max_absolute_error,
+        max_relative=found.max_relative_error,
+        elements=found.elements,
+        equal=found.elements - found.mismatched,
+        ulp=measure_ulp(pair),
+    )
 
 
 def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str | None:

@@ -121,6 +121,11 @@ class JudgedCall(Request):
     """The index of the request's file that holds the outputs of the Definition's reference: they are the
     expected ones without a recognised operator. None if they were taken from a GPU's memory, or are not needed."""
 
+    @property
+    def count(self) -> int:
+        """The number of calls."""
+        return len(self.numbers) if self.case is None else 1
+
 
 class Expect(JudgedCall, do="expect", doing="computing the right outputs"):
     """Compute the expected outputs of a case, which the comparisons that follow need."""
