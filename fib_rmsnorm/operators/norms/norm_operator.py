@@ -14,11 +14,11 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     DTYPE,
     DTYPES,
     HIDDEN,
+    MOST_HIDDEN,
     PER_COLUMN,
     PER_ELEMENT,
     NormKernel,
     NormTensor,
-    check_hidden,
     list_matches,
     name_dtypes,
     read_dtypes,
@@ -93,7 +93,9 @@ class NormOperator(Operator):
         """
         from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
 
-        hidden, dtypes = check_hidden(hidden), read_dtypes(dtype, self.columns)
+        if not 0 < hidden <= MOST_HIDDEN:
+            raise InputError(f"hidden must be 1 to {MOST_HIDDEN}, not {hidden}")
+        dtypes = read_dtypes(dtype, self.columns)
         by_shape = dict.fromkeys((PER_ELEMENT, PER_COLUMN), dtypes["x"])
         own = {**dtypes, **self.dtypes}
 
@@ -261,7 +263,7 @@ class NormOperator(Operator):
 
     def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
         """Make the inputs that rows share hard, beside rows of these kinds."""
-        return {"weight": hard_rows.make_hard_weight(inputs["weight"])}
+        return {"weight": hard_rows.make_hard_weight(inputs["weight"])} if "weight" in inputs else {}
 
     def make_extreme_case(self, inputs: Inputs, index: int) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
