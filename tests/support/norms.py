@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import torch
-
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
-from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
-from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
-from fib_rmsnorm.operators import list_operators, recognise_source
-from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.operators import list_operators
 from fib_rmsnorm.schema import BuildSpec, Definition, DType, Solution, SourceFile, SupportedLanguages, Workload
 from support.kernels import change
 
@@ -157,17 +148,3 @@ def kernel_for(definition: Definition, name: str, source: str) -> Solution:
         ),
         sources=[SourceFile(path="kernel.py", content=source)],
     )
-
-
-def count_mismatches(run: Callable[..., Any], definition: Definition, batch: int) -> tuple[list[int], list[int]]:
-    """How many elements of each output of a right kernel are wrong without the operator's bound, and with it."""
-    recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [batch])
-    beyond, within = [0] * len(definition.outputs), [0] * len(definition.outputs)
-    for case in range(count_cases(definition, recognition, workload)):
-        inputs = make_case(DeviceWorkload(definition, workload, "cpu"), recognition, case).inputs
-        exacts, outs = recognition.compute_exact(inputs), run(**inputs)
-        outs = [outs] if isinstance(outs, torch.Tensor) else outs
-        for index, (exact, out) in enumerate(zip(exacts, outs, strict=True)):
-            beyond[index] += compare(OutputPair(out, exact.values)).mismatched
-            within[index] += compare(OutputPair(out, exact.values, exact.bound)).mismatched
-    return beyond, within

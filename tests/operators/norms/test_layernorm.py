@@ -9,7 +9,7 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import same_bits
 from fib_rmsnorm.operators import define_by_name, find_operator, list_candidates
 from fib_rmsnorm.schema import Definition
 from support.mistakes import judge
-from support.norms import FOREIGN_LAYERNORM, FOREIGN_LAYERNORM_BIAS, count_mismatches
+from support.norms import FOREIGN_LAYERNORM, FOREIGN_LAYERNORM_BIAS
 
 DTYPES = ("float16", "bfloat16", "float32")
 
@@ -60,13 +60,6 @@ def test_right_float32_kernels_pass(tmp_path, dtype, bias, hidden):
     definition = define(hidden, dtype, bias=bias)
     for kernel in RIGHT if hidden < 16384 else (library,):
         assert judge(as_arguments(kernel), definition, tmp_path, batch=10) == {}, kernel.__name__
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_what_cancels_needs_its_bound(dtype):
-    """By the tolerance of the dtype alone, right kernels would fail."""
-    (beyond,), (within,) = count_mismatches(library, define(4096, dtype), 10)
-    assert beyond > 0 and within == 0
 
 
 def expanded(x, weight, bias, eps):
