@@ -35,66 +35,15 @@ from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, OutputTransfe
 from fib_rmsnorm.schema import Difference, Peer, Workload
 
 
-class ReceivedOutputs:
-    """The outputs that were copied from a GPU's memory, until they are compared; others are read from files."""
-
-    def __init__(self, files: Sequence[int]) -> None:
-        """`files` are the descriptors of the files that came with the current request."""
-        self._files = files
-        self._taken: dict[bool, list[torch.Tensor]] = {}
-        """Bytes of outputs: those to compare, and with True the reference's."""
-
-    def take(self, message: Message) -> Done:
-        """Copy outputs that a worker offers in a GPU's memory.
-
-        It may offer anything, so a refusal is fatal: what a false handle has left in this process harms nobody else.
-        """
-        request = TakeOutputs.model_validate(message)
-        try:
-            self._taken[request.are_expected] = take(request.memory, request.device)
-        except (DeviceMemoryError, RuntimeError) as error:  # torch's, if there is not enough memory
-            raise RefusalError("RUNTIME_ERROR", str(error), fatal=True) from None
-        return Done()
-
-    def clear(self) -> None:
-        """Forget what was copied, or another call could pass with it."""
-        self._taken.clear()
-
-    def read_reference(self, request: JudgedCall, workload: Workload) -> Sequence[list[torch.Tensor] | None]:
-        """The outputs of the Definition's reference for each call; None if they were not transferred."""
-        if request.expected_file is None and True not in self._taken:
-            return [None] * request.count
-        return self.read(request, workload, request.expected_file, are_expected=True)
-
-    def read(
-        self, request: JudgedCall, workload: Workload, file: int | None, *, are_expected: bool = False
-    ) -> list[list[torch.Tensor]]:
-        """The outputs of each call, all at once: who transferred them could change them meanwhile.
-
-        Raises OutputTransferError if they are missing.
-        """
-        like = [
-            torch.empty(
-                shape_of(request.definition, workload, name) or [], dtype=torch_dtype(spec.dtype.value), device="meta"
-            )
-            for name, spec in request.definition.outputs.items()
-        ]
-        every = like * request.count
-        found = (
-            view_outputs(self._taken.pop(are_expected, []), every)
-            if file is None
-            else read_outputs(self._files[file], every)
-        )
-        here = [output.to(request.device) for output in found]
-        return [here[start : start + len(like)] for start in range(0, len(here), len(like))]
-
-
 class Judge:
     """Computes the expected outputs of each case once, and keeps those of the current Workload."""
 
     def __init__(self, files: Sequence[int]) -> None:
         """`files` are the descriptors of the files that came with the current request."""
-        self.received = ReceivedOutputs(files)
+        self._files = files
+        self._taken: dict[bool, list[torch.Tensor]] = {}
+        """Bytes of outputs that were copied from a GPU's memory, until they are compared: those to compare, and with
+        True the reference's. Others are read from files."""
         self._begin(None)
 
     def _begin(self, workload: tuple[str, str, Recognition | None] | None) -> None:
@@ -109,12 +58,24 @@ class Judge:
         self._fresh_inputs: dict[bool, FreshInputs] = {}
         """By whether they have few rows."""
 
+    def take_outputs(self, message: Message) -> Done:
+        """Copy outputs that a worker offers in a GPU's memory.
+
+        It may offer anything, so a refusal is fatal: what a false handle has left in this process harms nobody else.
+        """
+        request = TakeOutputs.model_validate(message)
+        try:
+            self._taken[request.are_expected] = take(request.memory, request.device)
+        except (DeviceMemoryError, RuntimeError) as error:  # torch's, if there is not enough memory
+            raise RefusalError("RUNTIME_ERROR", str(error), fatal=True) from None
+        return Done()
+
     def expect(self, message: Message) -> Verdicts:
         """Compute the expected outputs of a case, while solutions are being built. There is no verdict."""
         try:
             next(self._expect(Expect.model_validate(message)))
         finally:
-            self.received.clear()
+            self._taken.clear()  # or another call could pass with it
         return Verdicts([])
 
     def compare(self, message: Message) -> Verdicts:
@@ -122,7 +83,7 @@ class Judge:
         try:
             return Verdicts(self._compare(Compare.model_validate(message)))
         finally:
-            self.received.clear()
+            self._taken.clear()
 
     def _compare(self, request: Compare) -> list[Verdict]:
         expected = self._expect(request)
@@ -131,7 +92,7 @@ class Judge:
             strided = replace(first.case, name=f"{first.case.name}, strided rows", kind="strided", recurring=0)
             first = replace(first, case=strided)
         try:
-            received = self.received.read(request, first.case.workload, request.outputs_file)
+            received = self._read(request, first.case.workload, request.outputs_file)
         except OutputTransferError as error:
             return [Verdict(first.case.name, first.case.kind, str(error), outputs={}, hint=None, mistakes={})]
         calls = zip(chain([first], expected), received, strict=True)
@@ -170,7 +131,7 @@ class Judge:
         if self._current != current:
             self._begin(current)
         if request.case is None:
-            for number, reference in zip(request.numbers, self.received.read_reference(request, workload), strict=True):
+            for number, reference in zip(request.numbers, self._read_reference(request, workload), strict=True):
                 inputs = self._require_fresh_inputs(request).set(number) if request.recognition else {}
                 yield make_expected(
                     request, Case("timed call", "timed", _timed_workload(request).workload, inputs), reference
@@ -180,9 +141,37 @@ class Judge:
         if key not in self._cases:
             judged = DeviceWorkload(definition, workload, request.device, request.dataset)
             case = make_case(judged, request.recognition, request.case, few_rows=request.few_rows)
-            (reference,) = self.received.read_reference(request, case.workload)
+            (reference,) = self._read_reference(request, case.workload)
             self._cases[key] = make_expected(request, case, reference)
         yield self._cases[key]
+
+    def _read_reference(self, request: JudgedCall, workload: Workload) -> Sequence[list[torch.Tensor] | None]:
+        """The outputs of the Definition's reference for each call; None if they were not transferred."""
+        if request.expected_file is None and True not in self._taken:
+            return [None] * request.count
+        return self._read(request, workload, request.expected_file, are_expected=True)
+
+    def _read(
+        self, request: JudgedCall, workload: Workload, file: int | None, *, are_expected: bool = False
+    ) -> list[list[torch.Tensor]]:
+        """The outputs of each call, all at once: who transferred them could change them meanwhile.
+
+        Raises OutputTransferError if they are missing.
+        """
+        like = [
+            torch.empty(
+                shape_of(request.definition, workload, name) or [], dtype=torch_dtype(spec.dtype.value), device="meta"
+            )
+            for name, spec in request.definition.outputs.items()
+        ]
+        every = like * request.count
+        found = (
+            view_outputs(self._taken.pop(are_expected, []), every)
+            if file is None
+            else read_outputs(self._files[file], every)
+        )
+        here = [output.to(request.device) for output in found]
+        return [here[start : start + len(like)] for start in range(0, len(here), len(like))]
 
     def _require_fresh_inputs(self, request: JudgedCall) -> FreshInputs:
         few = request.few_rows
@@ -263,7 +252,7 @@ def main(channel: Channel, _: int) -> None:
     handlers: dict[str, Handler] = {
         "open_device": open_device,
         "expect": judge.expect,
-        "take_outputs": judge.received.take,
+        "take_outputs": judge.take_outputs,
         "compare": judge.compare,
     }
     serve(channel, handlers)

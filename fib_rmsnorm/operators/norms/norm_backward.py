@@ -165,7 +165,7 @@ class RmsNormBackward(Gradients, NormOperator):
         made |= {"weight": hard_rows.make_hard_weight(inputs["weight"]), **self.derive_inputs(made, eps)}
         return HardCase(f"hard rows, statistics by eps={eps:g}", made, order)
 
-    def make_extreme_case(self, inputs: Inputs, index: int) -> HardCase:
+    def make_extreme_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight of ones, where nothing is added to dx."""
         order = hard_rows.rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
         made = hard_rows.fill_rows(inputs, order, self.extreme_kinds)

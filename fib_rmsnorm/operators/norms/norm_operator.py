@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -80,7 +80,8 @@ class NormOperator(Operator):
     """The number of operations of a row, and which."""
 
     def __init_subclass__(cls) -> None:
-        """Take the tensors that are not outputs for the inputs."""
+        """Take the tensors that are not outputs for the inputs; inherit no kernel, which is of one formula."""
+        cls.kernel = vars(cls).get("kernel")
         cls.arguments = tuple(part for part in cls.tensors if part not in cls.outputs)
         cls.columns = [part for part in cls.arguments if cls.casts_inputs and cls.tensors[part].shape == PER_COLUMN]
 
@@ -229,25 +230,23 @@ class NormOperator(Operator):
 
         Then come those of the extreme rows, and of the special ones.
         """
-        return sum(self._count_each(sizes["rows"], constants))
+        return len(self._list_cases(sizes["rows"], constants))
 
-    def _count_each(self, rows: int, constants: Mapping[str, float]) -> tuple[int, int, int]:
-        """The number of usual, extreme and special cases.
+    def _list_cases(self, rows: int, constants: Mapping[str, float]) -> list[tuple[Callable[..., HardCase], int]]:
+        """What makes each case, and its number among those of its sort.
 
         The usual ones come with the Workload's eps, and with another unless the reference holds it.
         """
         kinds = self.kinds, self.extreme_kinds, self.special_kinds
-        usual, extreme, special = (hard_rows.count_rotations(len(each), rows) for each in kinds)
-        return usual * (1 if "eps" in constants or "eps" not in self.scalars else 2), extreme, special
+        counts = [hard_rows.count_rotations(len(each), rows) for each in kinds]
+        counts[0] *= 1 if "eps" in constants or "eps" not in self.scalars else 2
+        makers = self.make_usual_case, self.make_extreme_case, self.make_special_case
+        return [(make, index) for make, count in zip(makers, counts, strict=True) for index in range(count)]
 
     def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make a usual, an extreme or a special case."""
-        usual, extreme, _ = self._count_each(inputs["x"].shape[0], constants)
-        if index < usual:
-            return self.make_usual_case(inputs, constants, index, seed)
-        if index < usual + extreme:
-            return self.make_extreme_case(inputs, index - usual)
-        return self.make_special_case(inputs, index - usual - extreme, seed)
+        make, number = self._list_cases(inputs["x"].shape[0], constants)[index]
+        return make(inputs, constants, number, seed)
 
     def make_usual_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
@@ -265,7 +264,7 @@ class NormOperator(Operator):
         """Make the inputs that rows share hard, beside rows of these kinds."""
         return {"weight": hard_rows.make_hard_weight(inputs["weight"])} if "weight" in inputs else {}
 
-    def make_extreme_case(self, inputs: Inputs, index: int) -> HardCase:
+    def make_extreme_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
         order = hard_rows.rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
         made = hard_rows.fill_rows(inputs, order, self.extreme_kinds)
@@ -277,7 +276,7 @@ class NormOperator(Operator):
             made["bias"] = hard_rows.spoil_bias(inputs["bias"])
         return HardCase(hard_rows.NAME, made, order, explains=False)
 
-    def make_special_case(self, inputs: Inputs, index: int, seed: str) -> HardCase:
+    def make_special_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every special kind in turn, and special values in what rows share."""
         order = hard_rows.rotate_kinds(self.special_kinds, inputs["x"].shape[0], index)
         made = hard_rows.fill_rows(inputs, order, self.special_kinds)
