@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count as count_up
 
@@ -35,7 +35,7 @@ def of(part: str, makers: Mapping[str, Maker]) -> Kinds:
     return {name: partial(change, make=make) for name, make in makers.items()}
 
 
-_LEAST_EPS, _USUAL_EPS, _MOST_EPS = 1e-7, 1e-6, 1e-1
+_LEAST_EPS, USUAL_EPS, _MOST_EPS = 1e-7, 1e-6, 1e-1
 _OTHER_EPS = 10.0
 """The least factor between the eps of a Workload and the other eps of its hard cases."""
 
@@ -66,18 +66,7 @@ def scale_to_reach(x: torch.Tensor) -> torch.Tensor:
 
 
 NEAR_EPS = "rows whose mean square is about eps"
-
-
-def scale_near_eps(
-    made: Mapping[str, torch.Tensor], parts: Iterable[str], order: Sequence[str], eps: float, *, is_held: bool
-) -> None:
-    """Scale the random rows of the kind NEAR_EPS, in place, in inputs that are copies.
-
-    An eps that the reference holds (`is_held`) is taken for the usual one: references are recognised by the same
-    inputs, whichever eps they are thought to have.
-    """
-    for part in parts:
-        made[part][order.index(NEAR_EPS) :: len(order)] *= (_USUAL_EPS if is_held else eps) ** 0.5
+"""Random rows, which `make_usual_case` scales."""
 
 
 HARD_ROWS: Mapping[str, Maker] = {
@@ -125,22 +114,20 @@ def count_rotations(kinds: int, rows: int) -> int:
     return -(-kinds // max(1, min(rows, kinds)))
 
 
-def rotate_kinds(kinds: Iterable[str], rows: int, rotation: int) -> tuple[str, ...]:
-    """The kinds of consecutive rows in a case: each rotation starts where the one before ended."""
-    names = list(kinds)
-    start = rotation * rows % len(names)
-    return tuple(names[start:] + names[:start])
+def fill_rows(inputs: Inputs, kinds: Kinds, rotation: int) -> tuple[Rows, tuple[str, ...]]:
+    """Make copies of the inputs that have rows, as x does, and say of which kinds their rows are in turn.
 
-
-def fill_rows(inputs: Inputs, order: Sequence[str], kinds: Kinds) -> Rows:
-    """Copies of the inputs that have rows, as x does, whose row r is of kind `order[r % len(order)]`."""
-    dim = inputs["x"].dim()
+    Row r is of kind `order[r % len(order)]`. Each rotation starts where the one before ended.
+    """
+    names, dim = list(kinds), inputs["x"].dim()
+    start = rotation * len(inputs["x"]) % len(names)
+    order = (*names[start:], *names[:start])
     made = {part: value.clone() for part, value in inputs.items() if hasattr(value, "dim") and value.dim() == dim}
     for offset, kind in enumerate(order[: len(made["x"])]):
         rows = slice(offset, None, len(order))
         for part, hard in kinds[kind]({part: value[rows].clone() for part, value in made.items()}).items():
             made[part][rows] = hard
-    return made
+    return made, order
 
 
 def make_hard_weight(weight: torch.Tensor) -> torch.Tensor:

@@ -250,13 +250,14 @@ class NormOperator(Operator):
 
     def make_usual_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
-        rows, eps = inputs["x"].shape[0], inputs["eps"]
-        rotations = hard_rows.count_rotations(len(self.kinds), rows)
+        rotations, eps = hard_rows.count_rotations(len(self.kinds), len(inputs["x"])), inputs["eps"]
         if index >= rotations:
             eps = hard_rows.choose_other_eps(eps, seed)
-        order = hard_rows.rotate_kinds(self.kinds, rows, index % rotations)
-        made = hard_rows.fill_rows(inputs, order, self.kinds)
-        hard_rows.scale_near_eps(made, self.near_eps, order, eps, is_held="eps" in constants)
+        made, order = hard_rows.fill_rows(inputs, self.kinds, index % rotations)
+        # A reference that holds its eps is recognised by the same inputs, whichever it is thought to have.
+        scale = (hard_rows.USUAL_EPS if "eps" in constants else eps) ** 0.5
+        for part in self.near_eps:
+            made[part][order.index(hard_rows.NEAR_EPS) :: len(order)] *= scale
         columns = self.make_hard_columns({**inputs, **made, "eps": eps}, order)
         return HardCase(f"hard rows, eps={eps:g}", {**made, **columns, "eps": eps}, order)
 
@@ -266,8 +267,7 @@ class NormOperator(Operator):
 
     def make_extreme_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
-        order = hard_rows.rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
-        made = hard_rows.fill_rows(inputs, order, self.extreme_kinds)
+        made, order = hard_rows.fill_rows(inputs, self.extreme_kinds, index)
         if hard_rows.LIMITS in order:
             made["weight"] = hard_rows.limit_weight(inputs["weight"], inputs["x"].dtype)
         if hard_rows.LIMITS in order and hard_rows.NAN in order:
@@ -278,8 +278,7 @@ class NormOperator(Operator):
 
     def make_special_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every special kind in turn, and special values in what rows share."""
-        order = hard_rows.rotate_kinds(self.special_kinds, inputs["x"].shape[0], index)
-        made = hard_rows.fill_rows(inputs, order, self.special_kinds)
+        made, order = hard_rows.fill_rows(inputs, self.special_kinds, index)
         for part, tensor in self.tensors.items():
             if part in inputs and tensor.shape == PER_COLUMN:
                 made[part] = hard_rows.make_special_columns(inputs[part], f"{seed} {part}")
