@@ -8,7 +8,7 @@ from functools import cached_property
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Comparison, JudgedCall
+from fib_rmsnorm.evaluation.judging.judge_messages import Comparison, Expect
 from fib_rmsnorm.evaluation.judging.output_comparison import (
     OutputPair,
     compare,
@@ -86,7 +86,7 @@ class ExpectedOutputs:
     """Whether the reference is wrong by an operator that was recognised by the reference's outputs on other inputs."""
 
 
-def make_expected(request: JudgedCall, case: Case, reference: list[torch.Tensor] | None) -> ExpectedOutputs:
+def make_expected(request: Expect, case: Case, reference: list[torch.Tensor] | None) -> ExpectedOutputs:
     """The expected outputs: those of a recognised operator, which are exact, else those of the reference.
 
     Raises OutputTransferError if the outputs of the reference are needed and missing.

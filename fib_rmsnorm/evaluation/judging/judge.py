@@ -16,7 +16,6 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
     Comparison,
     Expect,
-    JudgedCall,
     TakeOutputs,
     Verdict,
     Verdicts,
@@ -124,7 +123,7 @@ class Judge:
         by_name = dict(zip(shapes, outputs, strict=True))
         return Verdict(case.name, case.kind, None, by_name, hint, mistakes, expected.contradicted, peer, recurrence)
 
-    def _expect(self, request: JudgedCall) -> Iterator[ExpectedOutputs]:
+    def _expect(self, request: Expect) -> Iterator[ExpectedOutputs]:
         """The expected outputs of each call, one after the other: timed calls have their inputs in the same place."""
         definition, workload = request.definition, request.workload
         current = (definition.name, workload.uuid, request.recognition)
@@ -145,14 +144,14 @@ class Judge:
             self._cases[key] = make_expected(request, case, reference)
         yield self._cases[key]
 
-    def _read_reference(self, request: JudgedCall, workload: Workload) -> Sequence[list[torch.Tensor] | None]:
+    def _read_reference(self, request: Expect, workload: Workload) -> Sequence[list[torch.Tensor] | None]:
         """The outputs of the Definition's reference for each call; None if they were not transferred."""
         if request.expected_file is None and True not in self._taken:
             return [None] * request.count
         return self._read(request, workload, request.expected_file, are_expected=True)
 
     def _read(
-        self, request: JudgedCall, workload: Workload, file: int | None, *, are_expected: bool = False
+        self, request: Expect, workload: Workload, file: int | None, *, are_expected: bool = False
     ) -> list[list[torch.Tensor]]:
         """The outputs of each call, all at once: who transferred them could change them meanwhile.
 
@@ -173,19 +172,18 @@ class Judge:
         here = [output.to(request.device) for output in found]
         return [here[start : start + len(like)] for start in range(0, len(here), len(like))]
 
-    def _require_fresh_inputs(self, request: JudgedCall) -> FreshInputs:
+    def _require_fresh_inputs(self, request: Expect) -> FreshInputs:
         few = request.few_rows
         if few not in self._fresh_inputs:
             self._fresh_inputs[few] = FreshInputs(_timed_workload(request))
         return self._fresh_inputs[few]
 
 
-def _timed_workload(request: JudgedCall) -> DeviceWorkload:
+def _timed_workload(request: Expect) -> DeviceWorkload:
     """The Workload of timed calls, or of those that an interpreter makes like them."""
-    workload = request.workload
-    if request.recognition and request.few_rows:
-        workload = make_few_rows(request.definition, request.recognition, workload)
-    return DeviceWorkload(request.definition, workload, request.device, request.dataset)
+    definition, workload = request.definition, request.workload
+    few = make_few_rows(definition, request.recognition, workload) if request.few_rows else workload
+    return DeviceWorkload(definition, few, request.device, request.dataset)
 
 
 def _judge_output(

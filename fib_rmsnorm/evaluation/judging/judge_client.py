@@ -151,7 +151,7 @@ class JudgeClient:
         more call ran. Raises EvaluationFailedError if one is wrong.
         """
         recognition = self.recogniser.recognise(worker.definition, workload)
-        few = make_few_rows(worker.definition, recognition, workload) if recognition else workload
+        few = make_few_rows(worker.definition, recognition, workload)
         prepare = PrepareTiming(workload=few, warmup_runs=1, budget_s=worker.left_s, judged_calls=_REPEATED_CALLS)
         prepared = worker.ask(prepare, TimingPrepared)
         worker.ask(Time(calls=_REPEATED_CALLS, cold=False, budget_s=worker.left_s), Timed)

@@ -104,8 +104,11 @@ class TakeOutputs(Request, do="take_outputs", doing="copying outputs"):
     """Whether they are the outputs of the Definition's reference."""
 
 
-class JudgedCall(Request):
-    """The calls whose outputs are judged: that on a `case`, or the timed calls whose inputs have these `numbers`."""
+class Expect(Request, do="expect", doing="computing the right outputs"):
+    """Compute what the comparisons that follow need: the expected outputs of the call on a `case`.
+
+    A comparison can be of the timed calls instead whose inputs have these `numbers`.
+    """
 
     definition: CheckedDefinition
     recognition: Recognition | None
@@ -127,11 +130,7 @@ class JudgedCall(Request):
         return len(self.numbers) if self.case is None else 1
 
 
-class Expect(JudgedCall, do="expect", doing="computing the right outputs"):
-    """Compute the expected outputs of a case, which the comparisons that follow need."""
-
-
-class Compare(JudgedCall, do="compare", doing="comparing"):
+class Compare(Expect, do="compare", doing="comparing"):
     """Compare the outputs that a worker transferred with the expected ones."""
 
     settings: Settings

@@ -142,10 +142,6 @@ class FusedAddRmsNorm(RmsNorm):
             found.setdefault(tuple(others), parts)
         return list(found.values())
 
-    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
-        """Write the kernel, which writes both outputs."""
-        return super().write_kernel(dtypes, language) if "new_residual" in dtypes else None
-
     def compute_rows(
         self, inputs: Inputs, dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
     ) -> dict[str, ExactOutput]:

@@ -47,10 +47,10 @@ def choose_other_eps(eps: float, seed: str) -> float:
     return next(float(f"{each:.3g}") for each in drawn if not eps / _OTHER_EPS < each < eps * _OTHER_EPS)
 
 
-def set_somewhere(x: torch.Tensor, value: float) -> torch.Tensor:
+def set_somewhere(x: torch.Tensor, value: float, first: int = 13) -> torch.Tensor:
     """Set an element of each row, in other columns."""
     rows = torch.arange(x.shape[0], device=x.device)
-    x[rows, (rows * 977 + 13) % x.shape[1]] = value
+    x[rows, (first + 977 * rows) % x.shape[1]] = value
     return x
 
 
@@ -165,18 +165,16 @@ def limit_weight(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return weight
 
 
-def spoil_weight(weight: torch.Tensor) -> torch.Tensor:
-    """A copy of a weight, [hidden], with a NaN where no row has an element of its own; unchanged if it is too short."""
-    hidden = weight.shape[0]
-    column = _spoiled_column(hidden)
-    weight = weight.clone()
-    if column not in (*limit_columns(hidden), *infinite_columns(hidden)):
-        weight[column] = math.nan
-    return weight
+def spoil(values: torch.Tensor, by_fifth: Mapping[int, float]) -> torch.Tensor:
+    """A copy of a weight or a bias, [hidden], with values that are not finite where the given fifths of it begin.
 
-
-def _spoiled_column(hidden: int) -> int:
-    return hidden * 2 // 5
+    They are left out where a row has an element of its own, as in all places if it is short.
+    """
+    hidden, values = len(values), values.clone()
+    for fifth, value in by_fifth.items():
+        if (column := hidden * fifth // 5) not in (*limit_columns(hidden), *infinite_columns(hidden)):
+            values[column] = value
+    return values
 
 
 def infinite_columns(hidden: int) -> list[int]:
@@ -186,9 +184,7 @@ def infinite_columns(hidden: int) -> list[int]:
 
 def make_nan(x: torch.Tensor) -> torch.Tensor:
     """Put one NaN into each row, in other columns."""
-    rows = torch.arange(x.shape[0], device=x.device)
-    x[rows, (x.shape[1] // 3 + 977 * rows) % x.shape[1]] = math.nan
-    return x
+    return set_somewhere(x, math.nan, x.shape[1] // 3)
 
 
 def _make_infinities(x: torch.Tensor) -> torch.Tensor:
@@ -211,17 +207,6 @@ def make_limits(x: torch.Tensor) -> torch.Tensor:
     x = x * 0
     x[:, limit_columns(x.shape[1])] = math.sqrt(x.shape[1] / 3) / 4
     return x
-
-
-def spoil_bias(bias: torch.Tensor) -> torch.Tensor:
-    """A copy of a bias, [hidden], with a NaN and an infinity where no row and no weight has an element of its own."""
-    hidden = bias.shape[0]
-    taken = (*limit_columns(hidden), *infinite_columns(hidden), _spoiled_column(hidden))
-    bias = bias.clone()
-    for column, value in ((hidden * 3 // 5, math.nan), (hidden * 4 // 5, math.inf)):
-        if column not in taken:
-            bias[column] = value
-    return bias
 
 
 def make_non_finite_kinds(part: str, put_infinity: Maker = make_infinity) -> Kinds:

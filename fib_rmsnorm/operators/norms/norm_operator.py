@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -190,7 +191,7 @@ class NormOperator(Operator):
         may one of them be so.
         """
         kernel, words = self.kernel, find_words(language)
-        if kernel is None or words is None:
+        if kernel is None or words is None or not {*self.outputs} <= dtypes.keys():
             return None
         inputs = [part for part in self.arguments if part != "eps"]
         rows, columns = (
@@ -271,9 +272,9 @@ class NormOperator(Operator):
         if hard_rows.LIMITS in order:
             made["weight"] = hard_rows.limit_weight(inputs["weight"], inputs["x"].dtype)
         if hard_rows.LIMITS in order and hard_rows.NAN in order:
-            made["weight"] = hard_rows.spoil_weight(made["weight"])
+            made["weight"] = hard_rows.spoil(made["weight"], {2: math.nan})
         if "bias" in inputs:
-            made["bias"] = hard_rows.spoil_bias(inputs["bias"])
+            made["bias"] = hard_rows.spoil(inputs["bias"], {3: math.nan, 4: math.inf})
         return HardCase(hard_rows.NAME, made, order, explains=False)
 
     def make_special_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
