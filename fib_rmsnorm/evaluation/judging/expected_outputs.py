@@ -59,7 +59,7 @@ class ExpectedOutput:
         if common is not None and self.has_random_inputs and settings.rtol is None and settings.atol is None:
             found.bias = measure_bias(pair, found.atol, common)
             if pair.expected.dtype in _ROUNDED:
-                found.roundings = count_roundings(pair, found.roundings.different, common, self.alike)
+                found.roundings = count_roundings(pair, found.roundings.value, common, self.alike)
         return found
 
     @cached_property

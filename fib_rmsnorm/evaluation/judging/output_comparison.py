@@ -9,7 +9,7 @@ from math import inf, prod, sqrt
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Bias, Comparison, Roundings
+from fib_rmsnorm.evaluation.judging.judge_messages import Comparison, Total
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers
 from fib_rmsnorm.schema import UlpStatistics
 
@@ -119,7 +119,7 @@ def compare(
         size = e.to(error.dtype).abs().nan_to_num(nan=0.0)
         relative = (error / (size + _UPSTREAM_EPS)).nan_to_num(nan=0.0, posinf=float("inf"))
         result.max_relative_error = max(result.max_relative_error, relative.max().item())
-        result.roundings.different += int((error > 0).sum().item())
+        result.roundings.value += int((error > 0).sum().item())
         wrong = excess > 0
         count = int(wrong.sum().item())
         if not count:
@@ -209,7 +209,7 @@ def _ordered(values: torch.Tensor) -> torch.Tensor:
     return torch.where(bits < 0, -(bits + sign), bits)
 
 
-def count_roundings(pair: OutputPair, different: int, common_error: float, alike: float) -> Roundings:
+def count_roundings(pair: OutputPair, different: float, common_error: float, alike: float) -> Total:
     """How many of an output's elements differ from the right ones, and the most that do where nothing is rounded twice.
 
     A right kernel has an error before it rounds, at most `common_error` of each element and its bound. This changes an
@@ -223,7 +223,7 @@ def count_roundings(pair: OutputPair, different: int, common_error: float, alike
     """
     fraction = 2.0 / torch.finfo(pair.expected.dtype).eps  # of a unit in the last place, at most, in an element
     expected = pair.expected.numel() * common_error * fraction
-    found = Roundings(different, _most_by_chance(expected, alike))
+    found = Total(different, _most_by_chance(expected, alike))
     if found.is_wrong and pair.bound is not None:
         found.allowed = _most_by_chance(expected + _count_within_bounds(pair.expected, pair.bound), alike)
     return found
@@ -242,7 +242,7 @@ def _count_within_bounds(values: torch.Tensor, bound: torch.Tensor) -> float:
     return total
 
 
-def measure_bias(pair: OutputPair, atol: float, common_error: float) -> Bias:
+def measure_bias(pair: OutputPair, atol: float, common_error: float) -> Total:
     """By how much the elements of an output, or their magnitudes, are too large in sum, relative to the magnitudes of
     the right ones; and the most that right outputs have. Of both sums it is the one that is further from zero. If that
     is possible in the whole output, it is the row that is the furthest beyond what right ones have.
@@ -277,9 +277,9 @@ def measure_bias(pair: OutputPair, atol: float, common_error: float) -> Bias:
     excess = (further.abs() - allowed).nan_to_num(nan=-inf)  # rows of zeros have none
     at = len(magnitudes) if excess[-1] > 0 else int(excess.argmax())
     if not magnitude[at]:
-        return Bias(0.0, inf, None)
+        return Total()
     row = find_indices(at, (pair.shape or pair.expected.shape)[:-1] or [1]) if at < len(magnitudes) else None
-    return Bias(further[at].item(), allowed[at].item(), row)
+    return Total(further[at].item(), allowed[at].item(), row)
 
 
 def _sum_magnitudes(rows: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fib_rmsnorm.evaluation.judging import output_comparison
 from fib_rmsnorm.evaluation.judging.judge import describe_unwritten
-from fib_rmsnorm.evaluation.judging.judge_messages import Bias
+from fib_rmsnorm.evaluation.judging.judge_messages import Total
 from fib_rmsnorm.evaluation.judging.output_comparison import (
     OutputPair,
     compare,
@@ -209,7 +209,7 @@ def test_finds_an_error_of_all_elements_within_their_tolerance(dtype, error, dir
     right, wrong = round_once(exact, dtype), round_once(exact + error * direction(exact), dtype)
     assert compare(OutputPair(wrong, right)).mismatched < 0.02 * right.numel()
     bias = measure_bias(OutputPair(wrong, right), 0.0, COMMON_ERROR)
-    assert bias.is_wrong and bias.row is None and bias.share == pytest.approx(error, rel=0.2)
+    assert bias.is_wrong and bias.row is None and bias.value == pytest.approx(error, rel=0.2)
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -221,7 +221,7 @@ def test_finds_an_error_of_a_single_row(dtype, device):
     wrong[7] *= 1 - 1.5e-4
     wrong[8] *= 1 + 1.2e-4
     bias = measure_bias(OutputPair(round_once(wrong, dtype), round_once(exact, dtype)), 0.0, COMMON_ERROR)
-    assert bias.is_wrong and bias.row == [7] and bias.share == pytest.approx(-1.5e-4, rel=0.2)
+    assert bias.is_wrong and bias.row == [7] and bias.value == pytest.approx(-1.5e-4, rel=0.2)
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -238,7 +238,7 @@ def test_allows_what_float32_shares(dtype, error, seed):
 
 def count(found, right, bound=None, alike=1.0):
     pair = OutputPair(found, right, bound)
-    return count_roundings(pair, compare(pair).roundings.different, COMMON_ERROR, alike)
+    return count_roundings(pair, compare(pair).roundings.value, COMMON_ERROR, alike)
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -247,7 +247,7 @@ def test_counts_what_is_rounded_once_more(dtype, rows):
     exact, factor = make_rows()[:rows], make_rows(1)[:1]
     right, twice = round_once(exact * factor, dtype), round_once(round_once(exact, dtype).double() * factor, dtype)
     found = count(twice, right)
-    assert found.is_wrong and 0.2 < found.different / right.numel() < 0.4
+    assert found.is_wrong and 0.2 < found.value / right.numel() < 0.4
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -271,7 +271,7 @@ def test_what_cancels_may_be_rounded_otherwise(dtype):
 def test_zeros_and_nans_are_not_rounded_otherwise():
     right = torch.tensor([[0.0, -0.0, float("nan"), float("inf")]] * 99, dtype=torch.float16)
     found = torch.tensor([[-0.0, 0.0, -float("nan"), float("inf")]] * 99, dtype=torch.float16)
-    assert count(found, right).different == 0
+    assert count(found, right).value == 0
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -287,5 +287,5 @@ def test_a_bound_and_values_that_are_not_finite():
     right = torch.tensor([1.0, -2.0, float("inf"), float("nan"), 0.0], dtype=torch.float32)
     wrong = torch.tensor([1.5, -2.5, float("inf"), float("nan"), 0.0], dtype=torch.float32)
     bias = measure_bias(OutputPair(wrong, right, torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0])), 0.25, 0.0)
-    assert (bias.share, bias.allowed) == pytest.approx((1 / 3, (1.0 + 5 * 0.25 + 7 * 0.5**0.5) / 3))
-    assert measure_bias(OutputPair(right * 0, right * 0), 0.0, 0.0) == Bias()
+    assert (bias.value, bias.allowed) == pytest.approx((1 / 3, (1.0 + 5 * 0.25 + 7 * 0.5**0.5) / 3))
+    assert measure_bias(OutputPair(right * 0, right * 0), 0.0, 0.0) == Total()
