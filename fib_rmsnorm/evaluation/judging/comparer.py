@@ -110,7 +110,7 @@ class Comparer:
         self._known: set[int] = set()
         """The cases of these whose reference's outputs the judge has kept."""
         self._failure: ReferenceFailedError | None = None
-        """That of the reference on this Workload, which is not called again."""
+        """The failure of the reference on this Workload, which is not called again."""
         self._device = device
         self._config = config
         self._judge: Process | None = None

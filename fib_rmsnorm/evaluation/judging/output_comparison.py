@@ -51,7 +51,7 @@ class OutputPair:
     bound: torch.Tensor | None = None
     """The error that each element may have beyond the tolerances; None for none."""
     shape: Sequence[int] | None = None
-    """That by which places are named, if these have one axis of rows instead of several."""
+    """The shape by which places are named, if these have one axis of rows instead of several."""
     _few: dict[int, Differing] = field(default_factory=dict)
     """The elements that differ in a block, by the block's start, if they are few."""
 

@@ -234,7 +234,7 @@ class NormOperator(Operator):
         return len(self._list_cases(sizes["rows"], constants))
 
     def _list_cases(self, rows: int, constants: Mapping[str, float]) -> list[tuple[Callable[..., HardCase], int]]:
-        """What makes each case, and its number among those of its sort.
+        """The maker of each case, and the case's number among those of its sort.
 
         The usual ones come with the Workload's eps, and with another unless the reference holds it.
         """

@@ -63,7 +63,7 @@ class RmsNorm(NormOperator):
     needs_whole_rows: ClassVar[bool] = False
     """Whether an element of an output depends on all scaled elements of its row."""
     rows: ClassVar[type[Rows]] = Rows
-    """Of what its usual mistakes are computed."""
+    """The class of the rows of which its usual mistakes are computed."""
 
     list_wrong_epilogues: ClassVar[Callable[..., Iterable[Wrong]]] = staticmethod(lambda _: ())
     """The usual mistakes in `finish`, for x of a dtype."""
