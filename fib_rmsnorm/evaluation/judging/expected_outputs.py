@@ -147,7 +147,7 @@ def _find_non_finite_rows(definition: Definition, recognition: Recognition, case
 
     None if none does. Only in a case that is made of them: nobody looks through the inputs of others.
     """
-    axis = case.row_axis
+    axis = recognition.row_axis
     if case.explains or axis is None:
         return [None] * len(definition.outputs)
     inputs, outputs = (

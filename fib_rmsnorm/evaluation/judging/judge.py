@@ -196,7 +196,8 @@ def _judge_output(
     peer: torch.Tensor | None,
 ) -> Comparison:
     """Judge an output; `own` is the same in its own shape, and has not one axis of rows instead of several."""
-    kinds, dim = (case.row_kinds, shape.index(case.row_axis)) if case.row_axis in shape else ((), 0)
+    axis = request.recognition.row_axis if request.recognition else None
+    kinds, dim = (case.row_kinds, shape.index(axis)) if axis in shape else ((), 0)
     pair = expected.pair(actual, own.shape)
     found = expected.compare(pair, request.settings, kinds, dim)
     # Hundreds of timed calls are right, and their distances are not reported.
