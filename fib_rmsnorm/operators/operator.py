@@ -73,7 +73,7 @@ class HardCase:
     """A set of inputs that is made to break wrong kernels.
 
     `row_kinds[r % len(row_kinds)]` says why row r of the outputs is hard, so that a failure message can name it. Rows
-    are counted along the axis `rows`; an output without this axis has none.
+    are counted along the axis `rows`, an output's first; an output without this axis has none.
     """
 
     name: str

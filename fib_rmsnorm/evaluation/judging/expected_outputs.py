@@ -45,7 +45,7 @@ class ExpectedOutput:
         """An output beside the nearest right one; `shape` is its own, if its rows have one axis here."""
         return OutputPair(actual, self.nearest(actual), self.exact.bound, shape)
 
-    def compare(self, pair: OutputPair, settings: Settings, kinds: Sequence[str] = (), dim: int = 0) -> Comparison:
+    def compare(self, pair: OutputPair, settings: Settings, kinds: Sequence[str] = ()) -> Comparison:
         """Compare an output with the nearest right one.
 
         The mean errors of all elements and of each row, and the number of elements that differ, count where the inputs
@@ -55,7 +55,7 @@ class ExpectedOutput:
         common = self.exact.common_error
         default = 0.0 if self.exact.is_strict else None  # None for that of the dtype
         rtol, atol = (default if each is None else each for each in (settings.rtol, settings.atol))
-        found = compare(pair, rtol, atol, kinds, dim)
+        found = compare(pair, rtol, atol, kinds)
         if common is not None and self.has_random_inputs and settings.rtol is None and settings.atol is None:
             found.bias = measure_bias(pair, found.atol, common)
             if pair.expected.dtype in _ROUNDED:

@@ -91,23 +91,18 @@ def tolerance(dtype: torch.dtype, rtol: float | None, atol: float | None) -> tup
 
 
 def compare(
-    pair: OutputPair,
-    rtol: float | None = None,
-    atol: float | None = None,
-    row_kinds: Sequence[str] = (),
-    row_dim: int = 0,
+    pair: OutputPair, rtol: float | None = None, atol: float | None = None, row_kinds: Sequence[str] = ()
 ) -> Comparison:
     """Compare an output with the expected one, block by block.
 
     A NaN matches only a NaN and an infinity only the same one, whatever the tolerances. `max_absolute_error` and
     `max_relative_error` are upstream's: the largest |a - e| and |a - e| / (|e| + 1e-8), in float32, or float64 for
-    what float32 cannot hold. `row_kinds` are those of the indices along the dimension `row_dim`, in turn.
+    what float32 cannot hold. `row_kinds` are those of the indices along the first dimension, in turn.
     """
     expected = pair.expected
     bounds = tolerance(expected.dtype, rtol, atol)
     result = Comparison(elements=expected.numel(), rtol=bounds[0], atol=bounds[1])
-    shape = expected.shape or torch.Size([1])
-    columns = shape[-1] if len(shape) > row_dim + 1 else 1
+    columns = prod(expected.shape[1:])
     worst_excess = 0.0
     failing: set[str] = set()
     for differing in pair.list_differing():
@@ -125,14 +120,13 @@ def compare(
         if not count:
             continue
         result.mismatched += count
-        firsts = (places[wrong] // columns).unique() * columns  # type: ignore[no-untyped-call]
-        bad_rows = (firsts // prod(shape[row_dim + 1 :]) % shape[row_dim]).tolist()
-        result.wrong_rows += list(dict.fromkeys(bad_rows))[: _LISTED_ROWS - len(result.wrong_rows)]
+        bad_rows = (places[wrong] // columns).unique().tolist()  # type: ignore[no-untyped-call]
+        result.wrong_rows += bad_rows[: _LISTED_ROWS - len(result.wrong_rows)]
         if row_kinds:
             failing.update(row_kinds[row % len(row_kinds)] for row in bad_rows)
         if (most := excess.max().item()) > worst_excess:
             worst_excess, at = most, int(excess.argmax().item())
-            indices = find_indices(int(places[at].item()), pair.shape or shape)
+            indices = find_indices(int(places[at].item()), pair.shape or expected.shape or [1])
             result.worst = f"{indices}: got {a[at].item():g}, expected {e[at].item():g}"
     result.failing_kinds = sorted(failing)
     return result
