@@ -73,13 +73,12 @@ class HardCase:
     """A set of inputs that is made to break wrong kernels.
 
     `row_kinds[r % len(row_kinds)]` says why row r of the outputs is hard, so that a failure message can name it. Rows
-    are counted along `row_axis`; an output without this axis has none.
+    are counted along the axis `rows`, an output's first; an output without this axis has none.
     """
 
     name: str
     inputs: dict[str, Any]
     row_kinds: tuple[str, ...]
-    row_axis: str = "rows"
     explains: bool = True
     """Whether a wrong output of this case can show which usual mistake a kernel makes."""
 

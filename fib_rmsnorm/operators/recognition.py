@@ -66,7 +66,7 @@ class Recognition(Parts):
         made = self._operator.make_hard_case(self._inputs_by_part(inputs), self.constants, index, seed)
         changed = {self.tensors[part]: value for part, value in made.inputs.items() if part in self.tensors}
         changed |= {name: changed[name].view(inputs[name].shape) for name in self.by_rows if name in changed}
-        return replace(made, inputs={**inputs, **changed}, row_axis=self.axes[made.row_axis])
+        return replace(made, inputs={**inputs, **changed})
 
     def choose_awkward_axes(self, axes: Mapping[str, int]) -> dict[str, int]:
         """Choose sizes of variable axes near `axes`, but without the factors that benched sizes and tiles share."""

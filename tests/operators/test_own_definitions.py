@@ -46,8 +46,16 @@ def test_it_is_named_and_recognised_and_its_reference_is_right(tmp_path, name, d
     assert judge(definition.reference, definition, tmp_path, 14) == {}
 
 
-@pytest.mark.parametrize(("hidden", "dtype", "batch"), [(128, "float32", 1), (256, "bf16", 1), (16384, "float16", 7)])
+@pytest.mark.parametrize(
+    ("hidden", "dtype", "batch"),
+    [
+        *((hidden, "float16", 16) for hidden in (1, 3, 64, 2880)),  # none is a multiple of 128
+        *((128, "float32", 1), (256, "bf16", 1), (16384, "float16", 7)),
+    ],
+)
 @pytest.mark.parametrize("name", NORMS)
-def test_its_reference_is_right_in_short_and_long_rows_and_in_one(tmp_path, name, hidden, dtype, batch):
+def test_its_reference_is_right_in_rows_of_any_size_and_in_one(tmp_path, name, hidden, dtype, batch):
     definition = find_operator(name).define(hidden, dtype)
+    assert definition.constraints == ([] if hidden % 128 else ["hidden % 128 == 0"])
+    assert define_by_name(definition.name) == definition
     assert judge(definition.reference, definition, tmp_path, batch) == {}

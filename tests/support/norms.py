@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
-
-import torch
-
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
-from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
-from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
-from fib_rmsnorm.operators import list_operators, recognise_source
-from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.registry.sources.draft import draft_solution
-from fib_rmsnorm.schema import BuildSpec, Definition, Evaluation, Solution, SourceFile, SupportedLanguages, Workload
+from fib_rmsnorm.operators import list_operators
+from fib_rmsnorm.schema import BuildSpec, Definition, DType, Solution, SourceFile, SupportedLanguages, Workload
 from support.kernels import change
-from support.registries import bench_all, make_registry
 
 HIDDEN = 128
 NORMS = [each.name for each in list_operators() if "norms" in type(each).__module__]
@@ -86,6 +74,58 @@ def define_sum_norm(
     return Definition.model_validate({**plain.model_dump(), "inputs": taken, "outputs": dict.fromkeys(outputs, rows)})
 
 
+LAYERNORM = """\
+import torch
+
+
+def run(hidden_states, weight):
+    wide = hidden_states.double()
+    variance, mean = torch.var_mean(wide, dim=-1, keepdim=True, correction=0)
+    return ((wide - mean) / (variance + 1e-5).sqrt() * weight).to(hidden_states.dtype)
+"""
+LAYERNORM_BIAS = """\
+import torch
+
+
+def run(p, q, tokens, epsilon):
+    return torch.nn.functional.layer_norm(tokens.float(), tokens.shape[-1:], q.float(), p.float(), epsilon).bfloat16()
+"""
+# As Quack has it.
+BACKWARD = """\
+import torch
+
+
+def run(x, weight, dout, rstd):
+    wide, scale = x.double(), rstd.double().unsqueeze(1)
+    hat, wdy = wide * scale, dout.double() * weight
+    c1 = (hat * wdy).sum(-1, keepdim=True) / wide.shape[1]
+    return ((wdy - hat * c1) * scale).bfloat16(), (dout * hat).sum(0).bfloat16()
+"""
+FOREIGN_LAYERNORM = define_norm(
+    "layer_norm", LAYERNORM, ("hidden_states", "weight", "output"), eps=None, dtype="bfloat16"
+)
+_ROWS, _COLUMNS = FOREIGN_LAYERNORM.inputs.values()
+_NUMBER = _ROWS.model_copy(update={"shape": None, "dtype": DType.FLOAT32})
+FOREIGN_LAYERNORM_BIAS = FOREIGN_LAYERNORM.model_copy(
+    update={
+        "name": "layer_norm_bias",
+        "reference": LAYERNORM_BIAS,
+        "inputs": {"p": _COLUMNS, "q": _COLUMNS, "tokens": _ROWS, "epsilon": _NUMBER},
+    }
+)
+FOREIGN_BACKWARD = FOREIGN_LAYERNORM.model_copy(
+    update={
+        "name": "backward_of_x",
+        "reference": BACKWARD,
+        "inputs": {
+            **{"x": _ROWS, "weight": _COLUMNS, "dout": _ROWS},
+            "rstd": _NUMBER.model_copy(update={"shape": ["tokens"]}),
+        },
+        "outputs": {"dx": _ROWS, "dw": _COLUMNS},
+    }
+)
+
+
 def workload_of(definition: Definition, rows: int) -> Workload:
     inputs = {
         name: {"type": "random"} if spec.shape else {"type": "scalar", "value": 1e-6}
@@ -108,29 +148,3 @@ def kernel_for(definition: Definition, name: str, source: str) -> Solution:
         ),
         sources=[SourceFile(path="kernel.py", content=source)],
     )
-
-
-def count_mismatches(run: Callable[..., Any], definition: Definition, batch: int) -> tuple[list[int], list[int]]:
-    """How many elements of each output of a right kernel are wrong without the operator's bound, and with it."""
-    recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [batch])
-    beyond, within = [0] * len(definition.outputs), [0] * len(definition.outputs)
-    for case in range(count_cases(definition, recognition, workload)):
-        inputs = make_case(DeviceWorkload(definition, workload, "cpu"), recognition, case).inputs
-        exacts, outs = recognition.compute_exact(inputs), run(**inputs)
-        outs = [outs] if isinstance(outs, torch.Tensor) else outs
-        for index, (exact, out) in enumerate(zip(exacts, outs, strict=True)):
-            beyond[index] += compare(OutputPair(out, exact.values)).mismatched
-            within[index] += compare(OutputPair(out, exact.values, exact.bound)).mismatched
-    return beyond, within
-
-
-def bench_references(root: Path, definitions: Iterable[Definition]) -> list[Evaluation]:
-    """Evaluate the reference of each Definition as a kernel for it."""
-    registry = make_registry(root, 384, (1,))
-    for definition in definitions:
-        registry.write_definition(definition)
-        registry.write_workloads(definition, [workload_of(definition, 4)])
-        file = root / f"{definition.name}.py"
-        file.write_text(definition.reference)
-        registry.write_solution(draft_solution(registry, file, definition), definition.op_type)
-    return [trace.evaluation for trace in bench_all(registry)]

@@ -14,7 +14,6 @@ from fib_rmsnorm.evaluation import JUDGE
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
     Expect,
-    JudgedCall,
     PossibleMistake,
     TakeOutputs,
     Verdict,
@@ -103,7 +102,7 @@ class Comparer:
         self._known: set[int] = set()
         """The cases of these whose reference's outputs the judge has kept."""
         self._failure: ReferenceFailedError | None = None
-        """That of the reference on this Workload, which is not called again."""
+        """The failure of the reference on this Workload, which is not called again."""
         self._device = device
         self._config = config
         self._judge: Process | None = None
@@ -140,7 +139,7 @@ class Comparer:
             return self._ask_until_copied(request, outputs, needs_reference=False)[0]
 
     def _ask_until_copied(
-        self, request: JudgedCall, outputs: Transferred | None = None, *, needs_reference: bool = True
+        self, request: Expect, outputs: Transferred | None = None, *, needs_reference: bool = True
     ) -> list[Verdict]:
         """Ask a judge that could copy all outputs.
 
@@ -160,7 +159,7 @@ class Comparer:
             raise ReferenceFailedError(f"the judge could not copy the outputs of the reference: {failure}")
         raise EvaluationFailedError("RUNTIME_ERROR", f"calling: the judge could not copy the outputs: {failure}")
 
-    def _ask_once(self, request: JudgedCall, outputs: Transferred | None, *, needs_reference: bool) -> list[Verdict]:
+    def _ask_once(self, request: Expect, outputs: Transferred | None, *, needs_reference: bool) -> list[Verdict]:
         judge = self._require_judge()
         reference = self._call_reference(request, judge, is_needed=needs_reference)
         files: list[int] = []
@@ -177,7 +176,7 @@ class Comparer:
             if reference is not None:
                 reference.worker.process.clear_outputs()
 
-    def _call_reference(self, request: JudgedCall, judge: Process, *, is_needed: bool) -> Transferred | None:
+    def _call_reference(self, request: Expect, judge: Process, *, is_needed: bool) -> Transferred | None:
         """Call the reference if the judge needs its outputs to answer. Return where they are."""
         current = (request.definition.name, request.workload.uuid, request.recognition, judge.pid)
         if self._current != current:

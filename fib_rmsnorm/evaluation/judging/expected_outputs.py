@@ -8,7 +8,7 @@ from functools import cached_property
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Comparison, JudgedCall
+from fib_rmsnorm.evaluation.judging.judge_messages import Comparison, Expect
 from fib_rmsnorm.evaluation.judging.output_comparison import (
     OutputPair,
     compare,
@@ -45,7 +45,7 @@ class ExpectedOutput:
         """An output beside the nearest right one; `shape` is its own, if its rows have one axis here."""
         return OutputPair(actual, self.nearest(actual), self.exact.bound, shape)
 
-    def compare(self, pair: OutputPair, settings: Settings, kinds: Sequence[str] = (), dim: int = 0) -> Comparison:
+    def compare(self, pair: OutputPair, settings: Settings, kinds: Sequence[str] = ()) -> Comparison:
         """Compare an output with the nearest right one.
 
         The mean errors of all elements and of each row, and the number of elements that differ, count where the inputs
@@ -55,11 +55,11 @@ class ExpectedOutput:
         common = self.exact.common_error
         default = 0.0 if self.exact.is_strict else None  # None for that of the dtype
         rtol, atol = (default if each is None else each for each in (settings.rtol, settings.atol))
-        found = compare(pair, rtol, atol, kinds, dim)
+        found = compare(pair, rtol, atol, kinds)
         if common is not None and self.has_random_inputs and settings.rtol is None and settings.atol is None:
             found.bias = measure_bias(pair, found.atol, common)
             if pair.expected.dtype in _ROUNDED:
-                found.roundings = count_roundings(pair, found.roundings.different, common, self.alike)
+                found.roundings = count_roundings(pair, found.roundings.value, common, self.alike)
         return found
 
     @cached_property
@@ -86,7 +86,7 @@ class ExpectedOutputs:
     """Whether the reference is wrong by an operator that was recognised by the reference's outputs on other inputs."""
 
 
-def make_expected(request: JudgedCall, case: Case, reference: list[torch.Tensor] | None) -> ExpectedOutputs:
+def make_expected(request: Expect, case: Case, reference: list[torch.Tensor] | None) -> ExpectedOutputs:
     """The expected outputs: those of a recognised operator, which are exact, else those of the reference.
 
     Raises OutputTransferError if the outputs of the reference are needed and missing.
@@ -147,7 +147,7 @@ def _find_non_finite_rows(definition: Definition, recognition: Recognition, case
 
     None if none does. Only in a case that is made of them: nobody looks through the inputs of others.
     """
-    axis = case.row_axis
+    axis = recognition.row_axis
     if case.explains or axis is None:
         return [None] * len(definition.outputs)
     inputs, outputs = (

@@ -16,13 +16,12 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
     Comparison,
     Expect,
-    JudgedCall,
     TakeOutputs,
     Verdict,
     Verdicts,
 )
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
-from fib_rmsnorm.evaluation.judging.output_comparison import find_indices, measure_difference, measure_ulp
+from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, find_indices, measure_ulp
 from fib_rmsnorm.evaluation.judging.recurring_rows import RecurringRows
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
@@ -32,62 +31,7 @@ from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Done, open_device
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
 from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, OutputTransferError, read_outputs, take, view_outputs
-from fib_rmsnorm.schema import Peer, Workload
-
-
-class ReceivedOutputs:
-    """The outputs that were copied from a GPU's memory, until they are compared; others are read from files."""
-
-    def __init__(self, files: Sequence[int]) -> None:
-        """`files` are the descriptors of the files that came with the current request."""
-        self._files = files
-        self._taken: dict[bool, list[torch.Tensor]] = {}
-        """Bytes of outputs: those to compare, and with True the reference's."""
-
-    def take(self, message: Message) -> Done:
-        """Copy outputs that a worker offers in a GPU's memory.
-
-        It may offer anything, so a refusal is fatal: what a false handle has left in this process harms nobody else.
-        """
-        request = TakeOutputs.model_validate(message)
-        try:
-            self._taken[request.are_expected] = take(request.memory, request.device)
-        except (DeviceMemoryError, RuntimeError) as error:  # torch's, if there is not enough memory
-            raise RefusalError("RUNTIME_ERROR", str(error), fatal=True) from None
-        return Done()
-
-    def clear(self) -> None:
-        """Forget what was copied, or another call could pass with it."""
-        self._taken.clear()
-
-    def read(self, request: Compare, workload: Workload) -> list[list[torch.Tensor]]:
-        """The outputs to compare, of each call. Raises OutputTransferError if they are missing."""
-        return self._read(request, workload, request.outputs_file, are_expected=False)
-
-    def read_reference(self, request: JudgedCall, workload: Workload) -> Sequence[list[torch.Tensor] | None]:
-        """The outputs of the Definition's reference for each call; None if they were not transferred."""
-        if request.expected_file is None and True not in self._taken:
-            return [None] * (1 if request.case is not None else len(request.numbers))
-        return self._read(request, workload, request.expected_file, are_expected=True)
-
-    def _read(
-        self, request: JudgedCall, workload: Workload, file: int | None, *, are_expected: bool
-    ) -> list[list[torch.Tensor]]:
-        """All outputs at once: who transferred them could change them meanwhile."""
-        like = [
-            torch.empty(
-                shape_of(request.definition, workload, name) or [], dtype=torch_dtype(spec.dtype.value), device="meta"
-            )
-            for name, spec in request.definition.outputs.items()
-        ]
-        every = like * (1 if request.case is not None else len(request.numbers))
-        found = (
-            view_outputs(self._taken.pop(are_expected, []), every)
-            if file is None
-            else read_outputs(self._files[file], every)
-        )
-        here = [output.to(request.device) for output in found]
-        return [here[start : start + len(like)] for start in range(0, len(here), len(like))]
+from fib_rmsnorm.schema import Difference, Peer, Workload
 
 
 class Judge:
@@ -95,7 +39,10 @@ class Judge:
 
     def __init__(self, files: Sequence[int]) -> None:
         """`files` are the descriptors of the files that came with the current request."""
-        self.received = ReceivedOutputs(files)
+        self._files = files
+        self._taken: dict[bool, list[torch.Tensor]] = {}
+        """Bytes of outputs that were copied from a GPU's memory, until they are compared: those to compare, and with
+        True the reference's. Others are read from files."""
         self._begin(None)
 
     def _begin(self, workload: tuple[str, str, Recognition | None] | None) -> None:
@@ -110,12 +57,24 @@ class Judge:
         self._fresh_inputs: dict[bool, FreshInputs] = {}
         """By whether they have few rows."""
 
+    def take_outputs(self, message: Message) -> Done:
+        """Copy outputs that a worker offers in a GPU's memory.
+
+        It may offer anything, so a refusal is fatal: what a false handle has left in this process harms nobody else.
+        """
+        request = TakeOutputs.model_validate(message)
+        try:
+            self._taken[request.are_expected] = take(request.memory, request.device)
+        except (DeviceMemoryError, RuntimeError) as error:  # torch's, if there is not enough memory
+            raise RefusalError("RUNTIME_ERROR", str(error), fatal=True) from None
+        return Done()
+
     def expect(self, message: Message) -> Verdicts:
         """Compute the expected outputs of a case, while solutions are being built. There is no verdict."""
         try:
             next(self._expect(Expect.model_validate(message)))
         finally:
-            self.received.clear()
+            self._taken.clear()  # or another call could pass with it
         return Verdicts([])
 
     def compare(self, message: Message) -> Verdicts:
@@ -123,7 +82,7 @@ class Judge:
         try:
             return Verdicts(self._compare(Compare.model_validate(message)))
         finally:
-            self.received.clear()
+            self._taken.clear()
 
     def _compare(self, request: Compare) -> list[Verdict]:
         expected = self._expect(request)
@@ -132,7 +91,7 @@ class Judge:
             strided = replace(first.case, name=f"{first.case.name}, strided rows", kind="strided", recurring=0)
             first = replace(first, case=strided)
         try:
-            received = self.received.read(request, first.case.workload)
+            received = self._read(request, first.case.workload, request.outputs_file)
         except OutputTransferError as error:
             return [Verdict(first.case.name, first.case.kind, str(error), outputs={}, hint=None, mistakes={})]
         calls = zip(chain([first], expected), received, strict=True)
@@ -164,14 +123,14 @@ class Judge:
         by_name = dict(zip(shapes, outputs, strict=True))
         return Verdict(case.name, case.kind, None, by_name, hint, mistakes, expected.contradicted, peer, recurrence)
 
-    def _expect(self, request: JudgedCall) -> Iterator[ExpectedOutputs]:
+    def _expect(self, request: Expect) -> Iterator[ExpectedOutputs]:
         """The expected outputs of each call, one after the other: timed calls have their inputs in the same place."""
         definition, workload = request.definition, request.workload
         current = (definition.name, workload.uuid, request.recognition)
         if self._current != current:
             self._begin(current)
         if request.case is None:
-            for number, reference in zip(request.numbers, self.received.read_reference(request, workload), strict=True):
+            for number, reference in zip(request.numbers, self._read_reference(request, workload), strict=True):
                 inputs = self._require_fresh_inputs(request).set(number) if request.recognition else {}
                 yield make_expected(
                     request, Case("timed call", "timed", _timed_workload(request).workload, inputs), reference
@@ -181,23 +140,50 @@ class Judge:
         if key not in self._cases:
             judged = DeviceWorkload(definition, workload, request.device, request.dataset)
             case = make_case(judged, request.recognition, request.case, few_rows=request.few_rows)
-            (reference,) = self.received.read_reference(request, case.workload)
+            (reference,) = self._read_reference(request, case.workload)
             self._cases[key] = make_expected(request, case, reference)
         yield self._cases[key]
 
-    def _require_fresh_inputs(self, request: JudgedCall) -> FreshInputs:
+    def _read_reference(self, request: Expect, workload: Workload) -> Sequence[list[torch.Tensor] | None]:
+        """The outputs of the Definition's reference for each call; None if they were not transferred."""
+        if request.expected_file is None and True not in self._taken:
+            return [None] * request.count
+        return self._read(request, workload, request.expected_file, are_expected=True)
+
+    def _read(
+        self, request: Expect, workload: Workload, file: int | None, *, are_expected: bool = False
+    ) -> list[list[torch.Tensor]]:
+        """The outputs of each call, all at once: who transferred them could change them meanwhile.
+
+        Raises OutputTransferError if they are missing.
+        """
+        like = [
+            torch.empty(
+                shape_of(request.definition, workload, name) or [], dtype=torch_dtype(spec.dtype.value), device="meta"
+            )
+            for name, spec in request.definition.outputs.items()
+        ]
+        every = like * request.count
+        found = (
+            view_outputs(self._taken.pop(are_expected, []), every)
+            if file is None
+            else read_outputs(self._files[file], every)
+        )
+        here = [output.to(request.device) for output in found]
+        return [here[start : start + len(like)] for start in range(0, len(here), len(like))]
+
+    def _require_fresh_inputs(self, request: Expect) -> FreshInputs:
         few = request.few_rows
         if few not in self._fresh_inputs:
             self._fresh_inputs[few] = FreshInputs(_timed_workload(request))
         return self._fresh_inputs[few]
 
 
-def _timed_workload(request: JudgedCall) -> DeviceWorkload:
+def _timed_workload(request: Expect) -> DeviceWorkload:
     """The Workload of timed calls, or of those that an interpreter makes like them."""
-    workload = request.workload
-    if request.recognition and request.few_rows:
-        workload = make_few_rows(request.definition, request.recognition, workload)
-    return DeviceWorkload(request.definition, workload, request.device, request.dataset)
+    definition, workload = request.definition, request.workload
+    few = make_few_rows(definition, request.recognition, workload) if request.few_rows else workload
+    return DeviceWorkload(definition, few, request.device, request.dataset)
 
 
 def _judge_output(
@@ -210,14 +196,27 @@ def _judge_output(
     peer: torch.Tensor | None,
 ) -> Comparison:
     """Judge an output; `own` is the same in its own shape, and has not one axis of rows instead of several."""
-    kinds, dim = (case.row_kinds, shape.index(case.row_axis)) if case.row_axis in shape else ((), 0)
+    has_rows = request.recognition is not None and request.recognition.row_axis in shape[:1]
     pair = expected.pair(actual, own.shape)
-    found = expected.compare(pair, request.settings, kinds, dim)
+    found = expected.compare(pair, request.settings, case.row_kinds if has_rows else ())
     # Hundreds of timed calls are right, and their distances are not reported.
     found.ulp = measure_ulp(pair) if request.case is not None or found.is_wrong else None
     found.reference_ulp = expected.reference_ulp
-    found.against = None if peer is None else measure_difference(actual, peer)
+    found.against = None if peer is None else _measure_difference(actual, peer)
     return found
+
+
+def _measure_difference(actual: torch.Tensor, other: torch.Tensor) -> Difference:
+    """How far an output is from another of the same shape and dtype."""
+    pair = OutputPair(actual, other)
+    found = compare(pair, rtol=0.0, atol=0.0)
+    return Difference(
+        max_absolute=found.max_absolute_error,
+        max_relative=found.max_relative_error,
+        elements=found.elements,
+        equal=found.elements - found.mismatched,
+        ulp=measure_ulp(pair),
+    )
 
 
 def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str | None:
@@ -251,7 +250,7 @@ def main(channel: Channel, _: int) -> None:
     handlers: dict[str, Handler] = {
         "open_device": open_device,
         "expect": judge.expect,
-        "take_outputs": judge.received.take,
+        "take_outputs": judge.take_outputs,
         "compare": judge.compare,
     }
     serve(channel, handlers)

@@ -180,7 +180,7 @@ class JudgeClient:
         more call ran. Raises EvaluationFailedError if one is wrong.
         """
         recognition = self.recogniser.recognise(worker.definition, workload)
-        few = make_few_rows(worker.definition, recognition, workload) if recognition else workload
+        few = make_few_rows(worker.definition, recognition, workload)
         prepare = PrepareTiming(workload=few, warmup_runs=1, budget_s=worker.left_s, judged_calls=_REPEATED_CALLS)
         prepared = worker.ask(prepare, TimingPrepared)
         worker.ask(Time(trial=Trial(_REPEATED_CALLS, cold=False, budget_s=worker.left_s)), Timed)
@@ -258,13 +258,13 @@ def _describe_faults(verdict: Verdict, effects: Effects) -> list[str]:
         elif found.bias.is_wrong:
             bias, where = found.bias, "" if found.bias.row is None else f" in row {', '.join(map(str, found.bias.row))}"
             faults.append(
-                f"{verdict.case}: {name}: too {'large' if bias.share > 0 else 'small'} by {abs(bias.share):.2g} of its"
+                f"{verdict.case}: {name}: too {'large' if bias.value > 0 else 'small'} by {abs(bias.value):.2g} of its"
                 f" size on average{where}, with each element within its tolerance; correct outputs are off by at most"
                 f" {bias.allowed:.2g}"
             )
         elif found.roundings.is_wrong:
             faults.append(
-                f"{verdict.case}: {name}: {found.roundings.different} of {found.elements} elements rounded to another"
+                f"{verdict.case}: {name}: {found.roundings.value:.0f} of {found.elements} elements rounded to another"
                 " number, each within its tolerance: something is rounded on the way; where only the result is, at most"
                 f" {found.roundings.allowed:.0f} differ"
             )

@@ -22,36 +22,19 @@ from fib_rmsnorm.schema import (
 
 
 @dataclass
-class Bias:
-    """The mean error of an output, or of one of its rows, whose elements are each within the tolerance."""
+class Total:
+    """A measure of all elements of an output, or of one of its rows, which may each be within the tolerance."""
 
-    share: float = 0.0
-    """By how much the magnitudes of the elements together are too large, relative to their sum; less than 0 if they
-    are too small."""
+    value: float = 0.0
     allowed: float = float("inf")
-    """The largest of right outputs."""
+    """The largest magnitude in right outputs: more than float32's errors and chance explain is wrong."""
     row: list[int] | None = None
     """The indices of the row along all axes but the last; None for the whole output."""
 
     @property
     def is_wrong(self) -> bool:
-        """Whether elements that are each within the tolerance are too large, or too small, on average."""
-        return abs(self.share) > self.allowed
-
-
-@dataclass
-class Roundings:
-    """The elements of an output that another number than the right one was rounded to."""
-
-    different: int = 0
-    """How many differ from the right ones at all."""
-    allowed: float = float("inf")
-    """The most that do in right outputs."""
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether more elements differ than float32's errors and chance explain, each within its tolerance."""
-        return self.different > self.allowed
+        """Whether the elements are wrong together."""
+        return abs(self.value) > self.allowed
 
 
 @dataclass
@@ -69,8 +52,10 @@ class Comparison:
     failing_kinds: list[str] = field(default_factory=list)
     wrong_rows: list[int] = field(default_factory=list)
     """The numbers of the first rows with a wrong element."""
-    bias: Bias = field(default_factory=Bias)
-    roundings: Roundings = field(default_factory=Roundings)
+    bias: Total = field(default_factory=Total)
+    """By how much the magnitudes of the elements are too large, relative to their sum; less than 0 if too small."""
+    roundings: Total = field(default_factory=Total)
+    """How many elements another number than the right one was rounded to."""
     ulp: UlpStatistics | None = None
     """Distances of the output; None for right outputs of timed calls, of which there are hundreds."""
     reference_ulp: UlpStatistics | None = None
@@ -104,8 +89,11 @@ class TakeOutputs(Request, do="take_outputs", doing="copying outputs"):
     """Whether they are the outputs of the Definition's reference."""
 
 
-class JudgedCall(Request):
-    """The calls whose outputs are judged: that on a `case`, or the timed calls whose inputs have these `numbers`."""
+class Expect(Request, do="expect", doing="computing the right outputs"):
+    """Compute what the comparisons that follow need: the expected outputs of the call on a `case`.
+
+    A comparison can be of the timed calls instead whose inputs have these `numbers`.
+    """
 
     definition: CheckedDefinition
     recognition: Recognition | None
@@ -121,12 +109,13 @@ class JudgedCall(Request):
     """The index of the request's file that holds the outputs of the Definition's reference: they are the
     expected ones without a recognised operator. None if they were taken from a GPU's memory, or are not needed."""
 
+    @property
+    def count(self) -> int:
+        """The number of calls."""
+        return len(self.numbers) if self.case is None else 1
 
-class Expect(JudgedCall, do="expect", doing="computing the right outputs"):
-    """Compute the expected outputs of a case, which the comparisons that follow need."""
 
-
-class Compare(JudgedCall, do="compare", doing="comparing"):
+class Compare(Expect, do="compare", doing="comparing"):
     """Compare the outputs that a worker transferred with the expected ones."""
 
     settings: Settings

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf, prod, sqrt
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.judge_messages import Bias, Comparison, Roundings
+from fib_rmsnorm.evaluation.judging.judge_messages import Comparison, Total
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers
-from fib_rmsnorm.schema import Difference, UlpStatistics
+from fib_rmsnorm.schema import UlpStatistics
 
 # (rtol, atol) by dtype. rtol is just above one unit in the last place at its largest (2^-10, 2^-7); atol is
 # four steps of the dtype's subnormals, where a relative bound means nothing.
@@ -24,7 +24,6 @@ _TOLERANCES = {
     torch.float8_e4m3fn: (0.13, 2.0**-9),
     torch.float8_e5m2: (0.26, 2.0**-16),
 }
-_OTHER_FLOAT = _TOLERANCES[torch.float8_e5m2]
 _LISTED_ROWS = 32
 _UPSTREAM_EPS = 1e-8  # upstream divides by |expected| + 1e-8; its readers expect the same number
 _BLOCK = 1 << 24
@@ -42,32 +41,19 @@ class Differing:
     bound: torch.Tensor | None
     """The error that each may have beyond the tolerances; None for none."""
 
-    @property
-    def count(self) -> int:
-        """How many they are."""
-        return self.places.numel()
 
-
+@dataclass
 class OutputPair:
     """An output and the right one, of the same shape, dtype and device."""
 
-    def __init__(
-        self,
-        actual: torch.Tensor,
-        expected: torch.Tensor,
-        bound: torch.Tensor | None = None,
-        shape: Sequence[int] | None = None,
-    ) -> None:
-        """`bound` is the error that each element may have beyond the tolerances, none by default.
-
-        `shape` is that by which places are named, if these have one axis of rows instead of several.
-        """
-        self.actual = actual
-        self.expected = expected
-        self.bound = bound
-        self.shape = torch.Size(expected.shape if shape is None else shape)
-        self._few: dict[int, Differing] = {}
-        """The elements that differ in a block, by the block's start, if they are few."""
+    actual: torch.Tensor
+    expected: torch.Tensor
+    bound: torch.Tensor | None = None
+    """The error that each element may have beyond the tolerances; None for none."""
+    shape: Sequence[int] | None = None
+    """The shape by which places are named, if these have one axis of rows instead of several."""
+    _few: dict[int, Differing] = field(default_factory=dict)
+    """The elements that differ in a block, by the block's start, if they are few."""
 
     def list_differing(self) -> Iterator[Differing]:
         """The elements that differ, block by block, each of whole rows along the last dimension.
@@ -79,14 +65,13 @@ class OutputPair:
         columns = max(1, self.expected.shape[-1]) if self.expected.dim() else 1
         step = max(1, _BLOCK // columns) * columns
         for start in range(0, flat[0].numel(), step):
-            if start not in self._few:
+            found = self._few.get(start)
+            if found is None:
                 actual, expected = (as_integers(each[start : start + step]) for each in flat)
                 found = self._pick(actual, expected, (actual != expected).nonzero().flatten(), start)
-                if found.places.is_cpu and found.count <= _FEW:
+                if found.places.is_cpu and len(found.places) <= _FEW:
                     self._few[start] = found
-                yield found
-            else:
-                yield self._few[start]
+            yield found
 
     def _pick(self, actual: torch.Tensor, expected: torch.Tensor, places: torch.Tensor, start: int) -> Differing:
         bound = None if self.bound is None else self.bound.reshape(-1)[places + start]
@@ -101,59 +86,48 @@ class OutputPair:
 
 def tolerance(dtype: torch.dtype, rtol: float | None, atol: float | None) -> tuple[float, float]:
     """The tolerances to apply: the given ones, and the dtype's own for each that is None."""
-    default = _TOLERANCES.get(dtype, _OTHER_FLOAT if dtype.is_floating_point else (0.0, 0.0))
+    default = _TOLERANCES.get(dtype, _TOLERANCES[torch.float8_e5m2] if dtype.is_floating_point else (0.0, 0.0))
     return (default[0] if rtol is None else rtol, default[1] if atol is None else atol)
 
 
 def compare(
-    pair: OutputPair,
-    rtol: float | None = None,
-    atol: float | None = None,
-    row_kinds: Sequence[str] = (),
-    row_dim: int = 0,
+    pair: OutputPair, rtol: float | None = None, atol: float | None = None, row_kinds: Sequence[str] = ()
 ) -> Comparison:
     """Compare an output with the expected one, block by block.
 
     A NaN matches only a NaN and an infinity only the same one, whatever the tolerances. `max_absolute_error` and
     `max_relative_error` are upstream's: the largest |a - e| and |a - e| / (|e| + 1e-8), in float32, or float64 for
-    what float32 cannot hold. `row_kinds` are those of the indices along the dimension `row_dim`, in turn.
+    what float32 cannot hold. `row_kinds` are those of the indices along the first dimension, in turn.
     """
     expected = pair.expected
     bounds = tolerance(expected.dtype, rtol, atol)
     result = Comparison(elements=expected.numel(), rtol=bounds[0], atol=bounds[1])
-    if not result.elements:
-        return result
-    shape = expected.shape or torch.Size([1])
-    columns = shape[-1] if len(shape) > row_dim + 1 else 1
+    columns = prod(expected.shape[1:])
     worst_excess = 0.0
     failing: set[str] = set()
     for differing in pair.list_differing():
-        if not differing.count:
-            continue
         places, a, e = differing.places, differing.actual, differing.expected
+        if not len(places):
+            continue
         error, excess = _errors(a, e, *bounds, differing.bound)
         result.max_absolute_error = max(result.max_absolute_error, error.max().item())
         size = e.to(error.dtype).abs().nan_to_num(nan=0.0)
         relative = (error / (size + _UPSTREAM_EPS)).nan_to_num(nan=0.0, posinf=float("inf"))
         result.max_relative_error = max(result.max_relative_error, relative.max().item())
-        result.roundings.different += int((error > 0).sum().item())
+        result.roundings.value += int((error > 0).sum().item())
         wrong = excess > 0
         count = int(wrong.sum().item())
         if not count:
             continue
         result.mismatched += count
-        firsts = (places[wrong] // columns).unique() * columns  # type: ignore[no-untyped-call]
-        bad_rows = (firsts // prod(shape[row_dim + 1 :]) % shape[row_dim]).tolist()
-        result.wrong_rows += list(dict.fromkeys(bad_rows))[: _LISTED_ROWS - len(result.wrong_rows)]
+        bad_rows = (places[wrong] // columns).unique().tolist()  # type: ignore[no-untyped-call]
+        result.wrong_rows += bad_rows[: _LISTED_ROWS - len(result.wrong_rows)]
         if row_kinds:
             failing.update(row_kinds[row % len(row_kinds)] for row in bad_rows)
-        if excess.max().item() > worst_excess:
-            worst_excess = excess.max().item()
-            at = int(excess.argmax().item())
-            place = int(places[at].item())
-            result.worst = (
-                f"{find_indices(place, pair.shape or shape)}: got {a[at].item():g}, expected {e[at].item():g}"
-            )
+        if (most := excess.max().item()) > worst_excess:
+            worst_excess, at = most, int(excess.argmax().item())
+            indices = find_indices(int(places[at].item()), pair.shape or expected.shape or [1])
+            result.worst = f"{indices}: got {a[at].item():g}, expected {e[at].item():g}"
     result.failing_kinds = sorted(failing)
     return result
 
@@ -191,7 +165,6 @@ def _errors(
 _SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _BUCKETS = ("0", "1", "2", "3-4", "5-8", "9-16", "17+")
 _EDGES = (0, 1, 2, 4, 8, 16)
-_CHUNK = 1 << 24
 _STANDARD_ERRORS = 7.0
 """How far from zero a mean of errors without a direction may lie: one in 4e11 is beyond, of up to 65536 rows."""
 
@@ -202,13 +175,13 @@ def measure_ulp(pair: OutputPair) -> UlpStatistics | None:
     A pair of which only one value is finite counts as 17+, and not in the mean.
     """
     expected = pair.expected
-    if not expected.dtype.is_floating_point or expected.dtype.itemsize not in _SIGNED:
+    if not expected.dtype.is_floating_point:
         return None
     at_most = torch.zeros(len(_EDGES), dtype=torch.int64)
     total, maximum, different = 0.0, 0, 0
     for differing in pair.list_differing():
         a, e = differing.actual, differing.expected
-        different += differing.count
+        different += len(a)
         finite, equal = _wide(a).isfinite() & _wide(e).isfinite(), _wide(a) == _wide(e)
         distance = (_ordered(a) - _ordered(e)).abs()
         distance = torch.where((a.isnan() & e.isnan()) | equal, 0, distance)
@@ -230,7 +203,7 @@ def _ordered(values: torch.Tensor) -> torch.Tensor:
     return torch.where(bits < 0, -(bits + sign), bits)
 
 
-def count_roundings(pair: OutputPair, different: int, common_error: float, alike: float) -> Roundings:
+def count_roundings(pair: OutputPair, different: float, common_error: float, alike: float) -> Total:
     """How many of an output's elements differ from the right ones, and the most that do where nothing is rounded twice.
 
     A right kernel has an error before it rounds, at most `common_error` of each element and its bound. This changes an
@@ -244,7 +217,7 @@ def count_roundings(pair: OutputPair, different: int, common_error: float, alike
     """
     fraction = 2.0 / torch.finfo(pair.expected.dtype).eps  # of a unit in the last place, at most, in an element
     expected = pair.expected.numel() * common_error * fraction
-    found = Roundings(different, _most_by_chance(expected, alike))
+    found = Total(different, _most_by_chance(expected, alike))
     if found.is_wrong and pair.bound is not None:
         found.allowed = _most_by_chance(expected + _count_within_bounds(pair.expected, pair.bound), alike)
     return found
@@ -263,7 +236,7 @@ def _count_within_bounds(values: torch.Tensor, bound: torch.Tensor) -> float:
     return total
 
 
-def measure_bias(pair: OutputPair, atol: float, common_error: float) -> Bias:
+def measure_bias(pair: OutputPair, atol: float, common_error: float) -> Total:
     """By how much the elements of an output, or their magnitudes, are too large in sum, relative to the magnitudes of
     the right ones; and the most that right outputs have. Of both sums it is the one that is further from zero. If that
     is possible in the whole output, it is the row that is the furthest beyond what right ones have.
@@ -287,7 +260,7 @@ def measure_bias(pair: OutputPair, atol: float, common_error: float) -> Bias:
     for differing in pair.list_differing():
         a, e = differing.actual.double(), differing.expected.double()
         error = torch.where(a.isfinite() & e.isfinite(), a - e, 0.0)
-        first, last = (int(differing.places[at]) // columns for at in (0, -1)) if differing.count else (0, -1)
+        first, last = (int(differing.places[at]) // columns for at in (0, -1)) if len(a) else (0, -1)
         rows = differing.places // columns - first
         for sums, terms in ((outward, error * e.sign()), (upward, error), (squared, error.square())):
             sums[first : last + 1] += torch.bincount(rows, terms, last + 1 - first).cpu()
@@ -298,15 +271,15 @@ def measure_bias(pair: OutputPair, atol: float, common_error: float) -> Bias:
     excess = (further.abs() - allowed).nan_to_num(nan=-inf)  # rows of zeros have none
     at = len(magnitudes) if excess[-1] > 0 else int(excess.argmax())
     if not magnitude[at]:
-        return Bias(0.0, inf, None)
-    row = find_indices(at, pair.shape[:-1] or [1]) if at < len(magnitudes) else None
-    return Bias(further[at].item(), allowed[at].item(), row)
+        return Total()
+    row = find_indices(at, (pair.shape or pair.expected.shape)[:-1] or [1]) if at < len(magnitudes) else None
+    return Total(further[at].item(), allowed[at].item(), row)
 
 
 def _sum_magnitudes(rows: torch.Tensor) -> torch.Tensor:
     """The sums of the magnitudes of all finite values of each row, on the CPU."""
     found = []
-    for some in torch.split(rows, max(1, _CHUNK // rows.shape[1])):
+    for some in torch.split(rows, max(1, _BLOCK // rows.shape[1])):
         wide = _wide(some)
         sums = torch.linalg.vector_norm(wide, 1, dim=1, dtype=torch.float64)
         if not sums.isfinite().all():
@@ -318,16 +291,3 @@ def _sum_magnitudes(rows: torch.Tensor) -> torch.Tensor:
 def _wide(values: torch.Tensor) -> torch.Tensor:
     """Float8 as float32, because torch has few operators for it."""
     return values.float() if values.element_size() == 1 else values
-
-
-def measure_difference(actual: torch.Tensor, other: torch.Tensor) -> Difference:
-    """How far an output is from another of the same shape and dtype."""
-    pair = OutputPair(actual, other)
-    found = compare(pair, rtol=0.0, atol=0.0)
-    return Difference(
-        max_absolute=found.max_absolute_error,
-        max_relative=found.max_relative_error,
-        elements=found.elements,
-        equal=found.elements - found.mismatched,
-        ulp=measure_ulp(pair),
-    )

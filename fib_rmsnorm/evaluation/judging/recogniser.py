@@ -18,7 +18,6 @@ from fib_rmsnorm.evaluation.judging.comparer import (
     Transferred,
     reference_solution,
 )
-from fib_rmsnorm.evaluation.judging.judge_messages import Verdict
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
@@ -83,17 +82,17 @@ class Recogniser:
             candidates = [
                 candidate
                 for candidate in candidates
-                if _is_right(self._comparer.compare_reference(Subject(definition, workload, candidate), outputs, case))
+                if self._is_right(Subject(definition, workload, candidate), outputs, case)
             ]
             worker.process.clear_outputs()
             if not candidates:
                 return None
         return candidates[0]
 
-
-def _is_right(verdict: Verdict) -> bool:
-    """Whether the reference's outputs are right, by the number of elements that are rounded otherwise too."""
-    return verdict.missing is None and not any(output.is_wrong for output in verdict.outputs.values())
+    def _is_right(self, subject: Subject, outputs: Transferred, case: int) -> bool:
+        """Whether the reference's outputs are right, by the number of elements that are rounded otherwise too."""
+        verdict = self._comparer.compare_reference(subject, outputs, case)
+        return verdict.missing is None and not any(output.is_wrong for output in verdict.outputs.values())
 
 
 def call_reference(

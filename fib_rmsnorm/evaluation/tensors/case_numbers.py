@@ -32,8 +32,10 @@ def make_awkward_workload(definition: Definition, recognition: Recognition, work
     return _resize(definition, workload, recognition.choose_awkward_axes(workload.axes))
 
 
-def make_few_rows(definition: Definition, recognition: Recognition, workload: Workload) -> Workload:
-    """A Workload of at most FEW_ROWS rows; the same one if it has no more, or if a file determines the size."""
+def make_few_rows(definition: Definition, recognition: Recognition | None, workload: Workload) -> Workload:
+    """A Workload of at most FEW_ROWS rows; the same one if it has no more, or if nobody or a file knows the size."""
+    if recognition is None:
+        return workload
     axis, sizes = recognition.row_axis or "", {**definition.const_axes, **workload.axes}
     of_others = prod(sizes[each] for each in recognition.row_axes if each != axis)
     few = max(1, FEW_ROWS // max(1, of_others))

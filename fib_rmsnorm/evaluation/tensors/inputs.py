@@ -115,8 +115,6 @@ class Case:
     """The Workload whose axes the inputs and outputs have: the judged one, or one of a similar, awkward size."""
     inputs: dict[str, Any]
     row_kinds: tuple[str, ...] = ()
-    row_axis: str | None = None
-    """The axis along which the kinds are counted."""
     explains: bool = True
     """Whether a wrong output can show which usual mistake a kernel makes."""
     recurring: int = 0
@@ -138,7 +136,7 @@ def make_case(judged: DeviceWorkload, recognition: Recognition | None, case: int
         return _make_awkward_case(judged, awkward, recognition.row_axis)
     inputs = generate_inputs(replace(judged, workload=workload))
     hard = recognition.make_hard_case(inputs, case - 1, workload.uuid)
-    return Case(hard.name, "hard", workload, hard.inputs, hard.row_kinds, hard.row_axis, hard.explains)
+    return Case(hard.name, "hard", workload, hard.inputs, hard.row_kinds, hard.explains)
 
 
 def _make_awkward_case(judged: DeviceWorkload, awkward: Workload, axis: str | None) -> Case:

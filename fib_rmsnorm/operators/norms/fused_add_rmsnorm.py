@@ -142,10 +142,6 @@ class FusedAddRmsNorm(RmsNorm):
             found.setdefault(tuple(others), parts)
         return list(found.values())
 
-    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
-        """Write the kernel, which writes both outputs."""
-        return super().write_kernel(dtypes, language) if "new_residual" in dtypes else None
-
     def compute_rows(
         self, inputs: Inputs, dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
     ) -> dict[str, ExactOutput]:
@@ -177,7 +173,6 @@ class FusedAddRmsNormRounded(FusedAddRmsNorm):
     """Round the sum to the dtype of x before it is normalized, as torch does for `F.rms_norm(x + residual)`."""
 
     name = "fused_add_rmsnorm_rounded"
-    kernel = None
     formula = (
         "new_residual = x + residual; out = new_residual * rsqrt(mean(new_residual^2) + eps) * weight, computed in "
         "float32 from the rounded sum and cast once at the end."
@@ -201,7 +196,6 @@ class FusedAddRmsNormLlama(FusedAddRmsNormRounded, RmsNormLlama):
     """Round the sum, and the normalized rows before the weight, as Hugging Face's Llama, vLLM and Liger do."""
 
     name = "fused_add_rmsnorm_llama"
-    kernel = None
     formula = (
         "new_residual = x + residual; out = weight * (new_residual * rsqrt(mean(new_residual^2) + eps)), where the "
         "product in brackets is computed in float32 from the rounded sum and cast to the dtype of x before the weight."
@@ -216,7 +210,6 @@ class FusedAddRmsNormGemma(FusedAddRmsNorm, RmsNormGemma):
     """Multiply by 1 + weight, as FlashInfer's `gemma_fused_add_rmsnorm` does."""
 
     name = "fused_add_rmsnorm_gemma"
-    kernel = None
     formula = (
         "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * (1 + weight), where s is the sum in float32 "
         "before it is rounded to new_residual."
@@ -248,7 +241,6 @@ class FusedAddRmsNormFp8(FusedAddRmsNorm, RmsNormFp8):
         "out = (scaled / out_scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",
         "return out, total.to(residual.dtype)",
     )
-    kernel = None
     steps = (*FusedAddRmsNorm.steps, "divide by the scale", "two limits")
 
 
@@ -272,7 +264,6 @@ class FusedAddRmsNormFp8PerRow(FusedAddRmsNorm, RmsNormFp8PerRow):
         "out = (scaled / out_scale[:, None]).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",
         "return out, total.to(residual.dtype), out_scale",
     )
-    kernel = None
     steps = (*FusedAddRmsNorm.steps, "magnitude", "maximum", "divide by the scale", "two limits")
 
 

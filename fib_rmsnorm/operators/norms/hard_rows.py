@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count as count_up
 
@@ -35,7 +35,7 @@ def of(part: str, makers: Mapping[str, Maker]) -> Kinds:
     return {name: partial(change, make=make) for name, make in makers.items()}
 
 
-_LEAST_EPS, _USUAL_EPS, _MOST_EPS = 1e-7, 1e-6, 1e-1
+_LEAST_EPS, USUAL_EPS, _MOST_EPS = 1e-7, 1e-6, 1e-1
 _OTHER_EPS = 10.0
 """The least factor between the eps of a Workload and the other eps of its hard cases."""
 
@@ -47,10 +47,10 @@ def choose_other_eps(eps: float, seed: str) -> float:
     return next(float(f"{each:.3g}") for each in drawn if not eps / _OTHER_EPS < each < eps * _OTHER_EPS)
 
 
-def set_somewhere(x: torch.Tensor, value: float) -> torch.Tensor:
+def set_somewhere(x: torch.Tensor, value: float, first: int = 13) -> torch.Tensor:
     """Set an element of each row, in other columns."""
     rows = torch.arange(x.shape[0], device=x.device)
-    x[rows, (rows * 977 + 13) % x.shape[1]] = value
+    x[rows, (first + 977 * rows) % x.shape[1]] = value
     return x
 
 
@@ -66,18 +66,7 @@ def scale_to_reach(x: torch.Tensor) -> torch.Tensor:
 
 
 NEAR_EPS = "rows whose mean square is about eps"
-
-
-def scale_near_eps(
-    made: Mapping[str, torch.Tensor], parts: Iterable[str], order: Sequence[str], eps: float, *, is_held: bool
-) -> None:
-    """Scale the random rows of the kind NEAR_EPS, in place, in inputs that are copies.
-
-    An eps that the reference holds (`is_held`) is taken for the usual one: references are recognised by the same
-    inputs, whichever eps they are thought to have.
-    """
-    for part in parts:
-        made[part][order.index(NEAR_EPS) :: len(order)] *= (_USUAL_EPS if is_held else eps) ** 0.5
+"""Random rows, which `make_usual_case` scales."""
 
 
 HARD_ROWS: Mapping[str, Maker] = {
@@ -125,22 +114,20 @@ def count_rotations(kinds: int, rows: int) -> int:
     return -(-kinds // max(1, min(rows, kinds)))
 
 
-def rotate_kinds(kinds: Iterable[str], rows: int, rotation: int) -> tuple[str, ...]:
-    """The kinds of consecutive rows in a case: each rotation starts where the one before ended."""
-    names = list(kinds)
-    start = rotation * rows % len(names)
-    return tuple(names[start:] + names[:start])
+def fill_rows(inputs: Inputs, kinds: Kinds, rotation: int) -> tuple[Rows, tuple[str, ...]]:
+    """Make copies of the inputs that have rows, as x does, and say of which kinds their rows are in turn.
 
-
-def fill_rows(inputs: Inputs, order: Sequence[str], kinds: Kinds) -> Rows:
-    """Copies of the inputs that have rows, as x does, whose row r is of kind `order[r % len(order)]`."""
-    dim = inputs["x"].dim()
+    Row r is of kind `order[r % len(order)]`. Each rotation starts where the one before ended.
+    """
+    names, dim = list(kinds), inputs["x"].dim()
+    start = rotation * len(inputs["x"]) % len(names)
+    order = (*names[start:], *names[:start])
     made = {part: value.clone() for part, value in inputs.items() if hasattr(value, "dim") and value.dim() == dim}
     for offset, kind in enumerate(order[: len(made["x"])]):
         rows = slice(offset, None, len(order))
         for part, hard in kinds[kind]({part: value[rows].clone() for part, value in made.items()}).items():
             made[part][rows] = hard
-    return made
+    return made, order
 
 
 def make_hard_weight(weight: torch.Tensor) -> torch.Tensor:
@@ -178,18 +165,16 @@ def limit_weight(weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return weight
 
 
-def spoil_weight(weight: torch.Tensor) -> torch.Tensor:
-    """A copy of a weight, [hidden], with a NaN where no row has an element of its own; unchanged if it is too short."""
-    hidden = weight.shape[0]
-    column = _spoiled_column(hidden)
-    weight = weight.clone()
-    if column not in (*limit_columns(hidden), *infinite_columns(hidden)):
-        weight[column] = math.nan
-    return weight
+def spoil(values: torch.Tensor, by_fifth: Mapping[int, float]) -> torch.Tensor:
+    """A copy of a weight or a bias, [hidden], with values that are not finite where the given fifths of it begin.
 
-
-def _spoiled_column(hidden: int) -> int:
-    return hidden * 2 // 5
+    They are left out where a row has an element of its own, as in all places if it is short.
+    """
+    hidden, values = len(values), values.clone()
+    for fifth, value in by_fifth.items():
+        if (column := hidden * fifth // 5) not in (*limit_columns(hidden), *infinite_columns(hidden)):
+            values[column] = value
+    return values
 
 
 def infinite_columns(hidden: int) -> list[int]:
@@ -199,9 +184,7 @@ def infinite_columns(hidden: int) -> list[int]:
 
 def make_nan(x: torch.Tensor) -> torch.Tensor:
     """Put one NaN into each row, in other columns."""
-    rows = torch.arange(x.shape[0], device=x.device)
-    x[rows, (x.shape[1] // 3 + 977 * rows) % x.shape[1]] = math.nan
-    return x
+    return set_somewhere(x, math.nan, x.shape[1] // 3)
 
 
 def _make_infinities(x: torch.Tensor) -> torch.Tensor:
@@ -224,17 +207,6 @@ def make_limits(x: torch.Tensor) -> torch.Tensor:
     x = x * 0
     x[:, limit_columns(x.shape[1])] = math.sqrt(x.shape[1] / 3) / 4
     return x
-
-
-def spoil_bias(bias: torch.Tensor) -> torch.Tensor:
-    """A copy of a bias, [hidden], with a NaN and an infinity where no row and no weight has an element of its own."""
-    hidden = bias.shape[0]
-    taken = (*limit_columns(hidden), *infinite_columns(hidden), _spoiled_column(hidden))
-    bias = bias.clone()
-    for column, value in ((hidden * 3 // 5, math.nan), (hidden * 4 // 5, math.inf)):
-        if column not in taken:
-            bias[column] = value
-    return bias
 
 
 def make_non_finite_kinds(part: str, put_infinity: Maker = make_infinity) -> Kinds:

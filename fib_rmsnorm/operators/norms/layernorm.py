@@ -17,7 +17,6 @@ from fib_rmsnorm.operators.norms.mistakes.rows import (
     CenteredRows,
     Rounding,
     Rows,
-    Wording,
     Wrong,
     dtype_name,
     mended_by,
@@ -122,7 +121,7 @@ class LayerNormOperator(RmsNorm):
 
         for wrong in _wrong_moments(rows.x.shape[1], rows.dtype):
             yield Mistake(f"the output equals LayerNorm {wrong.what}: {wrong.fix}", 1, partial(finish, wrong))
-        yield from usual_mistakes(rows, Wording("LayerNorm", "(x - mean)"))
+        yield from usual_mistakes(rows, "LayerNorm", "(x - mean)")
 
 
 class LayerNormBias(LayerNormOperator, RmsNormBias):

@@ -160,15 +160,13 @@ class RmsNormBackward(Gradients, NormOperator):
 
     def make_usual_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn, with statistics by an eps that nobody knows, and hard weights."""
-        order = hard_rows.rotate_kinds(self.kinds, inputs["x"].shape[0], index)
-        made, eps = hard_rows.fill_rows(inputs, order, self.kinds), hard_rows.choose_other_eps(_EPS, seed)
+        (made, order), eps = hard_rows.fill_rows(inputs, self.kinds, index), hard_rows.choose_other_eps(_EPS, seed)
         made |= {"weight": hard_rows.make_hard_weight(inputs["weight"]), **self.derive_inputs(made, eps)}
         return HardCase(f"hard rows, statistics by eps={eps:g}", made, order)
 
-    def make_extreme_case(self, inputs: Inputs, index: int) -> HardCase:
+    def make_extreme_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight of ones, where nothing is added to dx."""
-        order = hard_rows.rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
-        made = hard_rows.fill_rows(inputs, order, self.extreme_kinds)
+        made, order = hard_rows.fill_rows(inputs, self.extreme_kinds, index)
         made |= {"weight": inputs["weight"] * 0 + 1, **self.derive_inputs(made)}
         if "dnew_residual" in inputs:
             made["dnew_residual"] = residual = inputs["dnew_residual"] * 0

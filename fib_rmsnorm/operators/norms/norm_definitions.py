@@ -34,21 +34,6 @@ DTYPE = Option(
 )
 
 
-def check_hidden(hidden: int) -> int:
-    """Raise InputError if the hidden size is not one of 1 to 2^20."""
-    if not 0 < hidden <= MOST_HIDDEN:
-        raise InputError(f"hidden must be 1 to {MOST_HIDDEN}, not {hidden}")
-    return hidden
-
-
-def read_dtype(dtype: str) -> str:
-    """The full name of a dtype; raises InputError if it is not supported."""
-    dtype = SHORT_DTYPES.get(dtype, dtype)
-    if dtype not in DTYPES:
-        raise InputError(f"unknown dtype {dtype!r}: choose from {', '.join([*DTYPES, *SHORT_DTYPES])}")
-    return dtype
-
-
 def read_dtypes(text: str, columns: Sequence[str]) -> dict[str, str]:
     """The dtypes of x and of the parts in `columns`, by full names, as told by `float16,weight=float32`.
 
@@ -62,7 +47,9 @@ def read_dtypes(text: str, columns: Sequence[str]) -> dict[str, str]:
         if part in told or part not in ("x", *columns):
             others = "".join(f", then {each}=DTYPE if it differs" for each in columns)
             raise InputError(f"dtype {text!r} does not fit: give one for x{others or ' and all other tensors'}")
-        told[part] = read_dtype(dtype)
+        told[part] = SHORT_DTYPES.get(dtype, dtype)
+        if told[part] not in DTYPES:
+            raise InputError(f"unknown dtype {dtype!r}: choose from {', '.join([*DTYPES, *SHORT_DTYPES])}")
     found = {"x": told.get("x", "float16")}
     for part, before in zip(columns, ("x", *columns), strict=False):
         found[part] = told.get(part, found[before])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,11 +15,11 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     DTYPE,
     DTYPES,
     HIDDEN,
+    MOST_HIDDEN,
     PER_COLUMN,
     PER_ELEMENT,
     NormKernel,
     NormTensor,
-    check_hidden,
     list_matches,
     name_dtypes,
     read_dtypes,
@@ -80,7 +81,8 @@ class NormOperator(Operator):
     """The number of operations of a row, and which."""
 
     def __init_subclass__(cls) -> None:
-        """Take the tensors that are not outputs for the inputs."""
+        """Take the tensors that are not outputs for the inputs; inherit no kernel, which is of one formula."""
+        cls.kernel = vars(cls).get("kernel")
         cls.arguments = tuple(part for part in cls.tensors if part not in cls.outputs)
         cls.columns = [part for part in cls.arguments if cls.casts_inputs and cls.tensors[part].shape == PER_COLUMN]
 
@@ -93,7 +95,9 @@ class NormOperator(Operator):
         """
         from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
 
-        hidden, dtypes = check_hidden(hidden), read_dtypes(dtype, self.columns)
+        if not 0 < hidden <= MOST_HIDDEN:
+            raise InputError(f"hidden must be 1 to {MOST_HIDDEN}, not {hidden}")
+        dtypes = read_dtypes(dtype, self.columns)
         by_shape = dict.fromkeys((PER_ELEMENT, PER_COLUMN), dtypes["x"])
         own = {**dtypes, **self.dtypes}
 
@@ -187,7 +191,7 @@ class NormOperator(Operator):
         may one of them be so.
         """
         kernel, words = self.kernel, find_words(language)
-        if kernel is None or words is None:
+        if kernel is None or words is None or not {*self.outputs} <= dtypes.keys():
             return None
         inputs = [part for part in self.arguments if part != "eps"]
         rows, columns = (
@@ -227,58 +231,55 @@ class NormOperator(Operator):
 
         Then come those of the extreme rows, and of the special ones.
         """
-        return sum(self._count_each(sizes["rows"], constants))
+        return len(self._list_cases(sizes["rows"], constants))
 
-    def _count_each(self, rows: int, constants: Mapping[str, float]) -> tuple[int, int, int]:
-        """The number of usual, extreme and special cases.
+    def _list_cases(self, rows: int, constants: Mapping[str, float]) -> list[tuple[Callable[..., HardCase], int]]:
+        """The maker of each case, and the case's number among those of its sort.
 
         The usual ones come with the Workload's eps, and with another unless the reference holds it.
         """
         kinds = self.kinds, self.extreme_kinds, self.special_kinds
-        usual, extreme, special = (hard_rows.count_rotations(len(each), rows) for each in kinds)
-        return usual * (1 if "eps" in constants or "eps" not in self.scalars else 2), extreme, special
+        counts = [hard_rows.count_rotations(len(each), rows) for each in kinds]
+        counts[0] *= 1 if "eps" in constants or "eps" not in self.scalars else 2
+        makers = self.make_usual_case, self.make_extreme_case, self.make_special_case
+        return [(make, index) for make, count in zip(makers, counts, strict=True) for index in range(count)]
 
     def make_hard_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make a usual, an extreme or a special case."""
-        usual, extreme, _ = self._count_each(inputs["x"].shape[0], constants)
-        if index < usual:
-            return self.make_usual_case(inputs, constants, index, seed)
-        if index < usual + extreme:
-            return self.make_extreme_case(inputs, index - usual)
-        return self.make_special_case(inputs, index - usual - extreme, seed)
+        make, number = self._list_cases(inputs["x"].shape[0], constants)[index]
+        return make(inputs, constants, number, seed)
 
     def make_usual_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn, with negative, zero and large weights; later cases change eps."""
-        rows, eps = inputs["x"].shape[0], inputs["eps"]
-        rotations = hard_rows.count_rotations(len(self.kinds), rows)
+        rotations, eps = hard_rows.count_rotations(len(self.kinds), len(inputs["x"])), inputs["eps"]
         if index >= rotations:
             eps = hard_rows.choose_other_eps(eps, seed)
-        order = hard_rows.rotate_kinds(self.kinds, rows, index % rotations)
-        made = hard_rows.fill_rows(inputs, order, self.kinds)
-        hard_rows.scale_near_eps(made, self.near_eps, order, eps, is_held="eps" in constants)
+        made, order = hard_rows.fill_rows(inputs, self.kinds, index % rotations)
+        # A reference that holds its eps is recognised by the same inputs, whichever it is thought to have.
+        scale = (hard_rows.USUAL_EPS if "eps" in constants else eps) ** 0.5
+        for part in self.near_eps:
+            made[part][order.index(hard_rows.NEAR_EPS) :: len(order)] *= scale
         columns = self.make_hard_columns({**inputs, **made, "eps": eps}, order)
         return HardCase(f"hard rows, eps={eps:g}", {**made, **columns, "eps": eps}, order)
 
     def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
         """Make the inputs that rows share hard, beside rows of these kinds."""
-        return {"weight": hard_rows.make_hard_weight(inputs["weight"])}
+        return {"weight": hard_rows.make_hard_weight(inputs["weight"])} if "weight" in inputs else {}
 
-    def make_extreme_case(self, inputs: Inputs, index: int) -> HardCase:
+    def make_extreme_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
-        order = hard_rows.rotate_kinds(self.extreme_kinds, inputs["x"].shape[0], index)
-        made = hard_rows.fill_rows(inputs, order, self.extreme_kinds)
+        made, order = hard_rows.fill_rows(inputs, self.extreme_kinds, index)
         if hard_rows.LIMITS in order:
             made["weight"] = hard_rows.limit_weight(inputs["weight"], inputs["x"].dtype)
         if hard_rows.LIMITS in order and hard_rows.NAN in order:
-            made["weight"] = hard_rows.spoil_weight(made["weight"])
+            made["weight"] = hard_rows.spoil(made["weight"], {2: math.nan})
         if "bias" in inputs:
-            made["bias"] = hard_rows.spoil_bias(inputs["bias"])
+            made["bias"] = hard_rows.spoil(inputs["bias"], {3: math.nan, 4: math.inf})
         return HardCase(hard_rows.NAME, made, order, explains=False)
 
-    def make_special_case(self, inputs: Inputs, index: int, seed: str) -> HardCase:
+    def make_special_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every special kind in turn, and special values in what rows share."""
-        order = hard_rows.rotate_kinds(self.special_kinds, inputs["x"].shape[0], index)
-        made = hard_rows.fill_rows(inputs, order, self.special_kinds)
+        made, order = hard_rows.fill_rows(inputs, self.special_kinds, index)
         for part, tensor in self.tensors.items():
             if part in inputs and tensor.shape == PER_COLUMN:
                 made[part] = hard_rows.make_special_columns(inputs[part], f"{seed} {part}")

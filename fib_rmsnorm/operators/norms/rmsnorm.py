@@ -7,7 +7,6 @@ rows. Each has Definitions of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
@@ -19,7 +18,7 @@ from fib_rmsnorm.operators.norms.float64_rows import (
     round_once,
 )
 from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
-from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wording, Wrong
+from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wrong
 from fib_rmsnorm.operators.norms.norm_definitions import (
     EPS,
     OUT,
@@ -64,7 +63,7 @@ class RmsNorm(NormOperator):
     needs_whole_rows: ClassVar[bool] = False
     """Whether an element of an output depends on all scaled elements of its row."""
     rows: ClassVar[type[Rows]] = Rows
-    """Of what its usual mistakes are computed."""
+    """The class of the rows of which its usual mistakes are computed."""
 
     list_wrong_epilogues: ClassVar[Callable[..., Iterable[Wrong]]] = staticmethod(lambda _: ())
     """The usual mistakes in `finish`, for x of a dtype."""
@@ -115,32 +114,21 @@ class RmsNorm(NormOperator):
     def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The usual wrong formulas of RMSNorm, and of the epilogue."""
         x = inputs["x"]
-        chosen = torch.arange(x.shape[1], device=rows.device) if self.needs_whole_rows else columns
+        everything = torch.arange(x.shape[1], device=rows.device)
+        chosen, looked_at = (everything, columns) if self.needs_whole_rows else (columns, None)
         epilogue, epilogues = self.describe_epilogue(output, x.dtype)
         form = getattr(torch, self.dtypes[output]) if output in self.dtypes else None
-        given = self.rows(inputs, rows, chosen, epilogue, tuple(epilogues), self.convention, form)
-        found = self.list_mistakes(given)
-        return (_cut_columns(each, columns) for each in found) if self.needs_whole_rows else found
+        given = self.rows(inputs, rows, chosen, epilogue, tuple(epilogues), self.convention, form, looked_at=looked_at)
+        return self.list_mistakes(given)
 
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
         """The same for some rows, whose epilogue is known."""
         has_conventions = type(self).finish is RmsNorm.finish
-        return usual_mistakes(rows, Wording(operators=self.conventions if has_conventions else {}))
+        return usual_mistakes(rows, operators=self.conventions if has_conventions else {})
 
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
         """The last step of an output of scaled rows, and the usual mistakes in it, for x of this dtype."""
         return self.finish, self.list_wrong_epilogues(dtype)
-
-
-def _cut_columns(mistake: Mistake, columns: torch.Tensor) -> Mistake:
-    """A mistake in whole rows, for some of their columns."""
-
-    def compute() -> torch.Tensor:
-        whole = mistake.compute()
-        cut = whole.view(torch.uint8) if whole.element_size() == 1 else whole
-        return cut[:, columns].view(whole.dtype)
-
-    return replace(mistake, compute=compute)
 
 
 class RmsNormLlama(RmsNorm):

@@ -51,10 +51,6 @@ class RmsNormNoWeight(RmsNorm):
     )
     steps = ("square", "add", "times rstd")
 
-    def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
-        """Rows share nothing."""
-        return {}
-
 
 class RmsNormBias(RmsNorm):
     """RMSNorm with a bias after the weight."""

@@ -48,7 +48,6 @@ class _Quantised(RmsNorm):
     """The common base of both: `out` has a format of 8 bits."""
 
     dtypes: ClassVar[Mapping[str, str]] = _E4M3
-    kernel = None
     extreme_kinds: ClassVar[Kinds] = {}  # limits of GPUs pass over a NaN, torch's do not
     is_strict = True
 

@@ -23,34 +23,28 @@ TOO_SMALL = {"bfloat16": {"divisor_less_one"}, "float32": set()}
 """Mistakes that are not wrong on inputs of other dtypes."""
 
 
-def check(name, definition, batch, folder):
-    run, mistake = MISTAKEN[name]
-    assert_named("\n".join(find_names(run, definition, folder, batch)), mistake, definition)
+NAMED = [
+    *((name, 256, "float16", 16) for name in MISTAKEN),
+    # Over 4096 columns, a GPU's threads add to another rstd than any order that the mistakes emulate.
+    ("squares_added_by_threads", 4096, "float16", 16),
+    *(
+        pytest.param(name, 256, "float16", batch, marks=pytest.mark.fuzz)
+        for name in sorted(set(MISTAKEN) - {"first_row_for_all", "all_rows_together"})
+        for batch in (1, 2)
+    ),
+    *(
+        pytest.param(name, 256, dtype, 16, marks=pytest.mark.fuzz)
+        for dtype, too_small in TOO_SMALL.items()
+        for name in OF_ANY_DTYPE
+        if name not in too_small
+    ),
+]
 
 
-@pytest.mark.parametrize("name", MISTAKEN)
-def test_is_named(tmp_path, name):
-    check(name, RmsNorm().define(256), 16, tmp_path)
-
-
-@pytest.mark.fuzz
-@pytest.mark.parametrize("batch", [1, 2])
-@pytest.mark.parametrize("name", sorted(set(MISTAKEN) - {"first_row_for_all", "all_rows_together"}))
-def test_is_named_in_few_rows(tmp_path, name, batch):
-    check(name, RmsNorm().define(256), batch, tmp_path)
-
-
-@pytest.mark.fuzz
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-@pytest.mark.parametrize("name", OF_ANY_DTYPE)
-def test_is_named_in_other_dtypes(tmp_path, name, dtype):
-    if name not in TOO_SMALL[dtype]:
-        check(name, RmsNorm().define(256, dtype), 16, tmp_path)
-
-
-def test_a_sum_in_float16_is_named_in_any_order(tmp_path):
-    """Over 4096 columns, a GPU's threads add to another rstd than any order that the mistakes emulate."""
-    check("squares_added_by_threads", RmsNorm().define(4096), 16, tmp_path)
+@pytest.mark.parametrize(("name", "hidden", "dtype", "batch"), NAMED)
+def test_is_named(tmp_path, name, hidden, dtype, batch):
+    definition, (run, mistake) = RmsNorm().define(hidden, dtype), MISTAKEN[name]
+    assert_named("\n".join(find_names(run, definition, tmp_path, batch)), mistake, definition)
 
 
 def compute_exact(x, weight, eps):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fib_rmsnorm.evaluation.judging import output_comparison
 from fib_rmsnorm.evaluation.judging.judge import describe_unwritten
-from fib_rmsnorm.evaluation.judging.judge_messages import Bias
+from fib_rmsnorm.evaluation.judging.judge_messages import Total
 from fib_rmsnorm.evaluation.judging.output_comparison import (
     OutputPair,
     compare,
@@ -38,19 +38,12 @@ def one(value: float, dtype=torch.float16) -> torch.Tensor:
     return torch.tensor([[value]], dtype=dtype)
 
 
-@given(tensors())
-@settings(deadline=None)
-def test_everything_equals_itself(tensor):
-    found = compare(OutputPair(tensor.clone(), tensor))
-    assert found.mismatched == 0
-    assert found.max_absolute_error == 0
-    assert found.max_relative_error == 0
-    assert found.elements == tensor.numel()
-
-
 @given(tensors(), st.data())
 @settings(deadline=None)
-def test_a_nan_or_infinity_matches_only_the_same(expected, data):
+def test_everything_equals_itself_and_a_nan_or_infinity_only_the_same(expected, data):
+    found = compare(OutputPair(expected.clone(), expected))
+    assert (found.mismatched, found.max_absolute_error, found.max_relative_error) == (0, 0, 0)
+    assert found.elements == expected.numel()
     if expected.numel() == 0:
         return
     index = data.draw(st.integers(0, expected.numel() - 1))
@@ -78,18 +71,6 @@ def test_counts_exactly_the_wrong_elements(case):
     assert found.mismatched == len(wrong)
     assert found.max_absolute_error == (1 if wrong else 0)
     assert found.max_relative_error == pytest.approx(1 if wrong else 0)
-
-
-@given(st.integers(0x0400, 0x7BFF - 2), st.sampled_from([-1, 1]))
-@settings(deadline=None, max_examples=300)
-def test_one_ulp_of_float16_passes_and_beyond_the_bound_fails(bits, sign):
-    """For all normal float16 numbers, one step is right, and two are wrong if they exceed the bound."""
-    expected, near, far = (torch.tensor([[bits + step]], dtype=torch.int16).view(torch.float16) for step in range(3))
-    expected, near, far = sign * expected, sign * near, sign * far
-    rtol, atol = tolerance(torch.float16, None, None)
-    assert compare(OutputPair(near, expected)).mismatched == 0
-    error = abs(far.item() - expected.item())
-    assert compare(OutputPair(far, expected)).mismatched == (error > rtol * abs(expected.item()) + atol)
 
 
 @pytest.mark.parametrize(
@@ -158,27 +139,17 @@ FLOAT8 = {torch.float8_e4m3fn: 0x7E, torch.float8_e5m2: 0x7B}
 
 
 @pytest.mark.parametrize("dtype", FLOAT8)
-def test_the_numbers_of_float8_are_one_step_apart(dtype):
+def test_the_numbers_of_float8_are_one_step_apart_which_is_within_its_tolerance(dtype):
     positive = torch.arange(FLOAT8[dtype] + 1, dtype=torch.uint8).view(dtype)
-    found = measure_ulp(OutputPair(positive[1:], positive[:-1]))
-    assert (found.maximum, found.mean) == (1, 1.0)
+    near = OutputPair(positive[1:], positive[:-1])
+    found = measure_ulp(near)
+    assert (found.maximum, found.mean) == (1, 1.0) and compare(near).mismatched == 0
+    assert compare(OutputPair(positive[2:], positive[:-2])).mismatched >= 0.6 * positive.numel()
     mirrored = measure_ulp(OutputPair((positive.float() * -1).to(dtype), positive))
     assert mirrored.maximum == 2 * FLOAT8[dtype]
-
-
-@pytest.mark.parametrize("dtype", FLOAT8)
-def test_nan_is_far_from_a_number_and_equals_itself(dtype):
-    nan = torch.tensor([torch.nan, torch.nan]).to(dtype)
-    one = torch.tensor([torch.nan, 1.0]).to(dtype)
-    found = measure_ulp(OutputPair(nan, one)).histogram
-    assert found == {"0": 1, "1": 0, "2": 0, "3-4": 0, "5-8": 0, "9-16": 0, "17+": 1}
-
-
-@pytest.mark.parametrize("dtype", FLOAT8)
-def test_a_step_of_float8_is_within_its_tolerance_and_two_are_not(dtype):
-    numbers = torch.arange(FLOAT8[dtype] + 1, dtype=torch.uint8).view(dtype)
-    assert compare(OutputPair(numbers[1:], numbers[:-1])).mismatched == 0
-    assert compare(OutputPair(numbers[2:], numbers[:-2])).mismatched >= 0.6 * numbers.numel()
+    nan, other = (torch.tensor([torch.nan, value]).to(dtype) for value in (torch.nan, 1.0))
+    histogram = {"0": 1, "1": 0, "2": 0, "3-4": 0, "5-8": 0, "9-16": 0, "17+": 1}
+    assert measure_ulp(OutputPair(nan, other)).histogram == histogram
 
 
 @pytest.mark.parametrize(("dtype", "said"), [(torch.float8_e5m2, "contents, or are NaN"), (torch.float16, "contents")])
@@ -238,7 +209,7 @@ def test_finds_an_error_of_all_elements_within_their_tolerance(dtype, error, dir
     right, wrong = round_once(exact, dtype), round_once(exact + error * direction(exact), dtype)
     assert compare(OutputPair(wrong, right)).mismatched < 0.02 * right.numel()
     bias = measure_bias(OutputPair(wrong, right), 0.0, COMMON_ERROR)
-    assert bias.is_wrong and bias.row is None and bias.share == pytest.approx(error, rel=0.2)
+    assert bias.is_wrong and bias.row is None and bias.value == pytest.approx(error, rel=0.2)
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -250,7 +221,7 @@ def test_finds_an_error_of_a_single_row(dtype, device):
     wrong[7] *= 1 - 1.5e-4
     wrong[8] *= 1 + 1.2e-4
     bias = measure_bias(OutputPair(round_once(wrong, dtype), round_once(exact, dtype)), 0.0, COMMON_ERROR)
-    assert bias.is_wrong and bias.row == [7] and bias.share == pytest.approx(-1.5e-4, rel=0.2)
+    assert bias.is_wrong and bias.row == [7] and bias.value == pytest.approx(-1.5e-4, rel=0.2)
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -267,7 +238,7 @@ def test_allows_what_float32_shares(dtype, error, seed):
 
 def count(found, right, bound=None, alike=1.0):
     pair = OutputPair(found, right, bound)
-    return count_roundings(pair, compare(pair).roundings.different, COMMON_ERROR, alike)
+    return count_roundings(pair, compare(pair).roundings.value, COMMON_ERROR, alike)
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -276,7 +247,7 @@ def test_counts_what_is_rounded_once_more(dtype, rows):
     exact, factor = make_rows()[:rows], make_rows(1)[:1]
     right, twice = round_once(exact * factor, dtype), round_once(round_once(exact, dtype).double() * factor, dtype)
     found = count(twice, right)
-    assert found.is_wrong and 0.2 < found.different / right.numel() < 0.4
+    assert found.is_wrong and 0.2 < found.value / right.numel() < 0.4
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -300,7 +271,7 @@ def test_what_cancels_may_be_rounded_otherwise(dtype):
 def test_zeros_and_nans_are_not_rounded_otherwise():
     right = torch.tensor([[0.0, -0.0, float("nan"), float("inf")]] * 99, dtype=torch.float16)
     found = torch.tensor([[-0.0, 0.0, -float("nan"), float("inf")]] * 99, dtype=torch.float16)
-    assert count(found, right).different == 0
+    assert count(found, right).value == 0
 
 
 @pytest.mark.parametrize("dtype", ROUNDED)
@@ -316,5 +287,5 @@ def test_a_bound_and_values_that_are_not_finite():
     right = torch.tensor([1.0, -2.0, float("inf"), float("nan"), 0.0], dtype=torch.float32)
     wrong = torch.tensor([1.5, -2.5, float("inf"), float("nan"), 0.0], dtype=torch.float32)
     bias = measure_bias(OutputPair(wrong, right, torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0])), 0.25, 0.0)
-    assert (bias.share, bias.allowed) == pytest.approx((1 / 3, (1.0 + 5 * 0.25 + 7 * 0.5**0.5) / 3))
-    assert measure_bias(OutputPair(right * 0, right * 0), 0.0, 0.0) == Bias()
+    assert (bias.value, bias.allowed) == pytest.approx((1 / 3, (1.0 + 5 * 0.25 + 7 * 0.5**0.5) / 3))
+    assert measure_bias(OutputPair(right * 0, right * 0), 0.0, 0.0) == Total()

@@ -18,7 +18,20 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Trace, Workload
 from support.lent_fork_server import LentForkServer
-from support.norms import UPSTREAM, UPSTREAM_FUSED_ADD, define_norm, define_sum_norm, kernel_for, workload_of
+from support.norms import (
+    BACKWARD,
+    FOREIGN_BACKWARD,
+    FOREIGN_LAYERNORM,
+    FOREIGN_LAYERNORM_BIAS,
+    LAYERNORM,
+    LAYERNORM_BIAS,
+    UPSTREAM,
+    UPSTREAM_FUSED_ADD,
+    define_norm,
+    define_sum_norm,
+    kernel_for,
+    workload_of,
+)
 from support.registries import DOUBLES, QUICK, add_kernel, make_doubling_registry
 
 NAMES = ("a", "scale", "y")
@@ -91,6 +104,9 @@ CASES = {
         ("rmsnorm_silu_gate", [GATED], [GATED_WITHOUT_EPS]),
     ),
     "llama": (define_norm("llama", LLAMA, NAMES), ("rmsnorm_llama", [LLAMA], [])),
+    "layer_norm": (FOREIGN_LAYERNORM, ("layernorm", [LAYERNORM], [])),
+    "layer_norm_bias": (FOREIGN_LAYERNORM_BIAS, ("layernorm_bias", [LAYERNORM_BIAS], [])),
+    "backward_of_x": (FOREIGN_BACKWARD, ("rmsnorm_backward", [BACKWARD], [])),
     "only_in_small": (define_norm("only_in_small", ONLY_IN_SMALL, NAMES), ("rmsnorm", [PLAIN, ONLY_IN_SMALL], [])),
 }
 """Definitions, what judges them, and the kernels that pass and that fail, by name."""

@@ -7,9 +7,9 @@ import torch
 
 from fib_rmsnorm.evaluation.tensors.output_buffers import same_bits
 from fib_rmsnorm.operators import define_by_name, find_operator, list_candidates
-from fib_rmsnorm.schema import Definition, EvaluationStatus
+from fib_rmsnorm.schema import Definition
 from support.mistakes import judge
-from support.norms import bench_references, count_mismatches
+from support.norms import FOREIGN_LAYERNORM, FOREIGN_LAYERNORM_BIAS
 
 DTYPES = ("float16", "bfloat16", "float32")
 
@@ -62,13 +62,6 @@ def test_right_float32_kernels_pass(tmp_path, dtype, bias, hidden):
         assert judge(as_arguments(kernel), definition, tmp_path, batch=10) == {}, kernel.__name__
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_what_cancels_needs_its_bound(dtype):
-    """By the tolerance of the dtype alone, right kernels would fail."""
-    (beyond,), (within,) = count_mismatches(library, define(4096, dtype), 10)
-    assert beyond > 0 and within == 0
-
-
 def expanded(x, weight, bias, eps):
     """E[x^2] - E[x]^2."""
     wide = x.float()
@@ -83,69 +76,19 @@ def test_a_variance_of_two_large_means_is_wrong_in_float32_too(tmp_path, dtype, 
     assert judge(as_arguments(expanded), define(4096, dtype, bias=bias), tmp_path, batch=20) != {}
 
 
-ROWS = {"shape": ["tokens", "channels"], "dtype": "bfloat16"}
-CHANNELS = {"shape": ["channels"], "dtype": "bfloat16"}
-
-
-def foreign(source: str, inputs: dict) -> Definition:
-    """A LayerNorm with names of its own, in its own order."""
-    return Definition.model_validate(
-        {
-            "name": f"ln_{'_'.join(inputs)}",
-            "op_type": "norm",
-            "axes": {"tokens": {"type": "var"}, "channels": {"type": "const", "value": 256}},
-            "inputs": inputs,
-            "outputs": {"output": ROWS},
-            "reference": source,
-        }
-    )
-
-
-CONSTANT = """\
-import torch
-
-
-def run(hidden_states, weight):
-    wide = hidden_states.double()
-    variance, mean = torch.var_mean(wide, dim=-1, keepdim=True, correction=0)
-    return ((wide - mean) / (variance + 1e-5).sqrt() * weight).to(hidden_states.dtype)
-"""
-SWAPPED = """\
-import torch
-
-
-def run(p, q, tokens, epsilon):
-    return torch.nn.functional.layer_norm(tokens.float(), tokens.shape[-1:], q.float(), p.float(), epsilon).bfloat16()
-"""
-FOREIGN = (
-    foreign(CONSTANT, {"hidden_states": ROWS, "weight": CHANNELS}),
-    foreign(SWAPPED, {"p": CHANNELS, "q": CHANNELS, "tokens": ROWS, "epsilon": {"shape": None, "dtype": "float32"}}),
-)
-
-
 def test_weight_and_bias_are_matched_in_both_orders():
-    found = [each[0].tensors for each in list_candidates(FOREIGN[1]) if each[0].operator == "layernorm_bias"]
+    found = [
+        each[0].tensors for each in list_candidates(FOREIGN_LAYERNORM_BIAS) if each[0].operator == "layernorm_bias"
+    ]
     assert [(each["x"], each["weight"], each["bias"]) for each in found] == [("tokens", "p", "q"), ("tokens", "q", "p")]
 
 
 def test_references_are_probed_by_the_same_inputs_whichever_eps_they_may_hold():
-    inputs = {"hidden_states": torch.randn(20, 256).bfloat16(), "weight": torch.randn(256).bfloat16()}
+    inputs = {"hidden_states": torch.randn(20, 128).bfloat16(), "weight": torch.randn(128).bfloat16()}
     compared = 0
-    for candidates in list_candidates(FOREIGN[0]):
+    for candidates in list_candidates(FOREIGN_LAYERNORM):
         for index in range(3):
             made = [each.make_hard_case(inputs, index, "seed").inputs for each in candidates]
             compared += len(made) - 1
             assert all(same_bits(made[0][name], other[name]) for other in made for name in inputs)
     assert compared > 30
-
-
-def test_shapes_of_other_norms_are_not_its_own():
-    definition = foreign(CONSTANT, {"x": ROWS, "residual": ROWS, "weight": CHANNELS})
-    assert "layernorm" not in {each[0].operator for each in list_candidates(definition)}
-
-
-@pytest.mark.process
-def test_references_of_others_are_recognised_and_right(tmp_path):
-    found = bench_references(tmp_path, FOREIGN)
-    assert [each.status for each in found] == [EvaluationStatus.PASSED] * len(FOREIGN)
-    assert {each.judged_by for each in found} == {"layernorm", "layernorm_bias"}

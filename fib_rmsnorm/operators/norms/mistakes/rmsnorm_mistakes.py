@@ -8,6 +8,7 @@ are of its sum, of what is normalized, and RMSNorm's own of the sum.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -17,7 +18,6 @@ from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import find_rstd
 from fib_rmsnorm.operators.norms.mistakes.rows import (
     Rows,
-    Wording,
     Wrong,
     dtype_name,
     fewer_columns,
@@ -34,21 +34,30 @@ from fib_rmsnorm.operators.norms.mistakes.wrong_statistics import (
 from fib_rmsnorm.operators.operator import Mistake, find_operator
 
 
-def usual_mistakes(rows: Rows, wording: Wording) -> Iterator[Mistake]:
+def usual_mistakes(
+    rows: Rows, what: str = "RMSNorm", symbol: str = "x", operators: Mapping[str, str] | None = None
+) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in some rows of a call, always in the same order.
 
-    Several formulas may stand for one mistake, with the same sentence: orders of a sum in float16, for example.
+    Several formulas may stand for one mistake, with the same sentence: orders of a sum in float16, for example. In
+    sentences, `what` is the formula's name and `symbol` what is normalized; `operators` are those of the conventions of
+    the weight for which `define` makes Definitions.
     """
     statistics = [
         (wrong, cache(partial(wrong.function, rows)))
         for wrong in (*wrong_statistics(rows), *rounded_statistics(rows.x.shape[1], rows.dtype))
     ]
-    others = dict(_other_conventions(rows, wording.operators)) if rows.has_weight else {}
+    others = dict(_other_conventions(rows, operators or {})) if rows.has_weight else {}
 
     def mistake(compute: Callable[[], torch.Tensor], *parts: Wrong) -> Mistake:
-        what, fix = " and ".join(part.what for part in parts), "; ".join(part.fix for part in parts)
-        sentence = f"the output equals {wording.what} {wording.say(what)}: {wording.say(fix)}"
-        return Mistake(sentence, len(parts), lambda: rows.round(compute()), max(part.slack for part in parts))
+        said = f"{' and '.join(part.what for part in parts)}: {'; '.join(part.fix for part in parts)}"
+        of_symbol = re.sub(r"\bx\b", symbol, said)
+        return Mistake(
+            f"the output equals {what} {of_symbol}",
+            len(parts),
+            lambda: rows.round(compute()),
+            max(part.slack for part in parts),
+        )
 
     def apply(statistic: Callable[[], torch.Tensor], convention: str) -> torch.Tensor:
         return rows.apply(statistic(), convention)
@@ -63,10 +72,7 @@ def usual_mistakes(rows: Rows, wording: Wording) -> Iterator[Mistake]:
 
 
 def _other_conventions(rows: Rows, operators: Mapping[str, str]) -> Iterator[tuple[str, Wrong]]:
-    """Yield the other conventions with the mistakes that they are, last the one that leaves the weight out.
-
-    `operators` are those of the conventions for which `define` makes Definitions.
-    """
+    """Yield the other conventions with the mistakes that they are, last the one that leaves the weight out."""
     dtype = dtype_name(rows.dtype)
     called = {
         "torch": "with the weight multiplied in float32 and one rounding, as in torch",
@@ -186,18 +192,18 @@ def wrong_outputs(
         lambda: right.apply(of_x.rstd),
     )
     of_sum = "RMSNorm of s = x + residual"
-    yield from usual_mistakes(right, Wording(of_sum, "s", operators))
+    yield from usual_mistakes(right, of_sum, "s", operators)
     if rows.dtype is torch.float32:
         return  # float32's sum is the same, rounded or not
-    wording = Wording(f"{of_sum}, {'not rounded' if rounds_sum else 'rounded'} to {dtype}", "s", other_operators)
+    of_other = f"{of_sum}, {'not rounded' if rounds_sum else 'rounded'} to {dtype}"
     fix = (
         f"round the sum to {dtype} before it is squared"
         if rounds_sum
         else "square and normalize the sum in float32, before it is rounded"
     )
-    offer = _offer_definition(wording.operators.get(rows.convention), other)
-    yield mistake(wording.what, fix + offer, lambda: other.apply(other.rstd))
-    for each in usual_mistakes(replace(other, epilogues=()), wording):
+    offer = _offer_definition(other_operators.get(rows.convention), other)
+    yield mistake(of_other, fix + offer, lambda: other.apply(other.rstd))
+    for each in usual_mistakes(replace(other, epilogues=()), of_other, "s", other_operators):
         if each.parts == 1:  # what combines three would explain too much
             yield replace(each, parts=each.parts + 1)
 

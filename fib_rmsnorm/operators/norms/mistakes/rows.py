@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -35,6 +34,8 @@ class Rows:
     """The dtype of the output, if it is not that of the rows."""
     row_dtype: torch.dtype | None = None
     """The dtype of the rows that a kernel reads, if x is what it makes of them."""
+    looked_at: torch.Tensor | None = None
+    """The numbers of some columns that outputs are cut to, where an element depends on its whole row."""
     is_centered: ClassVar[bool] = False
     """Whether the mean is subtracted from x first."""
 
@@ -83,7 +84,8 @@ class Rows:
 
     def round(self, output: torch.Tensor) -> torch.Tensor:
         """An output in its dtype."""
-        return round_once(output, self.form or self.dtype)
+        looked_at = output if self.looked_at is None else output[:, self.looked_at]
+        return round_once(looked_at, self.form or self.dtype)
 
     def apply(self, rstd: torch.Tensor, convention: str | None = None) -> torch.Tensor:
         """The output of a statistic, with the weight applied by the right convention or another."""
@@ -139,21 +141,6 @@ class Rows:
 
 
 Rounding = Callable[["torch.Tensor"], "torch.Tensor"]
-
-
-@dataclass(frozen=True)
-class Wording:
-    """The formula's name in sentences on mistakes."""
-
-    what: str = "RMSNorm"
-    symbol: str = "x"
-    """The tensor that is normalized."""
-    operators: Mapping[str, str] = field(default_factory=dict)
-    """The operator of each convention of the weight, where there is one."""
-
-    def say(self, text: str) -> str:
-        """A sentence about x, said of what is normalized."""
-        return text if self.symbol == "x" else re.sub(r"\bx\b", self.symbol, text)
 
 
 @dataclass(frozen=True)
