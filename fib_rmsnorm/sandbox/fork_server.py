@@ -8,7 +8,6 @@ import os
 import resource
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -28,7 +27,9 @@ from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
 from fib_rmsnorm.sandbox.fork_server_process import (
     RUN_VARIABLE,
     is_marked,
+    kill_children,
     make_private_folder,
+    python_command,
     remove_private_folder,
 )
 from fib_rmsnorm.sandbox.log import Log
@@ -37,13 +38,6 @@ from fib_rmsnorm.sandbox.process import Process, StoppedError
 _LEAST_TASK_LIMIT = 4096
 _TASKS_PER_CORE = 64  # thread pools and compilers start some for each
 _ATTEMPTS, _BETWEEN_ATTEMPTS_S = 20, 0.1
-# Sets our own sys.path: `-m` would put the working folder first, where a kernel's author may keep a triton.py.
-_START = """\
-import os, sys
-sys.path[:] = sys.argv[1].split(os.pathsep)
-from fib_rmsnorm.sandbox.fork_server_process import main
-main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4].split(), sys.argv[5])
-"""
 
 
 class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
@@ -74,11 +68,11 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         """Threads take turns to ask the fork server."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open while the fork server runs
         self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-c", _START, os.pathsep.join(sys.path)),
-                *(str(theirs.fileno()), str(os.getpid())),
-                *(" ".join(role.module for role in roles), self._folder),
-            ],
+            python_command(
+                "fib_rmsnorm.sandbox.fork_server_process",
+                *(theirs.fileno(), os.getpid(), self._folder),
+                *(role.module for role in roles),
+            ),
             pass_fds=[theirs.fileno()],
             env={**(defaults or {}), **keep_harmless(os.environ), RUN_VARIABLE: self.run},
             stdin=subprocess.DEVNULL,
@@ -177,48 +171,31 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         remove_private_folder(temporary)
 
     def kill_escaped(self) -> None:
-        """Kill orphaned descendants of workers, which are our children now.
+        """Kill orphaned descendants of workers, which are our children now."""
+        kill_children(self._has_escaped)
 
-        Their own children become ours in turn, so this repeats until none is left.
-        """
-        while sum(map(self._kill_if_escaped, self._unknown_children())):
-            pass
-
-    def _unknown_children(self) -> list[psutil.Process]:
-        children = psutil.Process().children()
-        with self._asking, self._lock:  # a child that was just started is not in the list yet
-            known = {*self._alive, self._process.pid}
-        return [child for child in children if child.pid not in known]
-
-    def _kill_if_escaped(self, child: psutil.Process) -> bool:
-        try:
-            if not self._is_of_worker(child):
-                return False
-            child.kill()
-            os.waitpid(child.pid, 0)
-        except (psutil.Error, OSError):
-            return False
-        return True
-
-    def _is_of_worker(self, child: psutil.Process) -> bool:
-        """Whether a child descends from a worker of this run.
+    def _has_escaped(self, pid: int) -> bool:
+        """Whether a child of this process descends from a worker of this run, and is not one.
 
         It has the run's id or, if it cleared its environment, a worker's mark and a session that is not ours, nor of
         another run of this process.
         """
-        session = os.getsid(child.pid)
-        if self._has(child, session):
+        with self._asking, self._lock:  # a child that was just started is not in the list yet
+            if pid in self._alive or pid == self._process.pid:
+                return False
+        session = os.getsid(pid)
+        if self._has(pid, session):
             return True
-        if any(other._has(child, session) for other in self._open - {self}):
+        if any(other._has(pid, session) for other in self._open - {self}):
             return False
-        return session != os.getsid(0) and is_marked(child.pid)
+        return session != os.getsid(0) and is_marked(pid)
 
-    def _has(self, child: psutil.Process, session: int) -> bool:
+    def _has(self, pid: int, session: int) -> bool:
         """Whether a process of this session is of this run."""
-        if child.pid in self._alive or session in self._alive:
+        if pid in self._alive or session in self._alive:
             return True
         with contextlib.suppress(psutil.Error):  # it may have made its environment unreadable
-            return bool(child.environ().get(RUN_VARIABLE) == self.run)
+            return bool(psutil.Process(pid).environ().get(RUN_VARIABLE) == self.run)
         return False
 
     def stop(self) -> None:

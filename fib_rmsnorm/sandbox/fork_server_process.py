@@ -18,10 +18,12 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from fib_rmsnorm.file_trees import remove_tree
 from fib_rmsnorm.garbage_collection import collector_off
@@ -46,6 +48,32 @@ def remove_private_folder(folder: str) -> None:
     """Remove what a process left, as far as that is possible."""
     with contextlib.suppress(OSError):
         remove_tree(Path(folder))
+
+
+def python_command(module: str, *arguments: object) -> list[str]:
+    """The command that passes arguments to the `main` of a module, in a new process with our own `sys.path`.
+
+    `-m` would put the working folder first, where a kernel's author may keep a triton.py.
+    """
+    code = "import os, sys; sys.path[:] = sys.argv[1].split(os.pathsep)"
+    code = f"{code}; from {module} import main; main(*sys.argv[2:])"
+    return [sys.executable, "-c", code, os.pathsep.join(sys.path), *map(str, arguments)]
+
+
+def kill_children(is_meant: Callable[[int], bool]) -> None:
+    """Kill the children of this process that are meant, by their ids, and wait for them.
+
+    Their own children become ours in turn, if we adopt orphans, so this repeats until none is left.
+    """
+    found = True
+    while found:
+        found = False
+        for child in psutil.Process().children():
+            with contextlib.suppress(psutil.Error, OSError):
+                if is_meant(child.pid):
+                    child.kill()
+                    os.waitpid(child.pid, 0)
+                    found = True
 
 
 def is_marked(pid: int) -> bool:
@@ -73,12 +101,13 @@ def _count_filters(pid: int) -> int:
     return 0
 
 
-def main(descriptor: int, scheduler: int, modules: Sequence[str], temporary: str) -> None:
+def main(descriptor: str, scheduler_pid: str, temporary: str, *modules: str) -> None:
     """Import the modules of the roles, which takes seconds, and serve spawn requests on a socket.
 
-    Ends when the process `scheduler` dies; a scheduler that ends normally kills it. If the scheduler was killed, it
+    Ends when the scheduler dies; a scheduler that ends normally kills it. If the scheduler was killed, it
     kills the rest of the run and removes its `temporary` folder.
     """
+    scheduler = int(scheduler_pid)
     # While we import, only this signal tells us that the scheduler has died. Later the socket does: unlike the
     # signal, it does not depend on the scheduler's thread that started us.
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -92,7 +121,7 @@ def main(descriptor: int, scheduler: int, modules: Sequence[str], temporary: str
     readable = find_readable()
     gc.freeze()
     prctl(_PR_SET_PDEATHSIG, 0)
-    _serve_forks(socket.socket(fileno=descriptor), scheduler, readable)
+    _serve_forks(socket.socket(fileno=int(descriptor)), scheduler, readable)
     _kill_run()
     for _ in range(_REMOVALS):  # workers of a scheduler that was killed are dying too, and may still write
         remove_private_folder(temporary)

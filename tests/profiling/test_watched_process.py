@@ -10,7 +10,7 @@ import pytest
 from fib_rmsnorm.building.native import find_cuda_tool
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.ncu import find_ncu
-from fib_rmsnorm.profiling.tool_process import prepare_call, python_command, run_tool
+from fib_rmsnorm.profiling.tool_process import prepare_call, run_tool
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from support.registries import RIGHT, add_kernel
@@ -39,18 +39,18 @@ def attacker(registry, home, tmp_path, monkeypatch):
     return kernel
 
 
-@pytest.mark.parametrize("watched", ["profiled", pytest.param("sanitized", marks=pytest.mark.process)])
+@pytest.mark.parametrize("watcher", ["ncu", pytest.param("compute-sanitizer", marks=pytest.mark.process)])
 @needs_sandbox
-def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path, watched):
+def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path, watcher):
     solution = add_kernel(registry, "right", attacking(RIGHT, home, registry.root) + "\nprint('imported')\n")
     (definition,) = registry.definitions().values()
     workload = registry.workloads(definition.name)[0]
-    with prepare_call(definition, solution, workload, CPU, dataset=registry.root, tool=tmp_path / "tool") as call:
-        command = python_command(watched, call.request, call.own / "done")
-        run = run_tool(command, 100, solution, call.variables)
+    tool = tmp_path / "tool"
+    with prepare_call(watcher, definition, solution, workload, CPU, dataset=registry.root, tool=tool) as call:
+        run = run_tool(call.command, 100, solution, call.variables)
         done = (call.own / "done").exists()
     assert (run.returncode, run.stdout) == (0, "imported\n"), run.stderr
-    assert done == (watched == "sanitized")
+    assert done == (watcher == "compute-sanitizer")
     assert not call.folder.exists()
 
 
@@ -62,8 +62,8 @@ def test_of_the_tool_it_reads_its_folder_and_never_a_home(registry, home):
     def readable(tool):
         tool.parent.mkdir(exist_ok=True)
         tool.touch()
-        with prepare_call(definition, solution, workload, CPU, dataset=None, tool=tool) as call:
-            return json.loads(call.request.read_text())["readable"]
+        with prepare_call("ncu", definition, solution, workload, CPU, dataset=None, tool=tool) as call:
+            return json.loads((call.folder / "request.json").read_text())["readable"]
 
     assert str(home / "nsight") in readable(home / "nsight" / "ncu")
     assert str(home) not in readable(home / "ncu")
