@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import making_folders
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.sandbox.asking import DeviceOpened, Done, OpenDevice, ask, require_device
+from fib_rmsnorm.sandbox.asking import Done, ask, require_device
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process, StoppedError
 
@@ -61,8 +62,7 @@ class SpareWorker:
         process = self._spawn(wanted, folder)
         try:
             deadline = time.monotonic() + _MOST_S
-            opening = OpenDevice(device=self._device.name)
-            require_device(process, self._device, lambda: ask(process, opening, DeviceOpened, deadline))
+            require_device(process, self._device, partial(ask, process, deadline=deadline))
             ask(process, wanted, Done, deadline)
         except BaseException:
             process.kill()

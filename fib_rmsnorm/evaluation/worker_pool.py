@@ -24,14 +24,7 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
 from fib_rmsnorm.registry.sources.draft import AUTHOR
-from fib_rmsnorm.sandbox.asking import (
-    Answer,
-    DeviceOpened,
-    DeviceUnusableError,
-    Request,
-    ask,
-    require_device,
-)
+from fib_rmsnorm.sandbox.asking import Answer, DeviceUnusableError, Request, ask, require_device
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
@@ -326,9 +319,9 @@ class WorkerPool:
         if key in self._unwanted:
             process.signal_kill()
         try:
-            if self._device.kind != "cpu":  # by a request of its own: no code of a Solution can forge the answer yet
-                prepare = Prepare(device=request.device, solution=request.solution, cache=request.cache)
-                require_device(process, self._device, lambda: worker.ask(prepare, DeviceOpened))
+            # By a request of its own: no code of a Solution can forge the answer yet.
+            prepare = Prepare(device=request.device, solution=request.solution, cache=request.cache)
+            require_device(process, self._device, worker.ask, prepare)
             worker.build_s = worker.ask(request, Built).build_s
         except (EvaluationFailedError, InputError) as failure:
             process.kill()

@@ -144,12 +144,9 @@ def _missing(dependency: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class DeviceReport:
+class DeviceReport(Device):
     """A device, its timer, and what each language can do on it."""
 
-    name: str
-    hardware: str
-    memory_bytes: int
     timer: str
     timer_note: str
     languages: dict[str, Capability]

@@ -41,8 +41,8 @@ def main(path: str) -> None:
     """Make the call of a request's file, confined by it."""
     request = WatchedRequest.model_validate_json(Path(path).read_text(encoding="utf-8"))
     counts = request.watcher == "ncu"
-    readable, writable = [path, *request.readable], [request.own, request.cache]
-    confine(find_readable(), readable, writable, reads_counters=counts, is_watched=True)
+    writable = [request.own, request.cache]
+    confine(find_readable(), [Path(path), *request.readable], writable, reads_counters=counts, is_watched=True)
     os.environ["HOME"] = str(request.own)
     tempfile.tempdir = None  # chosen anew: what is readable depended on it
 

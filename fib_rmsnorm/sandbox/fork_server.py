@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import resource
@@ -60,7 +61,6 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         """The run's id, which every process of the run has in its environment."""
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
-        self._temporary_folders: dict[int, str] = {}
         self._task_limit = _find_task_limit()
         self._stopping = threading.Event()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -154,19 +154,17 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
                 outputs_file,
                 task_limit=self._task_limit,
                 stopping=self._stopping,
-                forget=self._forget,
+                forget=functools.partial(self._forget, pid, temporary),
             )
             with self._lock:
-                self._alive[process.pid] = process
-                self._temporary_folders[process.pid] = temporary
+                self._alive[pid] = process
             unowned.pop_all()  # the process closes them
         return process
 
-    def _forget(self, process: Process) -> None:
+    def _forget(self, pid: int, temporary: str) -> None:
         """Remove a process that has ended from the list, with all that it left: processes and temporary files."""
         with self._lock:
-            self._alive.pop(process.pid, None)
-            temporary = self._temporary_folders.pop(process.pid)
+            self._alive.pop(pid, None)
         self.kill_escaped()
         remove_private_folder(temporary)
 

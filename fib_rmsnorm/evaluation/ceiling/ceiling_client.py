@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from functools import partial
 
 from fib_rmsnorm.building.cache import cache_folder, cache_variables, making_folders
 from fib_rmsnorm.building.native import toolchain_paths
@@ -20,16 +21,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
 from fib_rmsnorm.registry import tensor_bytes
-from fib_rmsnorm.sandbox.asking import (
-    Answer,
-    DeviceOpened,
-    DeviceUnusableError,
-    Done,
-    OpenDevice,
-    Request,
-    ask,
-    require_device,
-)
+from fib_rmsnorm.sandbox.asking import Answer, DeviceUnusableError, Done, Request, ask, require_device
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process
@@ -82,12 +74,10 @@ class CeilingClient:
             builds.mkdir(parents=True, exist_ok=True)
         variables = cache_variables(builds / content_key(copy_solution(TRITON_COPY)))
         process = self._fork_server.spawn(CEILING, variables, readable=toolchain_paths(), writable=[builds])
-        if self._device.kind != "cpu":
-            request = OpenDevice(device=self._device.name)
-            try:
-                require_device(process, self._device, lambda: self._ask_once(process, request, DeviceOpened))
-            except DeviceUnusableError as error:
-                raise NoCeilingError(str(error)) from None
+        try:
+            require_device(process, self._device, partial(self._ask_once, process))
+        except DeviceUnusableError as error:
+            raise NoCeilingError(str(error)) from None
         return process
 
     def _ask_once(self, process: Process, request: Request, kind: type[Answer]) -> Answer:

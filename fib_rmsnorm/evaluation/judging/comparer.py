@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fib_rmsnorm.errors import FibRmsnormError
@@ -24,16 +25,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Call, CallAsTimed, Cal
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition
-from fib_rmsnorm.sandbox.asking import (
-    Answer,
-    DeviceMemory,
-    DeviceOpened,
-    Done,
-    OpenDevice,
-    Request,
-    ask,
-    require_device,
-)
+from fib_rmsnorm.sandbox.asking import Answer, DeviceMemory, Done, Request, ask, require_device
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError
@@ -251,12 +243,10 @@ class Comparer:
         # It reads what others wrote: outputs, and tensors of Workloads.
         dataset = [self._config.dataset] if self._config.dataset else []
         self._judge = judge = self._fork_server.spawn(JUDGE, readable=dataset)
-        if self._device.kind != "cpu":
-            request = OpenDevice(device=self._device.name)
-            require_device(judge, self._device, lambda: self._ask(judge, request, DeviceOpened, []))
+        require_device(judge, self._device, partial(self._ask, judge))
         return judge
 
-    def _ask(self, judge: Process, request: Request, kind: type[Answer], files: Sequence[int]) -> Answer:
+    def _ask(self, judge: Process, request: Request, kind: type[Answer], files: Sequence[int] = ()) -> Answer:
         try:
             return ask(judge, request, kind, time.monotonic() + self._config.timeout_s, files=files)
         except NoAnswerError as error:
