@@ -6,7 +6,6 @@ import contextlib
 import functools
 import json
 import os
-import resource
 import socket
 import subprocess
 import tempfile
@@ -36,8 +35,6 @@ from fib_rmsnorm.sandbox.fork_server_process import (
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.process import Process, StoppedError
 
-_LEAST_TASK_LIMIT = 4096
-_TASKS_PER_CORE = 64  # thread pools and compilers start some for each
 _ATTEMPTS, _BETWEEN_ATTEMPTS_S = 20, 0.1
 
 
@@ -61,7 +58,6 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         """The run's id, which every process of the run has in its environment."""
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
-        self._task_limit = _find_task_limit()
         self._stopping = threading.Event()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._asking = threading.Lock()
@@ -152,7 +148,6 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
                 Channel(ours.detach()),
                 log,
                 outputs_file,
-                task_limit=self._task_limit,
                 stopping=self._stopping,
                 forget=functools.partial(self._forget, pid, temporary),
             )
@@ -220,10 +215,3 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _find_task_limit() -> int:
-    """How many processes and threads a process may start: no more than half of those that its user may have."""
-    limit = max(_LEAST_TASK_LIMIT, _TASKS_PER_CORE * (os.cpu_count() or 1))
-    most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
-    return limit if most == resource.RLIM_INFINITY else min(limit, most // 2)

@@ -18,7 +18,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -148,14 +148,19 @@ def _serve_forks(server: socket.socket, scheduler: int, readable: Readable) -> N
         with contextlib.suppress(OSError):  # the user has no room for another process
             middle = os.fork()
             if middle == 0:
-                middle = os.getpid()
-                with _ending_the_process():
-                    if os.fork():
-                        return
-                    os.close(reader)
-                    server.close()
-                    _await_scheduler(writer, middle, scheduler)
-                    _become(json.loads(data), descriptors, readable)
+                middle, status = os.getpid(), 1
+                try:
+                    if os.fork() == 0:
+                        os.close(reader)
+                        server.close()
+                        _await_scheduler(writer, middle, scheduler)
+                        _become(json.loads(data), descriptors, readable)
+                    status = 0
+                finally:
+                    with contextlib.suppress(Exception):
+                        sys.stdout.flush()
+                        sys.stderr.flush()
+                    os._exit(status)
             os.waitpid(middle, 0)
         os.close(writer)
         with os.fdopen(reader, "rb") as pipe:
@@ -163,19 +168,6 @@ def _serve_forks(server: socket.socket, scheduler: int, readable: Readable) -> N
         for inherited in descriptors:
             os.close(inherited)
         server.send(json.dumps({"pid": pid}).encode())
-
-
-@contextlib.contextmanager
-def _ending_the_process() -> Iterator[None]:
-    status = 1
-    try:
-        yield
-        status = 0
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
 
 
 def _await_scheduler(writer: int, middle: int, scheduler: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -13,7 +12,7 @@ import pytest
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.profiling import ncu, tool_process
+from fib_rmsnorm.profiling import ncu
 from fib_rmsnorm.profiling.tool_process import read_report, run_tool
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from support.registries import add_kernel
@@ -79,32 +78,11 @@ def test_what_a_solution_leaves_running_ends_with_the_tool(solution):
     assert not psutil.pid_exists(daemon)
 
 
-STARTS_ANOTHER = """
-import pathlib
-import subprocess
-import sys
-
-started = subprocess.Popen(["sleep", "600"])
-pathlib.Path(sys.argv[1]).write_text(str(started.pid))
-started.wait()
-"""
-
-
-def test_what_takes_too_long_ends_with_all_that_it_has_started(solution, tmp_path, clock, monkeypatch):
+def test_what_takes_too_long_ends_with_all_that_it_has_started(solution, tmp_path):
     pid = tmp_path / "pid"
-
-    class UntilItIsStarted:
-        def monotonic(self) -> float:
-            if pid.exists() and pid.read_text():
-                clock.sleep(3)
-            return clock.now
-
-    monkeypatch.setattr(tool_process, "time", UntilItIsStarted())
-    with pytest.raises(InputError, match=r"right: timed out after 5 s; try a longer --timeout"):
-        run_tool(python(STARTS_ANOTHER, pid), 5, solution, {})
-    started = int(pid.read_text())
-    with suppress(psutil.NoSuchProcess):
-        psutil.Process(started).wait(60)  # the kernel may still be ending what was killed
+    with pytest.raises(InputError, match=r"right: timed out after 1 s; try a longer --timeout"):
+        run_tool(["sh", "-c", f"sleep 600 & echo $! > {pid}; wait"], 1, solution, {})
+    assert not psutil.pid_exists(int(pid.read_text()))
 
 
 def test_a_tool_that_cannot_be_run_is_an_error_in_one_line(solution, tmp_path):
@@ -113,22 +91,9 @@ def test_a_tool_that_cannot_be_run_is_an_error_in_one_line(solution, tmp_path):
         run_tool([str(tmp_path / "tool")], 1, solution, {})
 
 
-SAYS_WHEN = """\
-#!{python}
-import sys
-import time
-
-with open({times!r}, "a") as times:
-    times.write("begin ")
-    times.flush()
-    time.sleep(0.2)
-    times.write("end ")
-"""
-
-
 def test_two_profiles_at_once_take_turns(registry, tmp_path, monkeypatch):
     program, times = tmp_path / "ncu", tmp_path / "times"
-    program.write_text(SAYS_WHEN.format(python=sys.executable, times=str(times)))
+    program.write_text(f"#!/bin/sh\nprintf 'begin ' >> {times}\nsleep 0.2\nprintf 'end ' >> {times}\n")
     program.chmod(0o755)
     monkeypatch.setattr(ncu, "find_ncu", lambda: program)
     solution = add_kernel(registry, "right")
@@ -140,9 +105,8 @@ def test_two_profiles_at_once_take_turns(registry, tmp_path, monkeypatch):
             ncu.profile(definition, solution, workload, Device("cuda:0", "Fake GPU", 80 << 30), report, 60)
 
     monkeypatch.setattr(ncu, "require_gpu", lambda *_: None)
-    monkeypatch.setattr(
-        ncu, "read_report", lambda *_: subprocess.CompletedProcess([], 0, "", "")
-    )  # which need not wait its turn
+    nothing = subprocess.CompletedProcess([], 0, "", "")
+    monkeypatch.setattr(ncu, "read_report", lambda *_: nothing)  # which need not wait its turn
     with ThreadPoolExecutor() as threads:
         list(threads.map(profile, (tmp_path / f"{number}.ncu-rep" for number in range(2))))
     assert times.read_text() == "begin end begin end "
