@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import socket
 import subprocess
@@ -21,7 +20,7 @@ import psutil
 
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.sandbox import Role
-from fib_rmsnorm.sandbox.channel import Channel
+from fib_rmsnorm.sandbox.channel import Channel, Message
 from fib_rmsnorm.sandbox.confinement.libc import adopt_orphans
 from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
 from fib_rmsnorm.sandbox.fork_server_process import (
@@ -59,7 +58,8 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
         self._stopping = threading.Event()
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair()
+        self._channel = Channel(ours.detach())
         self._asking = threading.Lock()
         """Threads take turns to ask the fork server."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open while the fork server runs
@@ -120,9 +120,8 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         with self._lock:
             return list(self._alive.values())
 
-    def _spawn(self, request: Mapping[str, object], temporary: str) -> Process | None:
+    def _spawn(self, request: Message, temporary: str) -> Process | None:
         """Start a process; None if its user may have no more."""
-        data = json.dumps(request).encode()
         ours, theirs = socket.socketpair()
         with self._asking, theirs, contextlib.ExitStack() as unowned:
             unowned.enter_context(ours)
@@ -130,18 +129,18 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
             outputs_file = unowned.enter_context(os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0))
             if self._stopping.is_set():
                 raise StoppedError
-            answer = b""  # as if it has died
-            with contextlib.suppress(OSError):
-                socket.send_fds(self._socket, [data], [theirs.fileno(), log.fileno(), outputs_file.fileno()])
-                answer = self._socket.recv(1 << 12)
+            pid = None
+            with contextlib.suppress(EOFError, OSError):  # it has died
+                self._channel.send(request, [theirs.fileno(), log.fileno(), outputs_file.fileno()])
+                pid = self._channel.receive()["pid"]
             if self._stopping.is_set():
                 raise StoppedError
-            if not answer:
+            if pid is None:
                 self._errors.seek(0)
                 lines = self._errors.read().decode(errors="replace").strip().splitlines()
                 why = lines[-1] if lines else "the fork server died without a message"
                 raise FibRmsnormError(f"cannot start worker processes: {why}")
-            if not (pid := json.loads(answer)["pid"]):
+            if pid == 0:
                 return None
             process = Process(
                 pid,
@@ -208,7 +207,7 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
     def close(self) -> None:
         """Kill every process of this run and close the connection to the fork server."""
         self.stop()
-        self._socket.close()
+        self._channel.close()
         self._errors.close()
         self._open.discard(self)
         self._adopting.close()

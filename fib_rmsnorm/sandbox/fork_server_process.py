@@ -8,32 +8,30 @@ its parent, so that the scheduler can wait for the child and see how it ended.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import importlib
-import json
 import os
 import resource
 import signal
-import socket
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from fib_rmsnorm.file_trees import remove_tree
 from fib_rmsnorm.garbage_collection import collector_off
+from fib_rmsnorm.sandbox.channel import Channel, Message
 from fib_rmsnorm.sandbox.confinement import confine
 from fib_rmsnorm.sandbox.confinement.libc import become_subreaper, prctl, write_each_line
 from fib_rmsnorm.sandbox.confinement.readable import Readable, find_readable
 
 RUN_VARIABLE = "FIB_RMSNORM_RUN"
 _PR_SET_PDEATHSIG = 1
-_FDS_PER_SPAWN = 3  # channel, log, outputs file
 _REMOVALS, _BETWEEN_REMOVALS_S = 20, 0.1
 _SHARE_LEFT = 8
 _OOM_SCORE_ADJ = "1000"  # the highest: killed before any other process when memory runs out
@@ -102,13 +100,13 @@ def _count_filters(pid: int) -> int:
 
 
 def main(descriptor: str, scheduler_pid: str, temporary: str, *modules: str) -> None:
-    """Import the modules of the roles, which takes seconds, and serve spawn requests on a socket.
+    """Import the modules of the roles, which takes seconds, and serve spawn requests on a channel.
 
     Ends when the scheduler dies; a scheduler that ends normally kills it. If the scheduler was killed, it
     kills the rest of the run and removes its `temporary` folder.
     """
-    scheduler = int(scheduler_pid)
-    # While we import, only this signal tells us that the scheduler has died. Later the socket does: unlike the
+    scheduler, channel = int(scheduler_pid), Channel(int(descriptor), takes_files=True)
+    # While we import, only this signal tells us that the scheduler has died. Later the channel does: unlike the
     # signal, it does not depend on the scheduler's thread that started us.
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != scheduler:
@@ -121,7 +119,7 @@ def main(descriptor: str, scheduler_pid: str, temporary: str, *modules: str) -> 
     readable = find_readable()
     gc.freeze()
     prctl(_PR_SET_PDEATHSIG, 0)
-    _serve_forks(socket.socket(fileno=int(descriptor)), scheduler, readable)
+    _serve_forks(channel, scheduler, readable)
     _kill_run()
     for _ in range(_REMOVALS):  # workers of a scheduler that was killed are dying too, and may still write
         remove_private_folder(temporary)
@@ -139,11 +137,13 @@ def _kill_run() -> None:
                 os.kill(int(folder.name), signal.SIGKILL)
 
 
-def _serve_forks(server: socket.socket, scheduler: int, readable: Readable) -> None:
+def _serve_forks(channel: Channel, scheduler: int, readable: Readable) -> None:
     while True:
-        data, descriptors, _, _ = socket.recv_fds(server, 1 << 16, _FDS_PER_SPAWN)
-        if not data:
+        try:
+            request = channel.receive()
+        except (EOFError, OSError):
             return
+        descriptors, channel.files = channel.files, []
         reader, writer = os.pipe()
         with contextlib.suppress(OSError):  # the user has no room for another process
             middle = os.fork()
@@ -152,9 +152,9 @@ def _serve_forks(server: socket.socket, scheduler: int, readable: Readable) -> N
                 try:
                     if os.fork() == 0:
                         os.close(reader)
-                        server.close()
+                        channel.close()
                         _await_scheduler(writer, middle, scheduler)
-                        _become(json.loads(data), descriptors, readable)
+                        _become(request, descriptors, readable)
                     status = 0
                 finally:
                     with contextlib.suppress(Exception):
@@ -167,7 +167,8 @@ def _serve_forks(server: socket.socket, scheduler: int, readable: Readable) -> N
             pid = int(pipe.read() or 0)
         for inherited in descriptors:
             os.close(inherited)
-        server.send(json.dumps({"pid": pid}).encode())
+        with contextlib.suppress(OSError):  # the scheduler has died
+            channel.send({"pid": pid})
 
 
 def _await_scheduler(writer: int, middle: int, scheduler: int) -> None:
@@ -185,7 +186,7 @@ def _await_scheduler(writer: int, middle: int, scheduler: int) -> None:
         os._exit(1)
 
 
-def _become(request: dict[str, Any], fds: list[int], readable: Readable) -> None:
+def _become(request: Message, fds: list[int], readable: Readable) -> None:
     """Run a role in this process, which was forked for it."""
     channel_fd, log_fd, outputs_fd = fds
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -207,10 +208,6 @@ def _become(request: dict[str, Any], fds: list[int], readable: Readable) -> None
     confine(readable, request["readable"], request["writable"])
     os.environ.update(request["environment"])
     tempfile.tempdir = None  # chosen anew from the environment: the fork server may have chosen another
-
-    import faulthandler
-
-    from fib_rmsnorm.sandbox.channel import Channel
 
     faulthandler.enable()
     importlib.import_module(str(request["module"])).main(Channel(channel_fd, takes_files=True), outputs_fd)

@@ -4,13 +4,17 @@ import os
 import socket
 import struct
 import tempfile
+import threading
 import time
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from fib_rmsnorm.sandbox import Role
-from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel
+from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel, RefusalError, serve
 from fib_rmsnorm.sandbox.confinement.landlock import landlock_version
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.log import Log
@@ -58,6 +62,46 @@ def test_a_closed_end_raises_eof_error(ends):
     theirs.close()
     with pytest.raises(EOFError):
         channel.receive()
+
+
+def ask(requests, handlers, *check):
+    """The answers of a process that is asked for these, one after the other."""
+    mine, its = socket.socketpair()
+    process = threading.Thread(target=serve, args=(Channel(its.detach()), handlers, *check))
+    process.start()
+    answers = []
+    with closing(Channel(mine.detach())) as other:
+        for name in requests:
+            other.send({"do": name})
+            answers.append(other.receive())
+    process.join()
+    return answers
+
+
+def test_a_device_without_memory_is_one_line():
+    said = "CUDA out of memory. Tried to allocate 4.58 GiB. GPU 0 has a total capacity of 79.18 GiB. Of the allocated"
+
+    def compute(_):
+        raise torch.OutOfMemoryError(said)
+
+    (answer,) = ask(["compute"], {"compute": compute})
+    assert answer["message"] == "CUDA out of memory. Tried to allocate 4.58 GiB: choose smaller batch sizes"
+
+
+def test_each_answer_follows_a_check_which_may_be_the_answer():
+    found: list = []
+
+    def check():
+        if found:
+            raise RefusalError("RUNTIME_ERROR", found.pop(), fatal=True, is_cheat=True)
+
+    def spoil(_):
+        found.append("spoilt")
+        return SimpleNamespace()
+
+    answers = ask(["time", "spoil", "time"], {"time": lambda _: SimpleNamespace(ms=1.0), "spoil": spoil}, check)
+    refusal = {"ok": False, "status": "RUNTIME_ERROR", "message": "spoilt", "fatal": True, "is_cheat": True}
+    assert answers == [{"ok": True, "ms": 1.0}, refusal, {"ok": True, "ms": 1.0}]
 
 
 @pytest.mark.parametrize("length", [0, 1, 32 << 10, (32 << 10) + 1, 64 << 10])
