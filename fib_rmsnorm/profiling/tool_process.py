@@ -72,25 +72,25 @@ def prepare_call(
 ) -> Iterator[WatchedCall]:
     """Write what a process is to call under a tool, and remove its files in the end."""
     folder = Path(make_private_folder())
-    request, own = folder / "request.json", folder / "own"
-    own.mkdir()
-    installed = tool.resolve().parent  # with the tool's files, unless it is the user's home or holds it
-    asked = WatchedRequest(
-        watcher=watcher,
-        definition=definition,
-        solution=solution,
-        workload=workload,
-        device=device.name,
-        dataset=dataset,
-        cache=solution_cache(solution),
-        own=own,
-        readable=[
-            *toolchain_paths(),
-            *([installed] if not Path.home().resolve().is_relative_to(installed) else []),
-            *(tensor_files([workload], dataset) if dataset else ()),
-        ],
-    )
     try:
+        request, own = folder / "request.json", folder / "own"
+        own.mkdir()
+        installed = tool.resolve().parent  # with the tool's files, unless it is the user's home or holds it
+        asked = WatchedRequest(
+            watcher=watcher,
+            definition=definition,
+            solution=solution,
+            workload=workload,
+            device=device.name,
+            dataset=dataset,
+            cache=solution_cache(solution),
+            own=own,
+            readable=[
+                *toolchain_paths(),
+                *([installed] if not Path.home().resolve().is_relative_to(installed) else []),
+                *(tensor_files([workload], dataset) if dataset else ()),
+            ],
+        )
         request.write_text(asked.model_dump_json(), encoding="utf-8")
         command = python_command("fib_rmsnorm.profiling.watched_call", request)
         yield WatchedCall(command, folder, own, {**cache_variables(asked.cache), "TMPDIR": str(own)})

@@ -12,6 +12,7 @@ import faulthandler
 import gc
 import importlib
 import os
+import re
 import resource
 import signal
 import sys
@@ -92,11 +93,10 @@ def _is_killed_first(pid: int) -> bool:
 
 def _count_filters(pid: int) -> int:
     """The number of seccomp filters of a process; 0 before Linux 5.9, which does not report it."""
-    for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
-        name, _, value = line.partition(":")
-        if name == "Seccomp_filters":
-            return int(value)
-    return 0
+    found = re.search(
+        r"^Seccomp_filters:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.MULTILINE
+    )
+    return int(found[1]) if found else 0
 
 
 def main(descriptor: str, scheduler_pid: str, temporary: str, *modules: str) -> None:
