@@ -39,10 +39,9 @@ def prepare_build(solution: Solution, cache: Path) -> Future[float]:
     raises BuildError if the Solution does not compile.
     """
     pool = ThreadPoolExecutor(1)
-    try:
-        return pool.submit(_prepare, solution, cache)
-    finally:
-        pool.shutdown(wait=False)
+    prepared = pool.submit(_prepare, solution, cache)
+    pool.shutdown(wait=False)
+    return prepared
 
 
 def _prepare(solution: Solution, cache: Path) -> float:

@@ -95,23 +95,14 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
 
 def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str, list[str]]) -> None:
     """Build in a temporary folder and move it into place, so that no other process sees half a build."""
-    staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
-        if is_plain(staging):
-            _run_compiler(solution, staging, arch, flags)
-        else:  # nvcc expands quotes and dollars of paths, whoever has escaped them, and tvm-ffi resolves links
-            with tempfile.TemporaryDirectory() as elsewhere:
-                _run_compiler(solution, Path(elsewhere), arch, flags)
-                shutil.copytree(elsewhere, staging, dirs_exist_ok=True)
-        seal(staging / _LIBRARY)
+    # nvcc expands quotes and dollars of paths, whoever has escaped them, and tvm-ffi resolves links.
+    beside = folder.parent if is_plain(folder) else None
+    with tempfile.TemporaryDirectory(dir=beside, prefix=f".{folder.name}.") as staging:
+        build = Path(staging, "build")
+        _run_compiler(solution, build, arch, flags)
+        seal(build / _LIBRARY)
         shutil.rmtree(folder, ignore_errors=True)  # a damaged build
-        try:
-            staging.rename(folder)
-        except OSError:  # where a file system has no locks, another process may have been faster
-            if not is_intact(folder / _LIBRARY):
-                raise
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        shutil.move(build, folder)
 
 
 def _run_compiler(solution: Solution, build: Path, arch: str | None, flags: dict[str, list[str]]) -> None:

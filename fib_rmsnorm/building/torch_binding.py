@@ -5,7 +5,8 @@ from __future__ import annotations
 import sysconfig
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -79,9 +80,7 @@ def _compile(
 
 def _load(library: Path) -> ModuleType:
     """Load a library that was built before: torch's builder takes a second to find that there is nothing to do."""
-    spec = spec_from_file_location(library.stem, library)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader = ExtensionFileLoader(library.stem, str(library))
+    module = module_from_spec(ModuleSpec(library.stem, loader, origin=str(library)))
+    loader.exec_module(module)
     return module

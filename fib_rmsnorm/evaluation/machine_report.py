@@ -42,9 +42,7 @@ def _check_device(device: Device) -> DeviceReport:
     if device.kind == "cuda" and (fault := cupti_fault()):
         note = f"CUPTI is better but missing ({fault}); run: pip install 'fib-rmsnorm[cupti]'"
     return DeviceReport(
-        name=device.name,
-        hardware=device.hardware,
-        memory_bytes=device.memory_bytes,
+        **vars(device),
         timer=timer_name(device.name),
         timer_note=note,
         languages={language: capability(language, device) for language in LANGUAGES},

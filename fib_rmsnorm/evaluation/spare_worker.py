@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import making_folders
@@ -57,7 +58,7 @@ class SpareWorker:
         process = self._spawn(wanted, folder)
         try:
             deadline = time.monotonic() + _MOST_S
-            require_device(process, self._device, lambda request, kind: ask(process, request, kind, deadline))
+            require_device(process, self._device, partial(ask, process, deadline=deadline))
             ask(process, wanted, Done, deadline)
         except BaseException:
             process.kill()

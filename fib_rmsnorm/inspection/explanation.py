@@ -29,7 +29,7 @@ from fib_rmsnorm.inspection.facts import (
     Work,
 )
 from fib_rmsnorm.languages import LANGUAGES, Language, title_of
-from fib_rmsnorm.machine.capabilities import missing_dependency, missing_to_compile
+from fib_rmsnorm.machine.capabilities import find_missing, missing_dependency
 from fib_rmsnorm.machine.devices import Device, find_properties
 from fib_rmsnorm.machine.gpu_models import (
     DEFAULT_ARCH,
@@ -233,7 +233,7 @@ def _check(solution: Solution, arch: str) -> None:
         raise InputError(f"{solution.name} is made for the CPU: explain reads GPU kernels")
     if unable := _not_compiled_for(language, arch):
         raise InputError(f"{solution.name} cannot be explained for {arch}: {unable}")
-    if missing := missing_to_compile(language.name):
+    if missing := find_missing(language, language.needs_to_compile):
         raise EnvironmentMissingError(f"{solution.name} cannot be compiled here: {missing}")
 
 

@@ -40,16 +40,12 @@ def capability(language: str, device: Device) -> Capability:
     """The ability of Solutions in `language` on `device` with the installed tools."""
     known = LANGUAGES[language]
     ability, note = known.on[device.kind]
-    missing = _find_missing(known, known.needs.get(device.kind, ()))
+    missing = find_missing(known, known.needs.get(device.kind, ()))
     return Capability("no", missing) if missing else Capability(ability, note)
 
 
-def missing_to_compile(language: str) -> str | None:
-    """The tool without which `language` cannot be compiled here, and how to install it; None if none is missing."""
-    return _find_missing(LANGUAGES[language], LANGUAGES[language].needs_to_compile)
-
-
-def _find_missing(language: Language, tools: Sequence[Tool]) -> str | None:
+def find_missing(language: Language, tools: Sequence[Tool]) -> str | None:
+    """The module or the first of the tools that is missing here, and how to install it; None if none is."""
     if language.module is not None and importlib.util.find_spec(language.module) is None:
         return f"{language.module} is missing; run: {language.install}"
     find = {"C++ compiler": find_cxx, "C compiler": find_cc, "nvcc": find_cuda_home, "ninja": find_ninja}
@@ -144,12 +140,9 @@ def _missing(dependency: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class DeviceReport:
+class DeviceReport(Device):
     """A device, its timer, and what each language can do on it."""
 
-    name: str
-    hardware: str
-    memory_bytes: int
     timer: str
     timer_note: str
     languages: dict[str, Capability]

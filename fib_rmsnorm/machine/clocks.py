@@ -28,12 +28,6 @@ def read_clocks(device: str) -> ClockReading:
     return ClockReading() if gpu is None else replace(gpu.read_clocks(), compute_pids=gpu.compute_pids())
 
 
-def our_pids() -> set[int]:
-    """The ids of this process and all its descendants."""
-    process = psutil.Process()
-    return {os.getpid(), *(child.pid for child in process.children(recursive=True))}
-
-
 def count_strangers(before: ClockReading, now: ClockReading, ours: Collection[int]) -> int | None:
     """Count the processes on the GPU that are not ours; None if unknown.
 
@@ -123,6 +117,7 @@ class ClockWatch:
         clocks = [each.clock_mhz for each in self._readings if each.clock_mhz is not None]
         memory = [each.memory_clock_mhz for each in self._readings if each.memory_clock_mhz is not None]
         temperatures = [each.temperature_c for each in self._readings if each.temperature_c is not None]
+        ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
         reasons = [each.throttle_reasons for each in self._readings if each.throttle_reasons is not None]
         return Clocks(
             before_mhz=self._before.clock_mhz,
@@ -133,6 +128,6 @@ class ClockWatch:
             memory_mhz=min(memory, default=None),
             max_temperature_c=max(temperatures, default=None),
             throttle_reasons=sorted(set().union(*reasons)) if reasons else None,
-            other_processes=count_strangers(self._at_start, self._after, our_pids()),
+            other_processes=count_strangers(self._at_start, self._after, ours),
             other_share=other_share(self._load, self._load_after) if self._device == "cpu" else None,
         )

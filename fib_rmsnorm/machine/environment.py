@@ -48,15 +48,12 @@ def identify_session(device: Device) -> str | None:
 
     Results of two devices of one model differ more than two runs on one device (`analysis/difference.py`).
     """
+    gpu = find_properties(device.name)
     try:
-        parts = [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), device.kind]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
-    if device.kind != "cpu":
-        gpu = find_properties(device.name)
-        if gpu is None:
-            return None
-        parts.append(gpu.uuid)
+    parts = [boot, device.kind, *([gpu.uuid] if gpu else [])]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:_SESSION_DIGITS]
 
 

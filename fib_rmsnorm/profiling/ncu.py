@@ -12,13 +12,7 @@ from fib_rmsnorm.building.cache import cache_folder, held
 from fib_rmsnorm.building.native import find_cuda_tool
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.profiling.tool_process import (
-    prepare_call,
-    python_command,
-    read_report,
-    require_gpu,
-    run_tool,
-)
+from fib_rmsnorm.profiling.tool_process import prepare_call, read_report, require_gpu, run_tool
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _SCALES = {
@@ -143,9 +137,9 @@ def profile(
     ncu = find_ncu()
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)
-    with prepare_call(definition, solution, workload, device, dataset=dataset, tool=ncu, reads_counters=True) as call:
+    with prepare_call("ncu", definition, solution, workload, device, dataset=dataset, tool=ncu) as call:
         with held(cache_folder()):  # one at a time can count; ncu's own lock lies among the files of this call
-            run = run_tool(_command(ncu, report, call.request), timeout_s, solution, call.variables)
+            run = run_tool([*_command(ncu, report), *call.command], timeout_s, solution, call.variables)
         _require_success(solution, run)
         printed = read_report([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution, call.variables)
     _require_success(solution, printed)
@@ -155,7 +149,7 @@ def profile(
     return counters
 
 
-def _command(ncu: Path, report: Path, request: Path) -> list[str]:
+def _command(ncu: Path, report: Path) -> list[str]:
     return [
         str(ncu),
         "--force-overwrite",
@@ -166,7 +160,6 @@ def _command(ncu: Path, report: Path, request: Path) -> list[str]:
         *("--clock-control", "none"),  # does not change the device's clocks
         *(part for section in SECTIONS for part in ("--section", section)),
         *("--metrics", ",".join(names[0] for each, names in _COUNTERS.items() if each.startswith(_OF_NO_SECTION))),
-        *python_command("profiled", request),
     ]
 
 

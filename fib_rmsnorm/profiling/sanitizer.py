@@ -12,7 +12,7 @@ from pathlib import Path
 from fib_rmsnorm.building.native import find_cuda_tool
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.profiling.tool_process import prepare_call, python_command, require_gpu, run_tool
+from fib_rmsnorm.profiling.tool_process import prepare_call, require_gpu, run_tool
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _LINE = re.compile(r"^={8,}(.*)$", re.MULTILINE)
@@ -110,10 +110,9 @@ def sanitize(
     tool = find_cuda_tool("compute-sanitizer")
     if tool is None:
         raise EnvironmentMissingError(_NO_SANITIZER)
-    with prepare_call(definition, solution, workload, device, dataset=dataset, tool=tool) as call:
+    with prepare_call("compute-sanitizer", definition, solution, workload, device, dataset=dataset, tool=tool) as call:
         log, done = call.folder / "log", call.own / "done"
-        target = python_command("sanitized", call.request, done)
-        command = [*_command(tool, sanitizer, log), *target]
+        command = [*_command(tool, sanitizer, log), *call.command]
         run = run_tool(command, timeout_s, solution, {**call.variables, **_ENVIRONMENT})
         found = parse_log(log.read_text(encoding="utf-8", errors="replace") if log.exists() else "")
         if not found.findings and (run.returncode != 0 or not done.exists() or found.errors != 0):

@@ -7,12 +7,10 @@ needs no network, and by files in the folder for temporary files, which is the p
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,20 +22,21 @@ from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.profiling.watched_call import WatchedRequest, Watcher
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
 from fib_rmsnorm.sandbox.confinement.libc import adopt_orphans
 from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
-from fib_rmsnorm.sandbox.fork_server_process import is_marked, make_private_folder, remove_private_folder
+from fib_rmsnorm.sandbox.fork_server_process import (
+    is_marked,
+    kill_children,
+    make_private_folder,
+    python_command,
+    remove_private_folder,
+)
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _POLL_S = 0.1
-_START = """\
-import os, sys
-sys.path[:] = sys.argv.pop(1).split(os.pathsep)
-from fib_rmsnorm.profiling.watched_call import main
-main()
-"""
 
 
 def require_gpu(solution: Solution, device: Device, without: str) -> None:
@@ -50,22 +49,19 @@ def require_gpu(solution: Solution, device: Device, without: str) -> None:
 
 @dataclass(frozen=True)
 class WatchedCall:
-    """The files of a process that is watched, and its variables."""
+    """A process that is to be watched: its command, its files and its variables."""
 
+    command: list[str]
     folder: Path
     """The folder that the process may at most read: its request, and the tool's log."""
     own: Path
     """The folder that it writes to: temporary files, the tool's among them."""
     variables: Mapping[str, str]
 
-    @property
-    def request(self) -> Path:
-        """The file that names what to call, which `watched_call` reads."""
-        return self.folder / "request.json"
-
 
 @contextmanager
 def prepare_call(
+    watcher: Watcher,
     definition: Definition,
     solution: Solution,
     workload: Workload,
@@ -73,43 +69,33 @@ def prepare_call(
     *,
     dataset: Path | None,
     tool: Path,
-    reads_counters: bool = False,
 ) -> Iterator[WatchedCall]:
-    """Write what a process is to call under a tool, and remove its files in the end.
-
-    `reads_counters`: whether the process may read a GPU's counters.
-    """
-    cache = solution_cache(solution)
+    """Write what a process is to call under a tool, and remove its files in the end."""
     folder = Path(make_private_folder())
-    own = folder / "own"
-    own.mkdir()
-    installed = tool.resolve().parent  # with the tool's files, unless it is the user's home or holds it
-    call = WatchedCall(folder, own, {**cache_variables(cache), "TMPDIR": str(own)})
-    request = {
-        "definition": definition.model_dump(mode="json"),
-        "solution": solution.model_dump(mode="json"),
-        "workload": workload.model_dump(mode="json"),
-        "device": device.name,
-        "dataset": str(dataset) if dataset else None,
-        "cache": str(cache),
-        "own": str(own),
-        "reads_counters": reads_counters,
-        "readable": [
-            *map(str, toolchain_paths()),
-            *([str(installed)] if not Path.home().resolve().is_relative_to(installed) else []),
-            *map(str, tensor_files([workload], dataset) if dataset else ()),
-        ],
-    }
     try:
-        call.request.write_text(json.dumps(request), encoding="utf-8")
-        yield call
+        request, own = folder / "request.json", folder / "own"
+        own.mkdir()
+        installed = tool.resolve().parent  # with the tool's files, unless it is the user's home or holds it
+        asked = WatchedRequest(
+            watcher=watcher,
+            definition=definition,
+            solution=solution,
+            workload=workload,
+            device=device.name,
+            dataset=dataset,
+            cache=solution_cache(solution),
+            own=own,
+            readable=[
+                *toolchain_paths(),
+                *([installed] if not Path.home().resolve().is_relative_to(installed) else []),
+                *(tensor_files([workload], dataset) if dataset else ()),
+            ],
+        )
+        request.write_text(asked.model_dump_json(), encoding="utf-8")
+        command = python_command("fib_rmsnorm.profiling.watched_call", request)
+        yield WatchedCall(command, folder, own, {**cache_variables(asked.cache), "TMPDIR": str(own)})
     finally:
         remove_private_folder(str(folder))
-
-
-def python_command(call: str, request: Path, *arguments: Path) -> list[str]:
-    """The command that runs a function of `watched_call` in a process that confines itself, with our own `sys.path`."""
-    return [sys.executable, "-c", _START, os.pathsep.join(sys.path), call, str(request), *map(str, arguments)]
 
 
 def run_tool(
@@ -117,18 +103,35 @@ def run_tool(
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool that calls a Solution, without secrets in its environment and without the user's terminal.
 
-    Of what it and the Solution print, the beginning and the end are returned.
-    Raises InputError if it cannot be started or takes too long.
+    Of what it and the Solution print, the beginning and the end are returned. In the end it is killed with all that it
+    has started, whoever their parent is. Raises InputError if it cannot be started or takes too long.
     """
     deadline = time.monotonic() + timeout_s
-    with closing(Log()) as out, closing(Log()) as err, _started(command, variables, out, err) as process:
-        while process.poll() is None:
-            if time.monotonic() > deadline:
-                raise _describe_timeout(solution, timeout_s)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_POLL_S)
-            out.trim()
-            err.trim()
+    before = {child.pid for child in psutil.Process().children()}
+    with closing(Log()) as out, closing(Log()) as err, adopt_orphans():
+        try:
+            process = subprocess.Popen(
+                command,
+                env={**keep_harmless(os.environ), **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=out.fileno(),
+                stderr=err.fileno(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise InputError(f"cannot run {command[0]}: {error.strerror}") from None
+        try:
+            while process.poll() is None:
+                if time.monotonic() > deadline:
+                    raise _describe_timeout(solution, timeout_s)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_POLL_S)
+                out.trim()
+                err.trim()
+        finally:
+            process.kill()
+            process.wait()
+            kill_children(lambda child: child not in before and (os.getsid(child) == process.pid or is_marked(child)))
     return subprocess.CompletedProcess(command, process.returncode, out.take(), err.take())
 
 
@@ -145,50 +148,3 @@ def read_report(
 
 def _describe_timeout(solution: Solution, timeout_s: float) -> InputError:
     return InputError(f"{solution.name}: timed out after {timeout_s:g} s; try a longer --timeout")
-
-
-@contextmanager
-def _started(
-    command: Sequence[str], variables: Mapping[str, str], out: Log, err: Log
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A tool in a session of its own; in the end it is killed with all its descendants, whoever their parent is."""
-    before = {child.pid for child in psutil.Process().children()}
-    with adopt_orphans():
-        try:
-            process = subprocess.Popen(
-                command,
-                env={**keep_harmless(os.environ), **variables},
-                stdin=subprocess.DEVNULL,
-                stdout=out.fileno(),
-                stderr=err.fileno(),
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise InputError(f"cannot run {command[0]}: {error.strerror}") from None
-        try:
-            yield process
-        finally:
-            _kill_descendants(process)
-            process.wait()
-            _kill_escaped(before)
-
-
-def _kill_descendants(process: subprocess.Popen[bytes]) -> None:
-    with suppress(psutil.Error):
-        for each in psutil.Process(process.pid).children(recursive=True):
-            with suppress(psutil.Error):
-                each.kill()
-    process.kill()
-
-
-def _kill_escaped(before: Collection[int]) -> None:
-    """Kill the tool's orphans, whose parent we are now, if they come from a confined process, and theirs in turn."""
-    found = True
-    while found:
-        found = False
-        for child in psutil.Process().children():
-            if child.pid not in before and is_marked(child.pid):
-                with suppress(psutil.Error, OSError):
-                    child.kill()
-                    os.waitpid(child.pid, 0)
-                    found = True

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
-from fib_rmsnorm.sandbox.channel import Message, RefusalError
+from fib_rmsnorm.sandbox.channel import Message, Refusal, RefusalError
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process
 
 Answer = TypeVar("Answer")
@@ -42,18 +41,6 @@ class Done:
     """The answer to a request that returns nothing."""
 
 
-class Refusal(BaseModel):
-    """The answer to a request that failed."""
-
-    ok: Literal[False]
-    status: Literal["COMPILE_ERROR", "INCORRECT_SHAPE", "INCORRECT_DTYPE", "RUNTIME_ERROR"]
-    message: str
-    fatal: bool
-    """Whether the process must not be used again."""
-    is_cheat: bool = False
-    """Whether its code did what honest code has no reason to do."""
-
-
 @dataclass(frozen=True)
 class DeviceMemory:
     """A part of an allocation in a GPU's memory, which its process lets others open."""
@@ -78,20 +65,19 @@ def ask(
     Raises RefusalError, and what `Process.request` raises.
     """
     message = process.request({"do": request.do, **request.model_dump(mode="json")}, deadline, memory_limit, files)
+    expected: Any = Refusal if message.get("ok") is False else kind
     try:
-        if message.get("ok") is False:
-            refusal = Refusal.model_validate(message)
-        else:
-            answer: Answer = _adapter(cast(Any, kind)).validate_python(message)
-            return answer
+        answer: Answer | Refusal = _adapter(expected).validate_python(message)
     except ValidationError as error:
         process.kill()
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise NoAnswerError(f"sent an invalid answer: {where}: {first['msg']}") from None
-    if refusal.fatal:
+    if not isinstance(answer, Refusal):
+        return answer
+    if answer.fatal:
         process.kill()
-    raise RefusalError(refusal.status, refusal.message, is_cheat=refusal.is_cheat)
+    raise RefusalError(answer.status, answer.message, is_cheat=answer.is_cheat)
 
 
 @cache  # to make one takes milliseconds
@@ -124,29 +110,33 @@ class DeviceOpened:
     """CUDA's message: its first sentence."""
 
 
-def take_turn(device: str) -> AbstractContextManager[object]:
-    """Wait until few other processes are being asked to open this device.
+def require_device(
+    process: Process,
+    device: Device,
+    ask_it: Callable[[Request, type[DeviceOpened]], DeviceOpened],
+    request: OpenDevice | None = None,
+) -> None:
+    """Have a process open a GPU, by `request`, before it does anything else, and when few others do.
 
     A driver creates contexts one after the other: when 13 processes asked an H100's driver at once, none was ready
     after 1.1 s, and all after 1.9. In turn, the first can go on while the others wait.
-    """
-    return _turns.setdefault(device, threading.Semaphore(_AT_ONCE))
 
-
-def require_device(
-    process: Process, device: Device, ask_to_open: Callable[[OpenDevice, type[DeviceOpened]], DeviceOpened]
-) -> None:
-    """Have a process open a device, if it is a GPU, when it is its turn, before it does anything else.
-
-    Raises DeviceUnusableError if it cannot, and then the process has ended; and what `ask_to_open` raises.
+    Raises DeviceUnusableError if it cannot, and then the process has ended; and what `ask_it` raises.
     """
     if device.kind == "cpu":
         return
-    with take_turn(device.name):
-        opened = ask_to_open(OpenDevice(device=device.name), DeviceOpened)
-    if opened.fault is not None:
-        process.kill()
-        raise DeviceUnusableError(describe_unusable(device, opened.fault))
+    with _turns.setdefault(device.name, threading.Semaphore(_AT_ONCE)):
+        fault = ask_it(request or OpenDevice(device=device.name), DeviceOpened).fault
+    if fault is None:
+        return
+    process.kill()
+    gpu = find_gpu(device.name)
+    free = gpu.free_memory_bytes() if gpu else None
+    memory = "" if free is None else f"; {free / _GIB:.1f} of {device.memory_bytes / _GIB:.1f} GiB are free"
+    raise DeviceUnusableError(
+        f"{device.name} ({device.hardware}) cannot be used: {fault}{memory};"
+        " end other processes on it (nvidia-smi lists them), or choose another device"
+    )
 
 
 def open_device(message: Message) -> DeviceOpened:
@@ -164,14 +154,3 @@ def open_device(message: Message) -> DeviceOpened:
         # "CUDA out of memory." is followed by 600 characters about an allocator that the user does not have.
         return DeviceOpened(str(error).strip().partition("\n")[0].partition(". ")[0].rstrip("."))
     return DeviceOpened(None)
-
-
-def describe_unusable(device: Device, fault: str) -> str:
-    """Say in a line that a GPU cannot be used, why, how much of its memory is free, and what to do."""
-    gpu = find_gpu(device.name)
-    free = gpu.free_memory_bytes() if gpu else None
-    memory = "" if free is None else f"; {free / _GIB:.1f} of {device.memory_bytes / _GIB:.1f} GiB are free"
-    return (
-        f"{device.name} ({device.hardware}) cannot be used: {fault}{memory};"
-        " end other processes on it (nvidia-smi lists them), or choose another device"
-    )

@@ -13,7 +13,8 @@ import socket
 import struct
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, Literal, cast
 
 from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
 
@@ -24,6 +25,7 @@ _MOST_FILES = 8
 _SURROGATE = re.compile(rb"\\u[dD]")
 
 Message = dict[str, Any]
+RefusalStatus = Literal["COMPILE_ERROR", "INCORRECT_SHAPE", "INCORRECT_DTYPE", "RUNTIME_ERROR"]
 
 
 class Channel:
@@ -101,16 +103,27 @@ class Channel:
         self._socket.close()
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """The answer to a request that failed."""
+
+    status: RefusalStatus
+    message: str
+    fatal: bool
+    """Whether the process must not be used again."""
+    is_cheat: bool = False
+    """Whether its code did what honest code has no reason to do."""
+    ok: Literal[False] = False
+
+
 class RefusalError(Exception):
     """A request failed, with a status that says why."""
 
-    def __init__(self, status: str, message: str, *, fatal: bool = False, is_cheat: bool = False) -> None:
+    def __init__(self, status: RefusalStatus, message: str, *, fatal: bool = False, is_cheat: bool = False) -> None:
         super().__init__(message)
-        self.status = status
+        self.status: RefusalStatus = status
         self.fatal = fatal
-        """Whether the process must not be used again."""
         self.is_cheat = is_cheat
-        """Whether the untrusted code did what honest code has no reason to do."""
 
 
 Handler = Callable[[Message], object]
@@ -129,24 +142,18 @@ def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], No
             check()
             answer = {"ok": True, **vars(found)}
         except BaseException as error:  # SystemExit too: a solution must not end its process without a message
-            answer = _describe_failure(error)
+            answer = vars(_describe_failure(error))
         channel.close_files()
         channel.send(answer)
 
 
-def _describe_failure(error: BaseException) -> Message:
+def _describe_failure(error: BaseException) -> Refusal:
     if isinstance(error, RefusalError):
-        return {
-            "ok": False,
-            "status": error.status,
-            "message": str(error),
-            "fatal": error.fatal,
-            "is_cheat": error.is_cheat,
-        }
+        return Refusal(error.status, str(error), error.fatal, error.is_cheat)
     message = describe_exception(error)
     if not is_of_solution(error) and type(error).__name__ == "OutOfMemoryError":
         # Torch's, whose other sentences are about its allocator.
         message = f"{'. '.join(str(error).split('. ')[:2])}: choose smaller batch sizes"
     elif not is_of_solution(error):
         message += "\n" + "".join(traceback.format_exception(error))  # our own bug
-    return {"ok": False, "status": "RUNTIME_ERROR", "message": message, "fatal": True}
+    return Refusal("RUNTIME_ERROR", message, fatal=True)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import functools
 import os
-import resource
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,28 +20,21 @@ import psutil
 
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.sandbox import Role
-from fib_rmsnorm.sandbox.channel import Channel
+from fib_rmsnorm.sandbox.channel import Channel, Message
 from fib_rmsnorm.sandbox.confinement.libc import adopt_orphans
 from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
 from fib_rmsnorm.sandbox.fork_server_process import (
     RUN_VARIABLE,
     is_marked,
+    kill_children,
     make_private_folder,
+    python_command,
     remove_private_folder,
 )
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.process import Process, StoppedError
 
-_LEAST_TASK_LIMIT = 4096
-_TASKS_PER_CORE = 64  # thread pools and compilers start some for each
 _ATTEMPTS, _BETWEEN_ATTEMPTS_S = 20, 0.1
-# Sets our own sys.path: `-m` would put the working folder first, where a kernel's author may keep a triton.py.
-_START = """\
-import os, sys
-sys.path[:] = sys.argv[1].split(os.pathsep)
-from fib_rmsnorm.sandbox.fork_server_process import main
-main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4].split(), sys.argv[5])
-"""
 
 
 class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
@@ -66,19 +57,18 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         """The run's id, which every process of the run has in its environment."""
         self._lock = threading.Lock()
         self._alive: dict[int, Process] = {}
-        self._temporary_folders: dict[int, str] = {}
-        self._task_limit = _find_task_limit()
         self._stopping = threading.Event()
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair()
+        self._channel = Channel(ours.detach())
         self._asking = threading.Lock()
         """Threads take turns to ask the fork server."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open while the fork server runs
         self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-c", _START, os.pathsep.join(sys.path)),
-                *(str(theirs.fileno()), str(os.getpid())),
-                *(" ".join(role.module for role in roles), self._folder),
-            ],
+            python_command(
+                "fib_rmsnorm.sandbox.fork_server_process",
+                *(theirs.fileno(), os.getpid(), self._folder),
+                *(role.module for role in roles),
+            ),
             pass_fds=[theirs.fileno()],
             env={**(defaults or {}), **keep_harmless(os.environ), RUN_VARIABLE: self.run},
             stdin=subprocess.DEVNULL,
@@ -130,9 +120,8 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
         with self._lock:
             return list(self._alive.values())
 
-    def _spawn(self, request: Mapping[str, object], temporary: str) -> Process | None:
+    def _spawn(self, request: Message, temporary: str) -> Process | None:
         """Start a process; None if its user may have no more."""
-        data = json.dumps(request).encode()
         ours, theirs = socket.socketpair()
         with self._asking, theirs, contextlib.ExitStack() as unowned:
             unowned.enter_context(ours)
@@ -140,85 +129,65 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
             outputs_file = unowned.enter_context(os.fdopen(os.memfd_create("fib-rmsnorm-outputs"), "r+b", buffering=0))
             if self._stopping.is_set():
                 raise StoppedError
-            answer = b""  # as if it has died
-            with contextlib.suppress(OSError):
-                socket.send_fds(self._socket, [data], [theirs.fileno(), log.fileno(), outputs_file.fileno()])
-                answer = self._socket.recv(1 << 12)
+            pid = None
+            with contextlib.suppress(EOFError, OSError):  # it has died
+                self._channel.send(request, [theirs.fileno(), log.fileno(), outputs_file.fileno()])
+                pid = self._channel.receive()["pid"]
             if self._stopping.is_set():
                 raise StoppedError
-            if not answer:
+            if pid is None:
                 self._errors.seek(0)
                 lines = self._errors.read().decode(errors="replace").strip().splitlines()
                 why = lines[-1] if lines else "the fork server died without a message"
                 raise FibRmsnormError(f"cannot start worker processes: {why}")
-            if not (pid := json.loads(answer)["pid"]):
+            if pid == 0:
                 return None
             process = Process(
                 pid,
                 Channel(ours.detach()),
                 log,
                 outputs_file,
-                task_limit=self._task_limit,
                 stopping=self._stopping,
-                forget=self._forget,
+                forget=functools.partial(self._forget, pid, temporary),
             )
             with self._lock:
-                self._alive[process.pid] = process
-                self._temporary_folders[process.pid] = temporary
+                self._alive[pid] = process
             unowned.pop_all()  # the process closes them
         return process
 
-    def _forget(self, process: Process) -> None:
+    def _forget(self, pid: int, temporary: str) -> None:
         """Remove a process that has ended from the list, with all that it left: processes and temporary files."""
         with self._lock:
-            self._alive.pop(process.pid, None)
-            temporary = self._temporary_folders.pop(process.pid)
+            self._alive.pop(pid, None)
         self.kill_escaped()
         remove_private_folder(temporary)
 
     def kill_escaped(self) -> None:
-        """Kill orphaned descendants of workers, which are our children now.
+        """Kill orphaned descendants of workers, which are our children now."""
+        kill_children(self._has_escaped)
 
-        Their own children become ours in turn, so this repeats until none is left.
-        """
-        while sum(map(self._kill_if_escaped, self._unknown_children())):
-            pass
-
-    def _unknown_children(self) -> list[psutil.Process]:
-        children = psutil.Process().children()
-        with self._asking, self._lock:  # a child that was just started is not in the list yet
-            known = {*self._alive, self._process.pid}
-        return [child for child in children if child.pid not in known]
-
-    def _kill_if_escaped(self, child: psutil.Process) -> bool:
-        try:
-            if not self._is_of_worker(child):
-                return False
-            child.kill()
-            os.waitpid(child.pid, 0)
-        except (psutil.Error, OSError):
-            return False
-        return True
-
-    def _is_of_worker(self, child: psutil.Process) -> bool:
-        """Whether a child descends from a worker of this run.
+    def _has_escaped(self, pid: int) -> bool:
+        """Whether a child of this process descends from a worker of this run, and is not one.
 
         It has the run's id or, if it cleared its environment, a worker's mark and a session that is not ours, nor of
         another run of this process.
         """
-        session = os.getsid(child.pid)
-        if self._has(child, session):
+        with self._asking, self._lock:  # a child that was just started is not in the list yet
+            if pid in self._alive or pid == self._process.pid:
+                return False
+        session = os.getsid(pid)
+        if self._has(pid, session):
             return True
-        if any(other._has(child, session) for other in self._open - {self}):
+        if any(other._has(pid, session) for other in self._open - {self}):
             return False
-        return session != os.getsid(0) and is_marked(child.pid)
+        return session != os.getsid(0) and is_marked(pid)
 
-    def _has(self, child: psutil.Process, session: int) -> bool:
+    def _has(self, pid: int, session: int) -> bool:
         """Whether a process of this session is of this run."""
-        if child.pid in self._alive or session in self._alive:
+        if pid in self._alive or session in self._alive:
             return True
         with contextlib.suppress(psutil.Error):  # it may have made its environment unreadable
-            return bool(child.environ().get(RUN_VARIABLE) == self.run)
+            return bool(psutil.Process(pid).environ().get(RUN_VARIABLE) == self.run)
         return False
 
     def stop(self) -> None:
@@ -238,17 +207,10 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
     def close(self) -> None:
         """Kill every process of this run and close the connection to the fork server."""
         self.stop()
-        self._socket.close()
+        self._channel.close()
         self._errors.close()
         self._open.discard(self)
         self._adopting.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _find_task_limit() -> int:
-    """How many processes and threads a process may start: no more than half of those that its user may have."""
-    limit = max(_LEAST_TASK_LIMIT, _TASKS_PER_CORE * (os.cpu_count() or 1))
-    most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
-    return limit if most == resource.RLIM_INFINITY else min(limit, most // 2)

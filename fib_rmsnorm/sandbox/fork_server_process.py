@@ -8,30 +8,31 @@ its parent, so that the scheduler can wait for the child and see how it ended.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import importlib
-import json
 import os
+import re
 import resource
 import signal
-import socket
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+
+import psutil
 
 from fib_rmsnorm.file_trees import remove_tree
 from fib_rmsnorm.garbage_collection import collector_off
+from fib_rmsnorm.sandbox.channel import Channel, Message
 from fib_rmsnorm.sandbox.confinement import confine
 from fib_rmsnorm.sandbox.confinement.libc import become_subreaper, prctl, write_each_line
 from fib_rmsnorm.sandbox.confinement.readable import Readable, find_readable
 
 RUN_VARIABLE = "FIB_RMSNORM_RUN"
 _PR_SET_PDEATHSIG = 1
-_FDS_PER_SPAWN = 3  # channel, log, outputs file
 _REMOVALS, _BETWEEN_REMOVALS_S = 20, 0.1
 _SHARE_LEFT = 8
 _OOM_SCORE_ADJ = "1000"  # the highest: killed before any other process when memory runs out
@@ -46,6 +47,32 @@ def remove_private_folder(folder: str) -> None:
     """Remove what a process left, as far as that is possible."""
     with contextlib.suppress(OSError):
         remove_tree(Path(folder))
+
+
+def python_command(module: str, *arguments: object) -> list[str]:
+    """The command that passes arguments to the `main` of a module, in a new process with our own `sys.path`.
+
+    `-m` would put the working folder first, where a kernel's author may keep a triton.py.
+    """
+    code = "import os, sys; sys.path[:] = sys.argv[1].split(os.pathsep)"
+    code = f"{code}; from {module} import main; main(*sys.argv[2:])"
+    return [sys.executable, "-c", code, os.pathsep.join(sys.path), *map(str, arguments)]
+
+
+def kill_children(is_meant: Callable[[int], bool]) -> None:
+    """Kill the children of this process that are meant, by their ids, and wait for them.
+
+    Their own children become ours in turn, if we adopt orphans, so this repeats until none is left.
+    """
+    found = True
+    while found:
+        found = False
+        for child in psutil.Process().children():
+            with contextlib.suppress(psutil.Error, OSError):
+                if is_meant(child.pid):
+                    child.kill()
+                    os.waitpid(child.pid, 0)
+                    found = True
 
 
 def is_marked(pid: int) -> bool:
@@ -66,20 +93,20 @@ def _is_killed_first(pid: int) -> bool:
 
 def _count_filters(pid: int) -> int:
     """The number of seccomp filters of a process; 0 before Linux 5.9, which does not report it."""
-    for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
-        name, _, value = line.partition(":")
-        if name == "Seccomp_filters":
-            return int(value)
-    return 0
+    found = re.search(
+        r"^Seccomp_filters:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(errors="replace"), re.MULTILINE
+    )
+    return int(found[1]) if found else 0
 
 
-def main(descriptor: int, scheduler: int, modules: Sequence[str], temporary: str) -> None:
-    """Import the modules of the roles, which takes seconds, and serve spawn requests on a socket.
+def main(descriptor: str, scheduler_pid: str, temporary: str, *modules: str) -> None:
+    """Import the modules of the roles, which takes seconds, and serve spawn requests on a channel.
 
-    Ends when the process `scheduler` dies; a scheduler that ends normally kills it. If the scheduler was killed, it
+    Ends when the scheduler dies; a scheduler that ends normally kills it. If the scheduler was killed, it
     kills the rest of the run and removes its `temporary` folder.
     """
-    # While we import, only this signal tells us that the scheduler has died. Later the socket does: unlike the
+    scheduler, channel = int(scheduler_pid), Channel(int(descriptor), takes_files=True)
+    # While we import, only this signal tells us that the scheduler has died. Later the channel does: unlike the
     # signal, it does not depend on the scheduler's thread that started us.
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != scheduler:
@@ -92,7 +119,7 @@ def main(descriptor: int, scheduler: int, modules: Sequence[str], temporary: str
     readable = find_readable()
     gc.freeze()
     prctl(_PR_SET_PDEATHSIG, 0)
-    _serve_forks(socket.socket(fileno=descriptor), scheduler, readable)
+    _serve_forks(channel, scheduler, readable)
     _kill_run()
     for _ in range(_REMOVALS):  # workers of a scheduler that was killed are dying too, and may still write
         remove_private_folder(temporary)
@@ -110,43 +137,38 @@ def _kill_run() -> None:
                 os.kill(int(folder.name), signal.SIGKILL)
 
 
-def _serve_forks(server: socket.socket, scheduler: int, readable: Readable) -> None:
+def _serve_forks(channel: Channel, scheduler: int, readable: Readable) -> None:
     while True:
-        data, descriptors, _, _ = socket.recv_fds(server, 1 << 16, _FDS_PER_SPAWN)
-        if not data:
+        try:
+            request = channel.receive()
+        except (EOFError, OSError):
             return
+        descriptors, channel.files = channel.files, []
         reader, writer = os.pipe()
         with contextlib.suppress(OSError):  # the user has no room for another process
             middle = os.fork()
             if middle == 0:
-                middle = os.getpid()
-                with _ending_the_process():
-                    if os.fork():
-                        return
-                    os.close(reader)
-                    server.close()
-                    _await_scheduler(writer, middle, scheduler)
-                    _become(json.loads(data), descriptors, readable)
+                middle, status = os.getpid(), 1
+                try:
+                    if os.fork() == 0:
+                        os.close(reader)
+                        channel.close()
+                        _await_scheduler(writer, middle, scheduler)
+                        _become(request, descriptors, readable)
+                    status = 0
+                finally:
+                    with contextlib.suppress(Exception):
+                        sys.stdout.flush()
+                        sys.stderr.flush()
+                    os._exit(status)
             os.waitpid(middle, 0)
         os.close(writer)
         with os.fdopen(reader, "rb") as pipe:
             pid = int(pipe.read() or 0)
         for inherited in descriptors:
             os.close(inherited)
-        server.send(json.dumps({"pid": pid}).encode())
-
-
-@contextlib.contextmanager
-def _ending_the_process() -> Iterator[None]:
-    status = 1
-    try:
-        yield
-        status = 0
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
+        with contextlib.suppress(OSError):  # the scheduler has died
+            channel.send({"pid": pid})
 
 
 def _await_scheduler(writer: int, middle: int, scheduler: int) -> None:
@@ -164,7 +186,7 @@ def _await_scheduler(writer: int, middle: int, scheduler: int) -> None:
         os._exit(1)
 
 
-def _become(request: dict[str, Any], fds: list[int], readable: Readable) -> None:
+def _become(request: Message, fds: list[int], readable: Readable) -> None:
     """Run a role in this process, which was forked for it."""
     channel_fd, log_fd, outputs_fd = fds
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -186,10 +208,6 @@ def _become(request: dict[str, Any], fds: list[int], readable: Readable) -> None
     confine(readable, request["readable"], request["writable"])
     os.environ.update(request["environment"])
     tempfile.tempdir = None  # chosen anew from the environment: the fork server may have chosen another
-
-    import faulthandler
-
-    from fib_rmsnorm.sandbox.channel import Channel
 
     faulthandler.enable()
     importlib.import_module(str(request["module"])).main(Channel(channel_fd, takes_files=True), outputs_fd)

@@ -7,7 +7,7 @@ be idle: an honest worker takes none, however loaded the machine is.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,8 +28,7 @@ def find_busy(pids: Collection[int]) -> dict[int, str]:
 
     Takes 30 ms if there are none.
     """
-    children = _find_children()
-    found = {pid: f"left a process running: {left}" for pid in pids if (left := _describe_left_behind(pid, children))}
+    found = {pid: f"left a process running: {what}" for pid, what in _find_left_behind(pids).items()}
     for pid, share in _measure_busy([pid for pid in pids if pid not in found]).items():
         found[pid] = f"its threads took {share:.0%} of a core while nobody called it"
     return found
@@ -81,37 +80,21 @@ def _has_runnable_thread(pid: int) -> bool:
     return False
 
 
-def _find_children() -> dict[int, list[psutil.Process]]:
-    """The children of each of our descendants, among them all workers. Finding those of one takes as long."""
-    children: dict[int, list[psutil.Process]] = {}
-    for process in psutil.Process().children(recursive=True):
+def _find_left_behind(pids: Collection[int]) -> dict[int, str]:
+    """The first process that each of these has left running, in words."""
+    owners, found = {pid: pid for pid in pids}, {}
+    # Ours are listed once, parents before their children: to list those of one process takes as long.
+    for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            children.setdefault(process.ppid(), []).append(process)
-    return children
-
-
-def _descend(pid: int, children: Mapping[int, Sequence[psutil.Process]]) -> Iterator[psutil.Process]:
-    waiting, seen = [pid], {pid}
-    while waiting:
-        for child in children.get(waiting.pop(), ()):
-            if child.pid not in seen:  # a reused pid could close a cycle
-                seen.add(child.pid)
-                waiting.append(child.pid)
-                yield child
-
-
-def _describe_left_behind(pid: int, children: Mapping[int, Sequence[psutil.Process]]) -> str | None:
-    with suppress(psutil.Error):
-        process = psutil.Process(pid)
-        for child in _descend(pid, children):
-            with suppress(psutil.Error):
-                if child.status() == psutil.STATUS_ZOMBIE:
-                    continue
+            owner = owners.get(child.ppid())
+            if owner is None:
+                continue
+            owners[child.pid] = owner
+            if owner not in found and child.status() != psutil.STATUS_ZOMBIE:
                 words = _command_line(child)
-                if words == process.cmdline():
-                    return "a fork of itself"
-                return " ".join(words)[:200].strip() or child.name()
-    return None
+                is_fork = words == psutil.Process(owner).cmdline()
+                found[owner] = "a fork of itself" if is_fork else " ".join(words)[:200].strip() or child.name()
+    return found
 
 
 def _command_line(process: psutil.Process) -> list[str]:

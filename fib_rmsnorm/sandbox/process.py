@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import resource
 import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from io import FileIO
 from multiprocessing.connection import wait
 from typing import TypeVar
@@ -20,6 +22,8 @@ from fib_rmsnorm.sandbox.log import Log
 
 Found = TypeVar("Found")
 
+_LEAST_TASK_LIMIT = 4096
+_TASKS_PER_CORE = 64  # thread pools and compilers start some for each
 _POLL_S = 0.2
 _EXIT_DELAY_S = 0.1  # a process that exits closes its channel a moment before its exit status is there
 
@@ -40,6 +44,13 @@ class StoppedError(Exception):
     """The run is being stopped."""
 
 
+def find_task_limit() -> int:
+    """How many processes and threads a process may start: no more than half of those that its user may have."""
+    limit = max(_LEAST_TASK_LIMIT, _TASKS_PER_CORE * (os.cpu_count() or 1))
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    return limit if most == resource.RLIM_INFINITY else min(limit, most // 2)
+
+
 class Process:
     """One worker or judge, in a process group of its own."""
 
@@ -50,23 +61,18 @@ class Process:
         log: Log,
         outputs_file: FileIO,
         *,
-        task_limit: int,
         stopping: threading.Event,
-        forget: Callable[[Process], None],
+        forget: Callable[[], None],
     ) -> None:
-        """`task_limit` is the limit of processes and threads for it and its descendants.
-
-        `stopping` is set when the run is being stopped. `forget` is called once this process has ended.
-        """
+        """`stopping` is set when the run is being stopped. `forget` is called once this process has ended."""
         self.pid = pid
-        self._task_limit = task_limit
         self._stopping = stopping
         self._forget = forget
         self._channel = channel
         self._log = log
         self._outputs_file = outputs_file
         self._pidfd = os.pidfd_open(pid)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._ended: str | None = None
 
     @property
@@ -121,13 +127,13 @@ class Process:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(self.pid)
             members = [process, *process.children(recursive=True)]
-        tasks, used = len(members), 0
-        for member in members[: self._task_limit]:
+        limit, tasks, used = find_task_limit(), len(members), 0
+        for member in members[:limit]:
             with contextlib.suppress(psutil.Error):
                 tasks += member.num_threads() - 1
                 used += member.memory_info().rss
-        if tasks >= self._task_limit:
-            return f"started {tasks} processes and threads; the limit is {self._task_limit}"
+        if tasks >= limit:
+            return f"started {tasks} processes and threads; the limit is {limit}"
         if memory_limit is not None and used > memory_limit:
             return f"took {used / 2**30:.1f} GiB of memory; the limit is {memory_limit / 2**30:.1f} GiB"
         return None
@@ -142,26 +148,22 @@ class Process:
         with self._lock:
             if self._ended is None:
                 by_itself = bool(wait([self._pidfd], grace_s))
-                self._signal_kill()
+                self.signal_kill()
                 how = _describe_end(self.pid, by_itself)
                 self._ended = why or how
                 os.close(self._pidfd)
                 self._channel.close()
                 self._outputs_file.close()
-                self._forget(self)
+                self._forget()
                 self._log.close()  # after the end of all processes that may print to it
         return self._ended
 
     def signal_kill(self) -> None:
         """Kill the process and its group, but do not wait for its end, as `kill` does."""
         with self._lock:
-            if self._ended is None:
-                self._signal_kill()
-
-    def _signal_kill(self) -> None:
-        for kill in (os.killpg, os.kill):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                kill(self.pid, signal.SIGKILL)
+            for kill in (os.killpg, os.kill) if self._ended is None else ():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    kill(self.pid, signal.SIGKILL)
 
     @property
     def outputs_file(self) -> int:
@@ -205,33 +207,24 @@ def run_in_threads(jobs: Sequence[Callable[[], Iterable[Found]]], stop: Callable
     Closing the generator early, an exception in its user, or one in a job, calls `stop`, which has to end all processes
     that jobs wait for. A job that is stopped by it raises StoppedError, as this does if they had been stopped before.
     """
-    found: queue.SimpleQueue[tuple[Found] | BaseException | None] = queue.SimpleQueue()
-    threads = [threading.Thread(target=_run, args=(job, found), daemon=True) for job in jobs]
-    for thread in threads:
-        thread.start()
-    try:
-        running = len(threads)
-        while running:
-            item = found.get()
-            if item is None:
-                running -= 1
-            elif isinstance(item, BaseException):
-                raise item
-            else:
-                yield item[0]
-    except BaseException:
-        stop()  # so that the threads return at once
-        raise
-    finally:
-        for thread in threads:
-            thread.join()
+    found: queue.SimpleQueue[Future[None] | tuple[Found]] = queue.SimpleQueue()
 
-
-def _run(job: Callable[[], Iterable[Found]], found: queue.SimpleQueue[tuple[Found] | BaseException | None]) -> None:
-    try:
+    def run(job: Callable[[], Iterable[Found]]) -> None:
         for each in job():
             found.put((each,))
-    except BaseException as error:
-        found.put(error)
-    finally:
-        found.put(None)
+
+    with ThreadPoolExecutor(len(jobs)) as threads:
+        running = {threads.submit(run, job) for job in jobs}
+        for future in running:
+            future.add_done_callback(found.put)
+        try:
+            while running:
+                item = found.get()
+                if isinstance(item, Future):
+                    running.remove(item)
+                    item.result()
+                else:
+                    yield item[0]
+        except BaseException:
+            stop()  # so that the threads return at once
+            raise

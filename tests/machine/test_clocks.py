@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -23,7 +24,7 @@ GPU_IDLE, POWER_CAP, THERMAL = 0x1, 0x4, 0x20
 
 
 class FakeNvml(ModuleType):
-    """Two GPUs, of which torch sees the second only; `missing` names what the driver refuses to tell."""
+    """Two GPUs, of which torch sees the second only. The driver refuses `missing` functions."""
 
     class NVMLError(Exception):
         pass
@@ -32,53 +33,46 @@ class FakeNvml(ModuleType):
 
     def __init__(self) -> None:
         super().__init__("pynvml")
-        self.missing: set[str] = set()
+        self.missing: list[str] = []
         self.clocks = [1980]
-        self.reasons = GPU_IDLE
-        self.pids = [10, 11]
         self.samples = 0
+        self.answers: dict[str, Any] = {
+            "Init": None,
+            "DeviceGetHandleByUUID": {"GPU-second": 1}.__getitem__,
+            "DeviceGetHandleByPciBusId": {"00000000:1b:00.0": 1}.__getitem__,
+            "DeviceGetClockInfo": self.tell_clock,
+            "DeviceGetTemperature": 41,
+            "DeviceGetCurrentClocksEventReasons": GPU_IDLE,
+            "DeviceGetComputeRunningProcesses": [SimpleNamespace(pid=pid) for pid in (10, 11)],
+            "DeviceGetMaxClockInfo": 3201,
+            "DeviceGetMemoryBusWidth": 6144,
+        }
 
-    def tell(self, function: str, value):
-        if function in self.missing:
-            raise self.NVMLError(function)
-        return value
+    def __getattr__(self, function: str) -> Callable[..., Any]:
+        name = function.removeprefix("nvml")
 
-    def nvmlInit(self):
-        self.tell("init", None)
+        def call(*arguments):
+            if name in self.missing:
+                raise self.NVMLError(name)
+            self.samples += name == "DeviceGetCurrentClocksEventReasons"
+            answer = self.answers[name]
+            return answer(*arguments) if callable(answer) else answer
 
-    def nvmlDeviceGetHandleByUUID(self, uuid):
-        return self.tell("uuid", {"GPU-second": 1}[uuid])
+        return call
 
-    def nvmlDeviceGetHandleByPciBusId(self, bus_id):
-        return self.tell("pci", {"00000000:1b:00.0": 1}[bus_id])
-
-    def nvmlDeviceGetClockInfo(self, handle, kind):
+    def tell_clock(self, handle, kind):
         assert handle == 1
         if kind == self.NVML_CLOCK_MEM:
-            return self.tell("clock", 3201)
-        return self.tell("clock", self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0])
+            return 3201
+        return self.clocks.pop(0) if len(self.clocks) > 1 else self.clocks[0]
 
-    def nvmlDeviceGetTemperature(self, handle, sensor):
-        return self.tell("temperature", 41)
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, handle):
-        reasons = self.tell("reasons", self.reasons)
-        self.samples += 1
-        return reasons
+    def report(self, reasons: int) -> None:
+        self.answers["DeviceGetCurrentClocksEventReasons"] = reasons
 
     def wait_for(self, more: int) -> None:
         enough = self.samples + more
         while self.samples < enough:
             time.sleep(0.001)
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle):
-        return self.tell("processes", [SimpleNamespace(pid=pid) for pid in self.pids])
-
-    def nvmlDeviceGetMaxClockInfo(self, handle, kind):
-        return self.tell("max clock", 3201)
-
-    def nvmlDeviceGetMemoryBusWidth(self, handle):
-        return self.tell("bus", 6144)
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +100,7 @@ def test_without_nvml_nothing_is_reported_and_nothing_fails(monkeypatch):
 
 
 def test_a_gpu_is_read_in_words_and_units(nvml):
-    nvml.reasons = GPU_IDLE | POWER_CAP | THERMAL
+    nvml.report(GPU_IDLE | POWER_CAP | THERMAL)
     assert read_clocks("cuda:0") == ClockReading(
         clock_mhz=1980,
         memory_clock_mhz=3201,
@@ -119,17 +113,17 @@ def test_a_gpu_is_read_in_words_and_units(nvml):
 @pytest.mark.parametrize(
     ("refused", "told"),
     [
-        ("init", 0),
-        ("uuid pci", 0),
-        ("uuid", 5),  # it is found by its bus
-        ("clock", 3),
-        ("temperature", 4),
-        ("reasons", 4),
-        ("processes", 4),
+        ("Init", 0),
+        ("DeviceGetHandleByUUID DeviceGetHandleByPciBusId", 0),
+        ("DeviceGetHandleByUUID", 5),  # it is found by its bus
+        ("DeviceGetClockInfo", 3),
+        ("DeviceGetTemperature", 4),
+        ("DeviceGetCurrentClocksEventReasons", 4),
+        ("DeviceGetComputeRunningProcesses", 4),
     ],
 )
 def test_what_the_driver_refuses_is_none_and_the_rest_is_reported(nvml, refused, told):
-    nvml.missing = set(refused.split())
+    nvml.missing = refused.split()
     assert len([value for value in asdict(read_clocks("cuda:0")).values() if value is not None]) == told
 
 
@@ -137,16 +131,16 @@ def test_the_peak_is_that_of_the_data_sheet(nvml):
     gpu = find_gpu("cuda:0")
     assert gpu is not None
     assert gpu.peak_bandwidth_gb_per_s() == pytest.approx(4916.7, abs=0.1)  # an H200's 4.8 TB/s
-    nvml.missing = {"bus"}
+    nvml.missing = ["DeviceGetMemoryBusWidth"]
     assert gpu.peak_bandwidth_gb_per_s() is None
 
 
 def test_a_watch_sums_up_what_it_saw(nvml):
     nvml.clocks = [1980, 1980, 1500, 1700]
-    nvml.reasons = POWER_CAP
+    nvml.report(POWER_CAP)
     with ClockWatch("cuda:0", ClockReading(compute_pids=(7, 10))) as watch:
         nvml.wait_for(3)
-        nvml.reasons = THERMAL
+        nvml.report(THERMAL)
         nvml.wait_for(2)  # the first may have been read before
     found = watch.summary()
     assert (found.before_mhz, found.during_min_mhz, found.during_mhz, found.during_max_mhz) == (1980, 1500, 1700, 1980)

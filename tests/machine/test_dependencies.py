@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -12,21 +11,7 @@ from support.command_line import QUICK_OPTIONS
 from support.registries import RIGHT, add_kernel, add_sources, pack_all, python_manifest
 
 NAME = "rmsnorm_python_borrowed_v1"
-
-
-@pytest.fixture
-def site(tmp_path, monkeypatch) -> Path:
-    """A folder of installed packages, in front of the others."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    return folder
-
-
-def install(site: Path, name: str, version: str) -> None:
-    folder = site / f"{name}-{version}.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n")
+REASON = "fastnorm is missing; run: pip install 'fastnorm>=2'"
 
 
 def depend(registry: Registry, *dependencies: str) -> None:
@@ -35,50 +20,44 @@ def depend(registry: Registry, *dependencies: str) -> None:
     pack_all(registry)
 
 
-def note(fib, registry: Registry) -> str:
-    """What `list` says of the Solution here."""
-    (found,) = json.loads(fib("list", "solutions", "--json", "--root", registry.root).out)
-    return f"{found['here']['ability']}: {found['here']['note']}"
-
-
-def test_a_missing_library_skips_the_solution(fib, registry, site):
+def test_a_missing_library_skips_the_solution(fib, registry):
     depend(registry, "fastnorm >= 2")
     add_kernel(registry, "right_v1")
     outcome = fib("bench", *QUICK_OPTIONS, "--root", registry.root)
     assert outcome.code == 0
-    assert f"Skipped {NAME}: fastnorm is missing; run: pip install 'fastnorm>=2'" in outcome.err
+    assert f"Skipped {NAME}: {REASON}" in outcome.err
     assert "2 passed, 0 failed" in outcome.err
     assert {trace.solution for trace in registry.traces()} == {"right_v1"}
 
 
-@pytest.mark.parametrize("chosen", [(), ("--solutions", "rmsnorm_python_*"), ("--languages", "python")])
-def test_if_all_are_skipped_it_fails(fib, registry, site, chosen):
+def test_every_command_gives_the_reason(fib, registry):
     depend(registry, "fastnorm >= 2")
-    outcome = fib("bench", *QUICK_OPTIONS, "--root", registry.root, *chosen)
-    reason = "fastnorm is missing; run: pip install 'fastnorm>=2'"
-    assert outcome.refusal == f"nothing to evaluate on cpu: {NAME}: {reason}"
-
-
-def test_every_command_gives_the_reason(fib, registry, site):
-    depend(registry, "fastnorm >= 2")
-    reason = "fastnorm is missing; run: pip install 'fastnorm>=2'"
-    assert note(fib, registry) == f"no: {reason}"
-    assert reason in fib("list", "solutions", "--root", registry.root).out
+    for chosen in ((), ("--solutions", "rmsnorm_python_*"), ("--languages", "python")):
+        outcome = fib("bench", *QUICK_OPTIONS, "--root", registry.root, *chosen)
+        assert outcome.refusal == f"nothing to evaluate on cpu: {NAME}: {REASON}"
+    assert REASON in fib("list", "solutions", "--root", registry.root).out
     (built,) = map(json.loads, fib("solve", "--build", "--json", "--root", registry.root).out.splitlines())
-    assert (built["outcome"], built["message"]) == ("skipped", reason)
+    assert (built["outcome"], built["message"]) == ("skipped", REASON)
     (folder,) = registry.layout.solutions.rglob(NAME)
     tried = fib("try", folder, "--definition", "rmsnorm_d128", "--device", "cpu", "--root", registry.root)
-    assert tried.code == 2 and tried.err.strip().endswith(f"{NAME}: {reason}")
+    assert tried.code == 2 and tried.err.strip().endswith(f"{NAME}: {REASON}")
 
 
-def test_a_library_that_is_too_old_says_so(fib, registry, site):
-    install(site, "fastnorm", "1.9")
-    depend(registry, "fastnorm >= 2")
-    assert note(fib, registry) == "no: fastnorm 1.9 does not satisfy >=2; run: pip install 'fastnorm>=2'"
-
-
-def test_what_is_there_runs(fib, registry, site):
-    install(site, "fastnorm", "2.1.dev3")
-    install(site, "Fast.Norm_Extras", "1")
+@pytest.mark.parametrize(
+    ("installed", "note"),
+    [
+        ((), f"no: {REASON}"),
+        (["fastnorm-1.9"], "no: fastnorm 1.9 does not satisfy >=2; run: pip install 'fastnorm>=2'"),
+        (["fastnorm-2.1.dev3", "Fast.Norm_Extras-1"], "run: "),
+    ],
+)
+def test_a_library_is_missing_too_old_or_there(fib, registry, tmp_path, monkeypatch, installed, note):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for package in installed:
+        folder = tmp_path / f"{package}.dist-info"
+        folder.mkdir()
+        name, _, version = package.partition("-")
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n")
     depend(registry, "fastnorm >= 2", "fast-norm-extras", "cublas", "no such word", "fastnt; sys_platform == 'win32'")
-    assert note(fib, registry) == "run: "
+    (found,) = json.loads(fib("list", "solutions", "--json", "--root", registry.root).out)
+    assert f"{found['here']['ability']}: {found['here']['note']}" == note

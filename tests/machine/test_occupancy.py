@@ -41,20 +41,29 @@ def test_blocks_agree_with_nvidias_header(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("threads", "registers", "shared", "blocks", "limits"),
+    ("arch", "threads", "registers", "shared", "scalars", "blocks", "limits"),
     [
-        (512, 32, 0, 4, ("warps", "registers")),
-        (1024, 16, 0, 2, ("warps",)),
-        (32, 16, 0, 32, ("blocks",)),
-        (128, 90, 0, 5, ("registers",)),
-        (128, 16, 50_000, 4, ("shared memory",)),
-        (1024, 128, 0, 0, ("registers",)),
+        ("sm_90", 512, 32, 0, 0, 4, ("warps", "registers")),
+        ("sm_90", 1024, 16, 0, 0, 2, ("warps",)),
+        ("sm_90", 32, 16, 0, 0, 32, ("blocks",)),
+        ("sm_90", 128, 90, 0, 0, 5, ("registers",)),
+        ("sm_90", 128, 16, 50_000, 0, 4, ("shared memory",)),
+        ("sm_90", 1024, 128, 0, 0, 0, ("registers",)),
+        ("sm_75", 128, 32, 16 << 10, 0, 4, ("shared memory",)),  # none of it is reserved
+        ("gfx942", 256, 64, 0, 32, 8, ("warps", "registers")),  # 512 registers of a lane, in eights
+        ("gfx942", 256, 65, 0, 32, 7, ("registers",)),
+        ("gfx942", 1024, 136, 0, 32, 0, ("registers",)),
+        ("gfx90a", 64, 16, 0, 32, 32, ("warps", "blocks")),
+        ("gfx942", 256, 16, 20_000, 32, 3, ("shared memory",)),  # of 64 KiB
+        ("gfx950", 256, 16, 20_000, 32, 8, ("warps", "shared memory")),  # of 160 KiB
+        ("gfx942", 256, 16, 0, 102, 7, ("scalar registers",)),
     ],
 )
-def test_what_limits_a_hopper_is_named(threads, registers, shared, blocks, limits):
-    found = occupancy(find_architecture("sm_90"), threads, registers, shared)
+def test_what_limits_a_multiprocessor_is_named(arch, threads, registers, shared, scalars, blocks, limits):
+    """By hand; the compiler's own figures for AMD's: tests/inspection/test_amd_assembly.py."""
+    found = occupancy(find_architecture(arch), threads, registers, shared, scalars)
     assert (found.blocks, found.limits) == (blocks, limits)
-    assert found.share == blocks * threads / 2048
+    assert found.share == blocks * threads / find_architecture(arch).max_threads
 
 
 def test_an_architecture_that_is_newer_than_the_table_is_like_the_newest_before_it():
@@ -68,27 +77,3 @@ def test_an_architecture_is_represented_by_a_model_of_its_own(arch, model):
     found = find_architecture(arch)
     assert found.model.name == model
     assert occupancy(found, 256, 64, 0).blocks == 4
-
-
-def test_a_block_of_a_turing_has_no_reserved_shared_memory():
-    found = occupancy(find_architecture("sm_75"), 128, 32, 16 << 10)
-    assert (found.blocks, found.limits) == (4, ("shared memory",))
-
-
-@pytest.mark.parametrize(
-    ("arch", "threads", "registers", "shared", "scalars", "blocks", "limits"),
-    [
-        ("gfx942", 256, 64, 0, 32, 8, ("warps", "registers")),  # 512 registers of a lane, in eights
-        ("gfx942", 256, 65, 0, 32, 7, ("registers",)),
-        ("gfx942", 1024, 136, 0, 32, 0, ("registers",)),
-        ("gfx90a", 64, 16, 0, 32, 32, ("warps", "blocks")),
-        ("gfx942", 256, 16, 20_000, 32, 3, ("shared memory",)),  # of 64 KiB
-        ("gfx950", 256, 16, 20_000, 32, 8, ("warps", "shared memory")),  # of 160 KiB
-        ("gfx942", 256, 16, 0, 102, 7, ("scalar registers",)),
-    ],
-)
-def test_what_limits_a_compute_unit_is_named(arch, threads, registers, shared, scalars, blocks, limits):
-    """By hand; the compiler's own figures: tests/inspection/test_amd_assembly.py."""
-    found = occupancy(find_architecture(arch), threads, registers, shared, scalars)
-    assert (found.blocks, found.limits) == (blocks, limits)
-    assert found.share == blocks * threads / 2048

@@ -1,16 +1,25 @@
-"""What runs beneath NVIDIA's tools is confined. On a CPU without the tool: the process confines itself."""
+"""What runs beneath NVIDIA's tools is confined, and ends with the tool; ncu takes turns.
+
+On a CPU without the tool, the process confines itself.
+"""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_tool
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.profiling import ncu
 from fib_rmsnorm.profiling.ncu import find_ncu
-from fib_rmsnorm.profiling.tool_process import prepare_call, python_command, run_tool
+from fib_rmsnorm.profiling.tool_process import prepare_call, read_report, run_tool
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from support.registries import RIGHT, add_kernel
@@ -18,6 +27,25 @@ from support.watched_attacks import SECRET_VARIABLE, attacking
 
 needs_sandbox = pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
 CPU = Device("cpu", "a CPU", 1 << 30)
+
+
+# A process that a confined one leaves behind, in a session of its own; it says its number.
+LEAVES_DAEMON = """
+import os
+import time
+
+from fib_rmsnorm.sandbox.confinement import confine
+from fib_rmsnorm.sandbox.confinement.readable import find_readable
+
+if os.fork() == 0:
+    confine(find_readable(), [], [])
+    if os.fork() == 0:
+        os.setsid()
+        print(os.getpid(), flush=True)
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+"""
 
 
 @pytest.fixture
@@ -39,18 +67,18 @@ def attacker(registry, home, tmp_path, monkeypatch):
     return kernel
 
 
-@pytest.mark.parametrize("watched", ["profiled", pytest.param("sanitized", marks=pytest.mark.process)])
+@pytest.mark.parametrize("watcher", ["ncu", pytest.param("compute-sanitizer", marks=pytest.mark.process)])
 @needs_sandbox
-def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path, watched):
+def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path, watcher):
     solution = add_kernel(registry, "right", attacking(RIGHT, home, registry.root) + "\nprint('imported')\n")
     (definition,) = registry.definitions().values()
     workload = registry.workloads(definition.name)[0]
-    with prepare_call(definition, solution, workload, CPU, dataset=registry.root, tool=tmp_path / "tool") as call:
-        command = python_command(watched, call.request, call.own / "done")
-        run = run_tool(command, 100, solution, call.variables)
+    tool = tmp_path / "tool"
+    with prepare_call(watcher, definition, solution, workload, CPU, dataset=registry.root, tool=tool) as call:
+        run = run_tool(call.command, 100, solution, call.variables)
         done = (call.own / "done").exists()
     assert (run.returncode, run.stdout) == (0, "imported\n"), run.stderr
-    assert done == (watched == "sanitized")
+    assert done == (watcher == "compute-sanitizer")
     assert not call.folder.exists()
 
 
@@ -62,8 +90,8 @@ def test_of_the_tool_it_reads_its_folder_and_never_a_home(registry, home):
     def readable(tool):
         tool.parent.mkdir(exist_ok=True)
         tool.touch()
-        with prepare_call(definition, solution, workload, CPU, dataset=None, tool=tool) as call:
-            return json.loads(call.request.read_text())["readable"]
+        with prepare_call("ncu", definition, solution, workload, CPU, dataset=None, tool=tool) as call:
+            return json.loads((call.folder / "request.json").read_text())["readable"]
 
     assert str(home / "nsight") in readable(home / "nsight" / "ncu")
     assert str(home) not in readable(home / "ncu")
@@ -100,3 +128,75 @@ def test_under_compute_sanitizer_a_solution_reaches_nothing(fib, attacker, sanit
     outcome = fib("try", attacker, "--sanitize", sanitizer)
     assert outcome.code == 0, outcome.out + outcome.err
     assert "found nothing" in outcome.out
+
+
+@pytest.fixture
+def solution(registry):
+    return add_kernel(registry, "right")
+
+
+def python(source):
+    return [sys.executable, "-c", source]
+
+
+@pytest.mark.parametrize("run", [run_tool, read_report])
+def test_a_tool_knows_no_secrets(solution, monkeypatch, run):
+    monkeypatch.setenv(SECRET_VARIABLE, "secret")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    variables = dict(
+        line.partition("=")[::2] for line in run(["env"], 600, solution, {"TMPDIR": "/own"}).stdout.splitlines()
+    )
+    assert (variables["OMP_NUM_THREADS"], variables["TMPDIR"]) == ("1", "/own")
+    assert SECRET_VARIABLE not in variables
+
+
+def test_it_has_neither_the_users_input_nor_terminal(solution):
+    source = "import os, sys; print(repr(sys.stdin.read()), os.getsid(0) == os.getpid())"
+    assert run_tool(python(source), 600, solution, {}).stdout == "'' True\n"
+
+
+def test_of_what_is_printed_without_end_little_is_kept(solution):
+    run = run_tool(python("print('begin'); print('x' * 10_000_000); print('end')"), 600, solution, {})
+    assert run.stdout.startswith("begin\n") and run.stdout.endswith("end\n")
+    assert len(run.stdout) < 100_000
+    assert len(read_report(python("print('x' * 1_000_000)"), 600, solution, {}).stdout) == 1_000_001
+
+
+@needs_sandbox
+def test_what_a_solution_leaves_running_ends_with_the_tool(solution):
+    daemon = int(run_tool(python(LEAVES_DAEMON), 600, solution, {}).stdout)
+    assert not psutil.pid_exists(daemon)
+
+
+def test_what_takes_too_long_ends_with_all_that_it_has_started(solution, tmp_path):
+    pid = tmp_path / "pid"
+    with pytest.raises(InputError, match=r"right: timed out after 1 s; try a longer --timeout"):
+        run_tool(["sh", "-c", f"sleep 600 & echo $! > {pid}; wait"], 1, solution, {})
+    assert not psutil.pid_exists(int(pid.read_text()))
+
+
+def test_a_tool_that_cannot_be_run_is_an_error_in_one_line(solution, tmp_path):
+    with pytest.raises(InputError, match=r"cannot run .*/tool: Permission denied"):
+        (tmp_path / "tool").touch()
+        run_tool([str(tmp_path / "tool")], 1, solution, {})
+
+
+def test_two_profiles_at_once_take_turns(registry, tmp_path, monkeypatch):
+    program, times = tmp_path / "ncu", tmp_path / "times"
+    program.write_text(f"#!/bin/sh\nprintf 'begin ' >> {times}\nsleep 0.2\nprintf 'end ' >> {times}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(ncu, "find_ncu", lambda: program)
+    solution = add_kernel(registry, "right")
+    (definition,) = registry.definitions().values()
+    workload = registry.workloads(definition.name)[0]
+
+    def profile(report: Path):
+        with pytest.raises(InputError, match="ncu recorded no kernel"):
+            ncu.profile(definition, solution, workload, Device("cuda:0", "Fake GPU", 80 << 30), report, 60)
+
+    monkeypatch.setattr(ncu, "require_gpu", lambda *_: None)
+    nothing = subprocess.CompletedProcess([], 0, "", "")
+    monkeypatch.setattr(ncu, "read_report", lambda *_: nothing)  # which need not wait its turn
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(profile, (tmp_path / f"{number}.ncu-rep" for number in range(2))))
+    assert times.read_text() == "begin end begin end "

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import ExitStack
-from typing import Any
+import threading
 
 import pytest
 
-from fib_rmsnorm.sandbox.asking import OpenDevice, open_device, take_turn
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.sandbox.asking import DeviceOpened, OpenDevice, open_device, require_device
 from support.command_line import QUICK_OPTIONS, run_cli
 from support.registries import RIGHT, add_sources, pack_all, python_manifest
 
 FILLS_MEMORY = """
 import sys
+import threading
 import torch
 
 left = torch.empty(int(sys.argv[1]), dtype=torch.uint8, device="cuda:0")
@@ -37,15 +38,22 @@ def test_what_cannot_be_opened_is_reported_in_a_line():
 
 
 def test_few_processes_open_a_device_at_a_time_and_those_of_another_do_not_wait():
-    with ExitStack() as stack:
-        for _ in range(3):
-            stack.enter_context(take_turn("cuda:98"))
-        fourth: Any = take_turn("cuda:98")
-        assert not fourth.acquire(blocking=False)
-        with take_turn("cuda:99"):
-            pass
-    with take_turn("cuda:98"):
-        pass
+    opening, may_end = threading.Semaphore(0), threading.Event()
+
+    def open_it(*_):
+        opening.release()
+        may_end.wait(60)
+        return DeviceOpened(None)
+
+    def opens(name, wait_s=60):
+        threading.Thread(target=require_device, args=(None, Device(name, "a GPU", 1 << 30), open_it)).start()
+        return opening.acquire(timeout=wait_s)
+
+    assert opens("cuda:98") and opens("cuda:98") and opens("cuda:98")
+    assert not opens("cuda:98", wait_s=0.05)
+    assert opens("cuda:99")
+    may_end.set()
+    assert opening.acquire(timeout=60)
 
 
 @pytest.mark.alone

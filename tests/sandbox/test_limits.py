@@ -12,64 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fib_rmsnorm.sandbox import Role, fork_server, process
+from fib_rmsnorm.sandbox import Role, process
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import NoAnswerError, ProcessDiedError
 from support.command_line import cli_environment
+from support.sandboxed import ROLE
 
-ROLE = Role("starts_others", runs_untrusted_code=True)
 TASK_LIMIT = 300
-# All that it starts ends by itself before long: what may outlive a failed test is harmless. While any lives, it holds
-# the lock of a file.
-SOURCE = """
-import fcntl
-import os
-import threading
-import time
-from types import SimpleNamespace
-
-from fib_rmsnorm.sandbox.channel import serve
-
-LIFE_S = 30
-
-
-def start_ended():
-    if os.fork() == 0:
-        os._exit(0)
-
-
-def start_living():
-    if os.fork() == 0:
-        time.sleep(LIFE_S)
-        os._exit(0)
-
-
-def start_session():
-    if os.fork() == 0:
-        os.setsid()
-        time.sleep(LIFE_S)
-        open("outlived", "w").close()
-        os._exit(0)
-
-
-def start_threads():
-    threading.Thread(target=time.sleep, args=(LIFE_S,)).start()
-
-
-def start(message):
-    os.chdir(os.path.dirname(message["lock"]))
-    lock = open(message["lock"], "w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    for _ in range(message["count"]):
-        globals()[message["what"]]()
-    time.sleep(message["then_s"])
-    return SimpleNamespace()
-
-
-def main(channel, _):
-    serve(channel, {"start": start})
-"""
-
 # Which forks fail; a child takes those that are left. The first process is the one that leaves no room.
 NO_ROOM = """
 import os
@@ -85,12 +34,6 @@ def fork_or_fail():
 
 os.fork = fork_or_fail
 """
-
-
-@pytest.fixture(autouse=True)
-def role(tmp_path, monkeypatch):
-    (tmp_path / f"{ROLE.module}.py").write_text(SOURCE)
-    monkeypatch.syspath_prepend(tmp_path)
 
 
 @pytest.fixture
@@ -116,7 +59,7 @@ def start(server, lock, what, count, then_s):
 
 @pytest.fixture
 def few_tasks(monkeypatch):
-    monkeypatch.setattr(fork_server, "_find_task_limit", lambda: TASK_LIMIT)
+    monkeypatch.setattr(process, "find_task_limit", lambda: TASK_LIMIT)
 
 
 @pytest.mark.usefixtures("few_tasks")
@@ -136,6 +79,7 @@ def test_unlimited_processes_and_threads_are_stopped(lock, what):
 def test_one_that_leaves_no_room_for_others_ends_and_they_start(lock, tmp_path, monkeypatch):
     """Its user may have no more: a fork fails, first the fork server's, then that of the process between."""
     (tmp_path / "no_room.py").write_text(NO_ROOM)
+    monkeypatch.syspath_prepend(tmp_path)
     with ForkServer([ROLE, Role("no_room", runs_untrusted_code=False)]) as server:
         greedy = server.spawn(ROLE, writable=[lock.parent])
         monkeypatch.setattr(process, "_POLL_S", 60)  # it answers before anybody counts
@@ -162,7 +106,7 @@ def test_a_scheduler_that_was_killed_leaves_no_process(lock, tmp_path):
     program = f"""
 import os, signal, sys
 from pathlib import Path
-sys.path[:0] = {[str(lock.parents[1]), *sys.path]!r}
+sys.path[:0] = {sys.path!r}
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from sandbox.test_limits import ROLE, start
 start(ForkServer([ROLE]), Path({str(lock)!r}), "start_session", 3, 0)

@@ -4,35 +4,23 @@ import os
 import socket
 import struct
 import tempfile
+import threading
 import time
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from fib_rmsnorm.sandbox import Role
-from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel
+from fib_rmsnorm.sandbox.channel import MAX_MESSAGE_BYTES, Channel, RefusalError, serve
 from fib_rmsnorm.sandbox.confinement.landlock import landlock_version
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.process import ProcessDiedError, ProcessTimeoutError, StoppedError, run_in_threads
 from support.command_line import run_python
-
-ANSWERS = """\
-from types import SimpleNamespace
-from fib_rmsnorm.sandbox.channel import serve
-
-
-def main(channel, _):
-    serve(channel, {"answer": lambda _: SimpleNamespace(answer=42)})
-"""
-
-
-@pytest.fixture
-def role(tmp_path, monkeypatch) -> Role:
-    """A role whose process answers, and imports no torch."""
-    (tmp_path / "answers.py").write_text(ANSWERS)
-    monkeypatch.syspath_prepend(tmp_path)
-    return Role("answers", runs_untrusted_code=True)
+from support.sandboxed import ROLE
 
 
 @pytest.fixture
@@ -74,6 +62,46 @@ def test_a_closed_end_raises_eof_error(ends):
     theirs.close()
     with pytest.raises(EOFError):
         channel.receive()
+
+
+def ask(requests, handlers, *check):
+    """The answers of a process that is asked for these, one after the other."""
+    mine, its = socket.socketpair()
+    process = threading.Thread(target=serve, args=(Channel(its.detach()), handlers, *check))
+    process.start()
+    answers = []
+    with closing(Channel(mine.detach())) as other:
+        for name in requests:
+            other.send({"do": name})
+            answers.append(other.receive())
+    process.join()
+    return answers
+
+
+def test_a_device_without_memory_is_one_line():
+    said = "CUDA out of memory. Tried to allocate 4.58 GiB. GPU 0 has a total capacity of 79.18 GiB. Of the allocated"
+
+    def compute(_):
+        raise torch.OutOfMemoryError(said)
+
+    (answer,) = ask(["compute"], {"compute": compute})
+    assert answer["message"] == "CUDA out of memory. Tried to allocate 4.58 GiB: choose smaller batch sizes"
+
+
+def test_each_answer_follows_a_check_which_may_be_the_answer():
+    found: list = []
+
+    def check():
+        if found:
+            raise RefusalError("RUNTIME_ERROR", found.pop(), fatal=True, is_cheat=True)
+
+    def spoil(_):
+        found.append("spoilt")
+        return SimpleNamespace()
+
+    answers = ask(["time", "spoil", "time"], {"time": lambda _: SimpleNamespace(ms=1.0), "spoil": spoil}, check)
+    refusal = {"ok": False, "status": "RUNTIME_ERROR", "message": "spoilt", "fatal": True, "is_cheat": True}
+    assert answers == [{"ok": True, "ms": 1.0}, refusal, {"ok": True, "ms": 1.0}]
 
 
 @pytest.mark.parametrize("length", [0, 1, 32 << 10, (32 << 10) + 1, 64 << 10])
@@ -135,9 +163,9 @@ def test_closing_does_not_wait_for_the_imports(tmp_path, monkeypatch):
             time.sleep(0.01)
 
 
-def test_a_process_answers_dies_and_times_out(role):
-    with ForkServer([role]) as fork_server:
-        worker = fork_server.spawn(role)
+def test_a_process_answers_dies_and_times_out():
+    with ForkServer([ROLE]) as fork_server:
+        worker = fork_server.spawn(ROLE)
         answer = worker.request({"do": "nonsense"}, time.monotonic() + 600)
         assert answer["ok"] is False
         assert "KeyError" in answer["message"]
@@ -145,29 +173,24 @@ def test_a_process_answers_dies_and_times_out(role):
         with pytest.raises(ProcessDiedError, match="died of SIGKILL"):
             worker.request({"do": "build"}, time.monotonic() + 600)
         assert not worker.alive
-        stopped = fork_server.spawn(role)
+        stopped = fork_server.spawn(ROLE)
         os.kill(stopped.pid, 19)
         with pytest.raises(ProcessTimeoutError):
             stopped.request({"do": "build"}, time.monotonic())
         assert not os.path.exists(f"/proc/{stopped.pid}")  # noqa: PTH110
     with pytest.raises(StoppedError):  # as what would ask it does, rather than to end as if all had been done
-        list(run_in_threads([lambda: [fork_server.spawn(role)]], fork_server.stop))
+        list(run_in_threads([lambda: [fork_server.spawn(ROLE)]], fork_server.stop))
 
 
-def test_a_process_that_has_ended_holds_no_files_but_tells_what_it_printed(tmp_path, monkeypatch):
+def test_a_process_that_has_ended_holds_no_files_but_tells_what_it_printed():
     """Who keeps it, as in a cycle that is collected later, keeps no memory of its outputs and no disk space."""
-    (tmp_path / "prints.py").write_text(
-        "def main(channel, _):\n    print('last words', flush=True)\n    raise SystemExit\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    role = Role("prints", runs_untrusted_code=True)
-    with ForkServer([role]) as fork_server:
-        fork_server.spawn(role).kill()
+    with ForkServer([ROLE]) as fork_server:
+        fork_server.spawn(ROLE).kill()
         before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
-        process = fork_server.spawn(role)
+        process = fork_server.spawn(ROLE)
         assert process.outputs_file >= 0
         with pytest.raises(ProcessDiedError, match="exited"):
-            process.request({"do": "nothing"}, time.monotonic() + 600)
+            process.request({"do": "end"}, time.monotonic() + 600)
         assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
         assert process.take_log() == "last words\n"
         assert process.take_log() == ""
@@ -175,57 +198,35 @@ def test_a_process_that_has_ended_holds_no_files_but_tells_what_it_printed(tmp_p
         with pytest.raises(ProcessDiedError, match="exited"):
             _ = process.outputs_file
     with pytest.raises(StoppedError):
-        fork_server.spawn(role)
+        fork_server.spawn(ROLE)
     with pytest.raises(StoppedError):
         _ = process.outputs_file
 
 
-def test_runs_beside_each_other_in_one_process_leave_each_other_alone(role):
+def test_runs_beside_each_other_in_one_process_leave_each_other_alone():
     """As two sessions of a program."""
 
     def answers(process):
         return process.request({"do": "answer"}, time.monotonic() + 600)["answer"] == 42
 
-    with ForkServer([role]) as one:
-        with ForkServer([role]) as other:
-            mine, theirs = one.spawn(role), other.spawn(role)
+    with ForkServer([ROLE]) as one:
+        with ForkServer([ROLE]) as other:
+            mine, theirs = one.spawn(ROLE), other.spawn(ROLE)
             assert answers(mine)
-            other.spawn(role).kill()
+            other.spawn(ROLE).kill()
             assert answers(mine) and answers(theirs)
         assert answers(mine)
-        one.spawn(role).kill()
+        one.spawn(ROLE).kill()
         assert answers(mine)
 
 
-WRITES = """
-import tempfile
-from pathlib import Path
-from types import SimpleNamespace
-from fib_rmsnorm.sandbox.channel import serve
-
-
-def write(message):
-    folder = Path(message["folder"] or tempfile.gettempdir())
-    (folder / "made").mkdir()
-    (folder / "made" / "file").touch()
-    return SimpleNamespace(folder=str(folder))
-
-
-def main(channel, _):
-    serve(channel, {"write": write})
-"""
-
-
-def test_a_process_that_runs_untrusted_code_has_a_temporary_folder_until_it_ends(tmp_path, monkeypatch):
+def test_a_process_that_runs_untrusted_code_has_a_temporary_folder_until_it_ends(tmp_path):
     """Its writes elsewhere fail where the kernel has a Landlock that suffices."""
-    (tmp_path / "tries_to_write.py").write_text(WRITES)
-    monkeypatch.syspath_prepend(tmp_path)
     cache, other = tmp_path / "cache", tmp_path / "other"
     cache.mkdir()
     other.mkdir()
-    role = Role("tries_to_write", runs_untrusted_code=True)
-    with ForkServer([role]) as fork_server:
-        process = fork_server.spawn(role, writable=[cache])
+    with ForkServer([ROLE]) as fork_server:
+        process = fork_server.spawn(ROLE, writable=[cache])
 
         def write(folder):
             return process.request({"do": "write", "folder": folder and str(folder)}, time.monotonic() + 600)
@@ -244,7 +245,7 @@ def test_a_process_that_runs_untrusted_code_has_a_temporary_folder_until_it_ends
         assert not temporary.exists()
         assert (cache / "made" / "file").exists()
         of_run.rmdir()  # as a system does that removes old temporary files
-        process = fork_server.spawn(role)
+        process = fork_server.spawn(ROLE)
         again = Path(write(None)["folder"])
         assert again.exists()
     assert not of_run.exists() and not again.exists()

@@ -25,7 +25,7 @@ from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.devices import choose_devices
-from fib_rmsnorm.sandbox import fork_server as fork_servers
+from fib_rmsnorm.sandbox import process as processes
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Evaluation, EvaluationStatus
 from support.kernels import DEFINITION, add_kernels, change, read_kernels
@@ -107,7 +107,7 @@ def evaluate_all(root: Path, kernels: list[str], device: str, batches: Sequence[
         plan = Plan(
             [Group(definition, w, (*(wrong[name] for name in group), innocent)) for w in workloads for group in groups]
         )
-        with mock.patch.object(fork_servers, "_find_task_limit", lambda: TASK_LIMIT), ForkServer(ROLES) as fork_server:
+        with mock.patch.object(processes, "find_task_limit", lambda: TASK_LIMIT), ForkServer(ROLES) as fork_server:
             config = RunConfig(
                 QUICK if device == "cpu" else FEW_BUT_MANY_ENOUGH,
                 timeout_s,

@@ -58,13 +58,15 @@ def landlock_version() -> int:
 
 def describe_gaps(version: int) -> str | None:
     """Say what a Solution can do to its user's files and processes under a Landlock version; None if nothing."""
+    if version >= _VERSION_WITH_SCOPES:
+        return None
+    can = "send signals to your processes"
     if version == 0:
-        return "read the memory of your other processes and of the judge, and read and write your files"
-    if version < _VERSION_WITH_TRUNCATE:
-        return "empty your files, and send signals to your processes"
-    if version < _VERSION_WITH_SCOPES:
-        return "send signals to your processes"
-    return None
+        can = "read the memory of your other processes and of the judge, and read and write your files"
+    elif version < _VERSION_WITH_TRUNCATE:
+        can = "empty your files, and send signals to your processes"
+    found = f"Landlock version {version}" if version else "no Landlock that suffices"
+    return f"{found} in this kernel: a solution can {can}"
 
 
 def enter_landlock(

@@ -11,7 +11,7 @@ import os
 import site
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,29 +69,26 @@ def find_readable() -> Readable:
 
     `$FIB_RMSNORM_READABLE` names more, separated like those of `$PATH`.
     """
-    found = [*_SYSTEM, *(f"/proc/{name}" for name in _PROC), *_loaded_files()]
-    found += [str(path) for name in _ETC for path in Path("/etc").glob(name)]
-    found += [str(path) for path in _of_interpreter()]
-    found += _paths_in(_VARIABLE)
-    for name in _FOLDERS_OF_TOOLS:
-        found += [path for path in _paths_in(name) if not _is_too_wide(Path(path))]
+    found: list[str | Path] = [*_SYSTEM, *(f"/proc/{name}" for name in _PROC), *_loaded_files(), *_of_interpreter()]
+    found += [*_paths_in(_VARIABLE), *_editable_packages()]
+    found += [path for name in _ETC for path in Path("/etc").glob(name)]
+    found += [path for name in _FOLDERS_OF_TOOLS for path in _paths_in(name) if not _is_too_wide(path)]
     listable = []
     for entry in map(Path, filter(None, sys.path)):
         if entry.name in ("site-packages", "dist-packages") or not os.path.isdir(entry):  # noqa: PTH112 - the other raises
-            found.append(str(entry))
+            found.append(entry)
             continue
-        found += [str(path) for path in _packages(entry)]
+        found += _packages(entry)
         if _installed(entry) and not _is_too_wide(entry):
             listable.append(str(entry))
         else:
             # Such as a clone, which is a registry too: who may list a folder may also lock it, and nobody could record
             # a Trace there. This interpreter has listed it, and so have its forks.
             importlib.machinery.PathFinder.find_spec(_NO_MODULE, [str(entry)])
-    found += [str(path) for path in _editable_packages()]
-    return Readable(_outermost(found), tuple(listable))
+    return Readable(_outermost(map(str, found)), tuple(listable))
 
 
-def _outermost(paths: list[str]) -> tuple[str, ...]:
+def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
     """The paths without those that lie under another one: each takes a rule, in each process. Links are followed.
 
     Not those in /proc, which mean another process there.
@@ -100,8 +97,8 @@ def _outermost(paths: list[str]) -> tuple[str, ...]:
     return tuple(path for path in found if found.keys().isdisjoint(map(str, Path(path).parents)))
 
 
-def _paths_in(variable: str) -> list[str]:
-    return [path for path in os.environ.get(variable, "").split(os.pathsep) if path]
+def _paths_in(variable: str) -> Iterator[Path]:
+    return map(Path, filter(None, os.environ.get(variable, "").split(os.pathsep)))
 
 
 def _of_interpreter() -> Iterator[Path]:

@@ -100,10 +100,8 @@ def assemble(machine: _Machine, refused: Iterable[Rule]) -> list[Instruction]:
         number = rule.x86_64 if machine.name == "x86_64" else rule.aarch64
         if number is None:
             continue
-        block = [_fail(rule.error)]
-        if rule.checks is not None:
-            block = [each for check in rule.checks for each in _check(check, rule.error)]
-            block.append((_RETURN, 0, 0, _RETURN_ALLOW))
+        block = [each for check in rule.checks for each in _check(check, rule.error)]
+        block.append((_RETURN, 0, 0, _RETURN_ALLOW) if rule.checks else _fail(rule.error))
         program += [(_JUMP_EQUAL, 0, len(block), number), *block]
     return [*program, (_RETURN, 0, 0, _RETURN_ALLOW)]
 

@@ -30,7 +30,7 @@ class Rule:
     x86_64: int
     aarch64: int | None
     """None for a system call that this processor has not."""
-    checks: tuple[ArgumentCheck, ...] | None = None
+    checks: tuple[ArgumentCheck, ...] = ()
     error: int = errno.EPERM
 
 

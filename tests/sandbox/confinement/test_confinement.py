@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fib_rmsnorm.sandbox import Role
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.confinement.landlock import describe_gaps
 from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from support.command_line import run_python
 from support.paths import REPOSITORY, TESTS
+from support.sandboxed import ROLE
 
 needs_sandbox = pytest.mark.skipif(bool(find_gaps()), reason="this machine confines less: see fib-rmsnorm env")
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
@@ -89,49 +89,18 @@ def test_what_a_version_of_landlock_lacks_is_reported():
     assert "write your files" in describe_gaps(0)
 
 
-SHOWS = """
-import os
-import subprocess
-import sys
-from pathlib import Path
-from types import SimpleNamespace
-from fib_rmsnorm.sandbox.channel import serve
-
-
-def show(message):
-    first = Path("/proc/self/environ").read_text(errors="replace")  # as the fork server was started
-    return SimpleNamespace(variables=dict(os.environ), first=first, home=str(Path.home()))
-
-
-def leave_daemon(message):
-    \"\"\"In a session of its own, without the run's id, and as unlikely to be killed as it can be.\"\"\"
-    if os.fork() == 0:
-        os.setsid()
-        Path("/proc/self/oom_score_adj").write_text(message["score"])
-        os.execve("/bin/sleep", ["sleep", "120"], {})
-    return SimpleNamespace()
-
-
-def main(channel, _):
-    serve(channel, {"show": show, "leave_daemon": leave_daemon})
-"""
-
-
 @pytest.fixture
-def shows(tmp_path, monkeypatch):
-    (tmp_path / "shows.py").write_text(SHOWS)
-    monkeypatch.syspath_prepend(tmp_path)
+def process(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden-1")
     monkeypatch.setenv("NVIDIA_API_KEY", "hidden-2")
     monkeypatch.setenv("DATABASE_URL", "hidden-3")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    role = Role("shows", runs_untrusted_code=True)
-    with ForkServer([role]) as fork_server:
-        yield fork_server.spawn(role, writable=[Path("/proc")])  # as GPUs need it, for a part
+    with ForkServer([ROLE]) as fork_server:
+        yield fork_server.spawn(ROLE, writable=[Path("/proc")])  # as GPUs need it, for a part
 
 
-def test_a_process_knows_no_secrets_of_the_environment(shows):
-    answer = shows.request({"do": "show"}, time.monotonic() + 600)
+def test_a_process_knows_no_secrets_of_the_environment(process):
+    answer = process.request({"do": "show"}, time.monotonic() + 600)
     assert answer["variables"]["OMP_NUM_THREADS"] == "1"
     assert "hidden" not in json.dumps(answer)
     assert answer["home"] == answer["variables"]["TMPDIR"] != str(Path.home())
@@ -144,12 +113,12 @@ def test_what_compilers_and_gpus_read_is_kept():
 
 
 @needs_sandbox
-def test_a_daemon_that_hides_does_not_outlive_the_run(shows):
+def test_a_daemon_that_hides_does_not_outlive_the_run(process):
     """It differs from other children of the scheduler only by what it cannot remove."""
     score = Path("/proc/self/oom_score_adj").read_text()
-    assert shows.request({"do": "leave_daemon", "score": score}, time.monotonic() + 600)["ok"]
-    (daemon,) = psutil.Process(shows.pid).children()
+    assert process.request({"do": "leave_daemon", "score": score}, time.monotonic() + 600)["ok"]
+    (daemon,) = psutil.Process(process.pid).children()
     while daemon.name() != "sleep":  # the program starts soon
         time.sleep(0.001)
-    shows.kill()
+    process.kill()
     assert not daemon.is_running()
