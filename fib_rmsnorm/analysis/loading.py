@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition, Solution
 
 
-_NAMED = 5
-"""The most Solutions to name in a command."""
-
-
 @dataclass(frozen=True)
 class TraceChoice:
     """The Traces that a command is about: names or globs, and batch sizes; empty ones choose all."""

@@ -25,7 +25,7 @@ from fib_rmsnorm.cli.options import (
 )
 from fib_rmsnorm.cli.printing import answer, note
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.languages import KERNEL_LANGUAGES
+from fib_rmsnorm.languages import KERNEL_LANGUAGES, title_of
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
@@ -152,17 +152,10 @@ def solve(
     if build or arch:
         has_failed |= _build(registry, packed, arch, as_json=json)
     else:
-        _list(packed, as_json=json)
+        listed = (f"{each.name} ({title_of(each.spec.language.value)})" for each in packed)
+        lines = [f"  {number}. {line}" for number, line in enumerate(listed, start=1)]
+        answer(packed, ["Solutions:", *lines] if lines else [], is_json=json)
     return 1 if has_failed else 0
-
-
-def _list(solutions: list[Solution], *, as_json: bool) -> None:
-    from fib_rmsnorm.languages import title_of
-
-    lines = ["Solutions:"] if solutions else []
-    for number, solution in enumerate(solutions, start=1):
-        lines.append(f"  {number}. {solution.name} ({title_of(solution.spec.language.value)})")
-    answer(solutions, lines, is_json=as_json)
 
 
 def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, as_json: bool) -> bool:
@@ -192,7 +185,6 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, a
 def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None:
     import json
 
-    from fib_rmsnorm.languages import title_of
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.units import pick
 
