@@ -11,7 +11,6 @@ import typer
 from fib_rmsnorm.cli.options import (
     CallText,
     ChosenDefinition,
-    CompilerFlags,
     DefinitionNamesOrMain,
     Json,
     KernelDefinition,
@@ -73,7 +72,6 @@ def register(
     author: Annotated[str, typer.Option(help="Folder in solutions/ of whoever wrote it.")],
     definition: KernelDefinition = None,
     call: CallText = None,
-    flags: CompilerFlags = "",
     strided: Strided = False,
     root: Root = None,
     json: Json = False,
@@ -91,7 +89,7 @@ def register(
         )
     registry = Registry.find(root)
     file, called = locate_kernel(kernel, call)
-    wanted, draft = draft_kernel(registry, file, called, definition, flags.split(), strided=strided)
+    wanted, draft = draft_kernel(registry, file, called, definition, strided=strided)
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author)
     following = join(["fib-rmsnorm", "bench", "--solutions", name, *there(root)])
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])

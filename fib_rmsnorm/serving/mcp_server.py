@@ -47,7 +47,6 @@ DefinitionName = Annotated[str | None, Field(description="What it computes; by d
 CallText = Annotated[
     str | None, Field(description="The function to call, if not `run`, or a call: f(x, (hidden,), weight, eps).")
 ]
-Flags = Annotated[list[str], Field(description="Flags of the C++ compiler.")]
 Strided = Annotated[bool, Field(description="It takes rows at any stride: judge it on views of larger tensors too.")]
 Sizes = Annotated[list[int], Field(description="Batch sizes to judge it at; empty for those of `try`.")]
 Side = Annotated[str, Field(description="A registered Solution, or the path of a kernel's file.")]
@@ -72,12 +71,11 @@ def _add_verdicts(server: MCPServer, requests: Requests) -> None:
             path: PathName = None,
             definition: DefinitionName = None,
             call: CallText = None,
-            flags: Flags = [],  # noqa: B006 - never changed
             strided: Strided = False,
-            batch_sizes: Sizes = [],  # noqa: B006
+            batch_sizes: Sizes = [],  # noqa: B006 - never changed
             verbose: bool = False,
         ) -> Annotated[CallToolResult, Feedback]:
-            kernel = (source, language, path, definition, call, flags, strided)
+            kernel = (source, language, path, definition, call, strided)
             job = await _follow(
                 context,
                 requests,
@@ -126,7 +124,7 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
         batch_sizes: Sizes = [],  # noqa: B006
     ) -> Annotated[CallToolResult, Explanation]:
         """Explain a GPU kernel from its compiled code: registers, memory accesses, occupancy, and what limits it."""
-        kernel: Kernel = (source, language, path, definition, call, [], False)
+        kernel: Kernel = (source, language, path, definition, call, False)
         job = await _follow(
             context,
             requests,
