@@ -127,7 +127,7 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
 
 
 def describe_doubts(section: SectionResults) -> Iterator[Part]:
-    """Which numbers are noisy, what was not captured in a graph, and whether an operator judged."""
+    """The numbers that are noisy, what was not captured in a graph, and whether an operator judged."""
     yield from describe_noisy(
         (
             show_name(result.record.solution, each.title),

@@ -116,7 +116,7 @@ def describe_load(traces: Iterable[Trace]) -> str:
 
 
 def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
-    """What was measured just now of one Definition on one device: a table, the answer, and what to know about it."""
+    """The end of a run, of one Definition on one device: a table, the answer, and what to know about them."""
     section = sum_up_run(traces)
     timer = section.conditions.timer
     how = f": median latency ±, speedup; timer {timer}" if timer else ""
