@@ -96,23 +96,19 @@ class BenchPrinter:
         """Remove the bar, print the tables and the skipped evaluations, and return the exit code."""
         self._bar.stop()
         failed = sum(trace.status != "PASSED" for trace in self._traces)
-        if not self._as_json:
-            self._print_tables()
+        if self._traces and not self._as_json:
+            groups: dict[tuple[str, str], list[Trace]] = {}
+            for trace in self._traces:
+                groups.setdefault((trace.definition, trace.hardware.removesuffix(INTERPRETER)), []).append(trace)
+            for _, mine in sorted(groups.items()):
+                stdout().print()
+                print_parts(describe_run(mine), stdout())
+            stdout().print(POINTER)
         self._print_skips()
         resumed = f" ({self._resumed} resumed from earlier runs)" if self._resumed else ""
         where = f"; wrote {output}" if output and self._traces else ""
         stderr().print(f"{len(self._traces) - failed} passed, {failed} failed{resumed}{where}")
         return 1 if failed or any(skip.is_failure for skip in self._skips) else 0
-
-    def _print_tables(self) -> None:
-        groups: dict[tuple[str, str], list[Trace]] = {}
-        for trace in self._traces:
-            groups.setdefault((trace.definition, trace.hardware.removesuffix(INTERPRETER)), []).append(trace)
-        for _, mine in sorted(groups.items()):
-            stdout().print()
-            print_parts(describe_run(mine), stdout())
-        if groups:
-            stdout().print(POINTER)
 
     def _print_skips(self) -> None:
         """Print each reason once, with what it is of."""

@@ -105,15 +105,6 @@ CallText = Annotated[
         help="Function to call in a kernel's file, or a call such as 'f(x, (hidden,), weight, eps)'; default: run.",
     ),
 ]
-CompilerFlags = Annotated[
-    str,
-    typer.Option(
-        "--flags",
-        metavar='"-O2 ..."',
-        help="Flags of the C++ compiler; default: those of its solution.toml, else -O3 -march=native.",
-        show_default=False,
-    ),
-]
 Strided = Annotated[
     bool, typer.Option("--strided", help="It takes rows at any stride: judge it on views of larger tensors too.")
 ]

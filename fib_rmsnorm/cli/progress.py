@@ -37,7 +37,7 @@ class ProgressBar:
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            _CountColumn(),
+            MofNCompleteColumn(),
             TimeElapsedColumn(),
             _RemainingColumn(),
             console=stderr(),
@@ -109,13 +109,6 @@ def _is_pipe(console: Console) -> bool:
         return stat.S_ISFIFO(os.fstat(console.file.fileno()).st_mode)
     except (OSError, ValueError):  # closed, or not a file
         return False
-
-
-class _CountColumn(MofNCompleteColumn):
-    """Shows nothing until the total is known."""
-
-    def render(self, task: Task) -> Text:
-        return Text() if task.total is None else super().render(task)
 
 
 class _RemainingColumn(TimeRemainingColumn):

@@ -11,7 +11,6 @@ import typer
 from fib_rmsnorm.cli.options import (
     CallText,
     ChosenDefinition,
-    CompilerFlags,
     DefinitionNamesOrMain,
     Json,
     KernelDefinition,
@@ -25,7 +24,7 @@ from fib_rmsnorm.cli.options import (
 )
 from fib_rmsnorm.cli.printing import answer, note
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.languages import KERNEL_LANGUAGES
+from fib_rmsnorm.languages import KERNEL_LANGUAGES, title_of
 
 if TYPE_CHECKING:
     from fib_rmsnorm.cli.progress import ProgressBar
@@ -73,7 +72,6 @@ def register(
     author: Annotated[str, typer.Option(help="Folder in solutions/ of whoever wrote it.")],
     definition: KernelDefinition = None,
     call: CallText = None,
-    flags: CompilerFlags = "",
     strided: Strided = False,
     root: Root = None,
     json: Json = False,
@@ -91,7 +89,7 @@ def register(
         )
     registry = Registry.find(root)
     file, called = locate_kernel(kernel, call)
-    wanted, draft = draft_kernel(registry, file, called, definition, flags.split(), strided=strided)
+    wanted, draft = draft_kernel(registry, file, called, definition, strided=strided)
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author)
     following = join(["fib-rmsnorm", "bench", "--solutions", name, *there(root)])
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])
@@ -152,17 +150,10 @@ def solve(
     if build or arch:
         has_failed |= _build(registry, packed, arch, as_json=json)
     else:
-        _list(packed, as_json=json)
+        listed = (f"{each.name} ({title_of(each.spec.language.value)})" for each in packed)
+        lines = [f"  {number}. {line}" for number, line in enumerate(listed, start=1)]
+        answer(packed, ["Solutions:", *lines] if lines else [], is_json=json)
     return 1 if has_failed else 0
-
-
-def _list(solutions: list[Solution], *, as_json: bool) -> None:
-    from fib_rmsnorm.languages import title_of
-
-    lines = ["Solutions:"] if solutions else []
-    for number, solution in enumerate(solutions, start=1):
-        lines.append(f"  {number}. {solution.name} ({title_of(solution.spec.language.value)})")
-    answer(solutions, lines, is_json=as_json)
 
 
 def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, as_json: bool) -> bool:
@@ -192,7 +183,6 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, a
 def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None:
     import json
 
-    from fib_rmsnorm.languages import title_of
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.reports.text.units import pick
 

@@ -14,7 +14,6 @@ from fib_rmsnorm.cli.options import (
     Atol,
     BatchSizes,
     CallText,
-    CompilerFlags,
     DeviceName,
     KernelDefinition,
     Root,
@@ -48,7 +47,6 @@ def try_(
     ],
     definition: KernelDefinition = None,
     call: CallText = None,
-    flags: CompilerFlags = "",
     batch_sizes: BatchSizes = None,
     device: DeviceName = "auto",
     rtol: Rtol = None,
@@ -104,7 +102,7 @@ def try_(
         from fib_rmsnorm.registry.sources.python_module import locate_kernel
 
         registry = Registry.find_or_shipped(root)
-        found = draft_kernel(registry, *locate_kernel(kernels[0], call), definition=definition, flags=flags.split())
+        found = draft_kernel(registry, *locate_kernel(kernels[0], call), definition=definition)
         return sanitize_kernel(registry, *found, sanitize.value, sizes, device, timeout, as_json=json)
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -128,7 +126,7 @@ def try_(
 
         registry, is_timed = Registry.find_or_shipped(root), not check
         files = [
-            KernelFile(file=file, definition=definition, call=called, flags=tuple(flags.split()), strided=strided)
+            KernelFile(file=file, definition=definition, call=called, strided=strided)
             for file, called in (locate_kernel(kernel, call) for kernel in kernels)
         ]
         serve = partial(Service, registry, settings=settings, timeout_s=timeout, fork_server=fork_server)

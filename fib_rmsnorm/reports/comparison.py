@@ -178,7 +178,9 @@ def _changes(each: SolutionHistory) -> Iterator[Part]:
     yield f"{count(runs, 'run')}, {count(len(changes), 'change') if changes else 'no change'}."
     for title, run in changes:
         sources = "new sources" if run.is_new_content else "the same sources"
-        yield Doubt(f"{_name(title, run)}: {run.verdict}{_by_how_much(run.change)}, {sources}")
+        ratio = run.change.ratio if run.change else None
+        much = f" ({format_change(ratio.value)}, {format_changes(ratio.low, ratio.high)})" if ratio else ""
+        yield Doubt(f"{_name(title, run)}: {run.verdict}{much}, {sources}")
 
 
 def _name(title: str, run: Run) -> str:
@@ -187,11 +189,6 @@ def _name(title: str, run: Run) -> str:
 
 def _when(record: TraceRecord) -> str:
     return record.timestamp[:16].replace("T", " ")
-
-
-def _by_how_much(change: SolutionComparison | None) -> str:
-    ratio = change.ratio if change else None
-    return f" ({format_change(ratio.value)}, {format_changes(ratio.low, ratio.high)})" if ratio else ""
 
 
 def _run_row(title: str, run: Run) -> Sequence[str]:

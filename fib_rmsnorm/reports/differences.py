@@ -103,22 +103,19 @@ def largest_text(value: float | None) -> str:
 
 def difference_records(found: Iterable[OutputDifference]) -> list[dict[str, Any]]:
     """A row for each output and kind of inputs, with numbers as they are; None is infinite."""
-    return list(map(_record, found))
-
-
-def _record(each: OutputDifference) -> dict[str, Any]:
-    definition = each.definition
-    return {
-        **pick(each.record, "definition", "hardware", "axes"),
-        "constants": definition.const_axes if definition else {},
-        "scalars": each.record.scalars,
-        "inputs": {name: spec.dtype.value for name, spec in definition.inputs.items()} if definition else {},
-        **pick(each.record, "solution", "status"),
-        "against": each.peer.solution,
-        "against_sha256": each.peer.solution_sha256,
-        "output": each.output,
-        "dtype": each.dtype,
-        "judged_on": each.kind,
-        **pick(each.difference, "max_absolute", "max_relative", "elements", "equal", "ulp"),
-        "trace": each.record.place,
-    }
+    return [
+        {
+            **pick(each.record, "definition", "hardware", "axes"),
+            "constants": known.const_axes if (known := each.definition) else {},
+            "scalars": each.record.scalars,
+            "inputs": {name: spec.dtype.value for name, spec in known.inputs.items()} if known else {},
+            **pick(each.record, "solution", "status"),
+            "against": each.peer.solution,
+            "against_sha256": each.peer.solution_sha256,
+            **pick(each, "output", "dtype"),
+            "judged_on": each.kind,
+            **pick(each.difference, "max_absolute", "max_relative", "elements", "equal", "ulp"),
+            "trace": each.record.place,
+        }
+        for each in found
+    ]

@@ -117,7 +117,12 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
     for section in sections:
         yield Heading(section_title(section))
         yield summarize_ranking(section)
-        yield _results_grid(section)
+        columns = result_columns(section)
+        rows: list[list[str]] = []
+        for each in section.workloads:  # the fastest first, with an empty line between Workloads
+            rows += [[""] * (1 + len(columns))] if rows else []
+            rows += [[each.title, *(column.text(result) for column in columns)] for result in each.results]
+        yield Grid(("workload", *(column.title for column in columns)), rows)
         yield from describe_doubts(section)
     if superseded:
         yield f"{count(superseded, 'older Trace')} not shown: of equal evaluations only the newest counts."
@@ -125,7 +130,7 @@ def describe_results(sections: Sequence[SectionResults], superseded: int) -> Ite
 
 
 def describe_doubts(section: SectionResults) -> Iterator[Part]:
-    """Which numbers are noisy, what was not captured in a graph, and whether an operator judged."""
+    """The numbers that are noisy, what was not captured in a graph, and whether an operator judged."""
     yield from describe_noisy(
         (
             show_name(result.record.solution, each.title),
@@ -172,16 +177,6 @@ def describe_noisy(found: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Doubt
     for name, reasons in noisy[:1]:
         others = f" (and {len(noisy) - 1} more; --json has all reasons)" if len(noisy) > 1 else ""
         yield Doubt(f"Noisy: {name}: {'; '.join(reasons)}{others}")
-
-
-def _results_grid(section: SectionResults) -> Grid:
-    """The results of each Workload, the fastest first, with an empty line between Workloads."""
-    columns = result_columns(section)
-    rows: list[list[str]] = []
-    for each in section.workloads:
-        rows += [[""] * (1 + len(columns))] if rows else []
-        rows += [[each.title, *(column.text(result) for column in columns)] for result in each.results]
-    return Grid(("workload", *(column.title for column in columns)), rows)
 
 
 def results_record(sections: Sequence[SectionResults], superseded: int) -> dict[str, Any]:

@@ -48,7 +48,6 @@ DefinitionName = Annotated[str | None, Field(description="What it computes; by d
 CallText = Annotated[
     str | None, Field(description="The function to call, if not `run`, or a call: f(x, (hidden,), weight, eps).")
 ]
-Flags = Annotated[list[str], Field(description="Flags of the C++ compiler.")]
 Strided = Annotated[bool, Field(description="It takes rows at any stride: judge it on views of larger tensors too.")]
 Sizes = Annotated[list[int], Field(description="Batch sizes to judge it at; empty for those of `try`.")]
 Side = Annotated[str, Field(description="A registered Solution, or the path of a kernel's file.")]
@@ -73,13 +72,12 @@ def _add_verdicts(server: MCPServer, requests: Requests) -> None:
             path: PathName = None,
             definition: DefinitionName = None,
             call: CallText = None,
-            flags: Flags = [],  # noqa: B006 - never changed
             strided: Strided = False,
-            batch_sizes: Sizes = [],  # noqa: B006
+            batch_sizes: Sizes = [],  # noqa: B006 - never changed
             verbose: bool = False,
         ) -> Annotated[CallToolResult, Feedback]:
             def submit(client: str, on_change: Callable[[Job], None]) -> Job:
-                with requests.open_kernel((source, language, path, definition, call, flags, strided)) as file:
+                with requests.open_kernel((source, language, path, definition, call, strided)) as file:
                     return requests.service.submit(
                         client, file, timed=timed, batch_sizes=batch_sizes, on_change=on_change
                     )
@@ -128,7 +126,7 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
         batch_sizes: Sizes = [],  # noqa: B006
     ) -> Annotated[CallToolResult, Explanation]:
         """Explain a GPU kernel from its compiled code: registers, memory accesses, occupancy, and what limits it."""
-        kernel = (source, language, path, definition, call, [], False)
+        kernel: Kernel = (source, language, path, definition, call, False)
         work = partial(requests.explain, kernel, solution, arch, tuple(batch_sizes))
         return await _work(context, requests, work, Explanation, is_alone=False)
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _LIMIT_S = 300.0
 Work = Callable[[Job], object]
 """What a service does for a request other than to judge a kernel."""
-Kernel = tuple[str | None, str | None, str | None, str | None, str | None, Sequence[str], bool]
-"""source, language, path, definition, call and flags of a kernel, and whether it takes rows at any stride."""
+Kernel = tuple[str | None, str | None, str | None, str | None, str | None, bool]
+"""source, language, path, definition and call of a kernel, and whether it takes rows at any stride."""
 
 
 class NewKernel(BaseModel):
@@ -135,15 +135,15 @@ class Requests:
         if solution is not None:
             return find_solution(self.registry, solution, kernel[3], kernel[4])
         with self.open_kernel(kernel) as file:
-            return draft_kernel(self.registry, file.file, file.call, file.definition, file.flags, strided=file.strided)
+            return draft_kernel(self.registry, file.file, file.call, file.definition, strided=file.strided)
 
     @contextmanager
     def open_kernel(self, kernel: Kernel) -> Iterator[KernelFile]:
         """A kernel's file while it is read. Raises InputError unless it is either a text or a path."""
-        source, language, path, definition, call, flags, strided = kernel
+        source, language, path, definition, call, strided = kernel
         if (source is None) == (path is None):
             raise InputError("give either `source` with its `language`, or `path`")
-        known = KernelFile(file=Path(), definition=definition, call=call, flags=tuple(flags), strided=strided)
+        known = KernelFile(file=Path(), definition=definition, call=call, strided=strided)
         if path is not None:
             yield known.model_copy(update={"file": self._locate(path)})
         elif source is not None:

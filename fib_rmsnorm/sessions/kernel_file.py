@@ -25,8 +25,6 @@ class KernelFile(BaseModel):
     """The Definition that it is for; None for the one that its author names, else the session's."""
     call: str | None = None
     """The function to call, or an expression that calls it; None for the one that `try` would choose."""
-    flags: tuple[str, ...] = ()
-    """Flags of the C++ compiler."""
     strided: bool = False
     """Whether it is judged on rows at other strides too."""
 

@@ -133,9 +133,7 @@ class Service(AbstractContextManager["Service"]):
         try:
             definition = choose_definition(self._registry, kernel.file, kernel.definition)
             version = replace(version, definition=definition.name)
-            drafts = draft_calls(
-                self._registry, kernel.file, definition, kernel.call, kernel.flags, strided=kernel.strided
-            )
+            drafts = draft_calls(self._registry, kernel.file, definition, kernel.call, strided=kernel.strided)
             job.plan = plan_try(
                 self._registry, definition, drafts, tuple(batch_sizes), self.devices[0], file=kernel.file
             )

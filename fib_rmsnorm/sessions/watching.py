@@ -183,9 +183,7 @@ class Watch:
         kernel = self._kernel
         try:
             definition = choose_definition(self._registry, kernel.file, kernel.definition)
-            drafts = draft_calls(
-                self._registry, kernel.file, definition, kernel.call, kernel.flags, strided=kernel.strided
-            )
+            drafts = draft_calls(self._registry, kernel.file, definition, kernel.call, strided=kernel.strided)
         except InputError as error:
             return str(error), None
         return digest(next(iter(drafts.values()))), drafts

@@ -28,21 +28,12 @@ def get_inputs():
 def get_init_inputs():
     return [64]
 """
-NEW = """
-import torch
-from torch import nn
-
-
-class ModelNew(nn.Module):
-    def __init__(self, features, slope=0.1):
-        super().__init__()
-        self.linear = nn.Linear(features, 3)
-        self.slope = slope
-
-    def forward(self, x, scale: float):
-        y = x @ self.linear.weight.T + self.linear.bias
-        return torch.where(y > 0, y, self.slope * y) * scale
-"""
+NEW = (
+    MODEL.partition("\n\ndef get_inputs")[0]
+    .replace("class Model(", "class ModelNew(")
+    .replace("return nn", "y = x @ self.linear.weight.T + self.linear.bias\n        return nn")
+    .replace("nn.functional.leaky_relu(self.linear(x), self.slope)", "torch.where(y > 0, y, self.slope * y)")
+)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from fib_rmsnorm.cli.app import COMMANDS, make_app
 from fib_rmsnorm.machine.devices import list_gpus
-from support.command_line import run_cli, run_python
+from support.command_line import Outcome, run_cli, run_python
 from support.full_registry import DEFINITION, PYTHON
 from support.paths import REPOSITORY
 
@@ -33,10 +33,7 @@ for arguments in json.loads(sys.argv[1]):
 
 
 @dataclass(frozen=True)
-class Said:
-    code: int
-    out: str
-    err: str
+class Said(Outcome):
     modules: set[str]
     """Those that it and the commands before it have imported."""
 
@@ -137,15 +134,7 @@ RIGHT = "def run(x, weight, eps):\n    return x\n"
 REFUSED_SOURCES = [
     ("missing.py", None, [], 2, "no such file: missing.py"),
     ("kernel.rs", "fn run() {}", [], 2, "kernel.rs: unknown language"),
-    ("kernel.py", "def run(x,\n", [], 1, "kernel.py:1: '(' was never closed"),
     ("kernel.py", RIGHT, ["--call", "f"], 2, "kernel.py: no function 'f' (available: run)"),
-    (
-        "kernel.py",
-        "def run():\n    return 0\n",
-        [],
-        1,
-        "kernel.py: run() cannot be called as run(x, weight, eps) for ",
-    ),
     ("kernel.cpp", "int main() {}", [], 1, "kernel.cpp: does not export 'run'"),
     ("kernel.py", RIGHT, ["--definition", "rmsnorm_d7"], 2, "no Definition 'rmsnorm_d7' in "),
 ]

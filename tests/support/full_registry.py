@@ -38,6 +38,15 @@ PYTHON_TRACES = f"traces/baseline/norm/{DEFINITION}.jsonl"
 CUDA_TRACES = f"traces/ann/norm/{DEFINITION}.jsonl"
 PUBLISHED_TRACES = f"traces/published/norm/{DEFINITION}.jsonl"
 
+ANALYSES = (("report",), ("best",), ("analyze",), ("compare", PYTHON_TRACES, PYTHON_TRACES), ("history", "*"))
+"""The commands that read Traces."""
+CATALOGUES = (
+    *(("validate",), ("list",), ("list", "definitions"), ("list", "solutions"), ("list", "workloads")),
+    *(("list", "traces"), ("show", DEFINITION), ("show", PYTHON), ("show", f"{PYTHON}@batch=1")),
+    ("show", f"{CUDA}@batch=8"),
+)
+"""Those that read all records."""
+
 PYTHON_SOURCE = '''\
 import torch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from shlex import quote
@@ -81,13 +81,12 @@ def draft_kernel(
     path: Path,
     call: str | None = None,
     definition: str | None = None,
-    flags: Sequence[str] = (),
     *,
     strided: bool = False,
 ) -> tuple[Definition, Solution]:
     """The Definition that a kernel is judged by, and the Solution for it, as `choose_definition` chooses it."""
     wanted = choose_definition(registry, path, definition)
-    return wanted, draft_solution(registry, path, wanted, call, flags, strided=strided)
+    return wanted, draft_solution(registry, path, wanted, call, strided=strided)
 
 
 def draft_solution(
@@ -95,7 +94,6 @@ def draft_solution(
     path: Path,
     definition: Definition,
     call: str | None = None,
-    flags: Sequence[str] = (),
     *,
     strided: bool = False,
 ) -> Solution:
@@ -103,7 +101,7 @@ def draft_solution(
 
     Raises KernelError with the calls to choose from if several may be meant, which only running them can tell.
     """
-    drafts = draft_calls(registry, path, definition, call, flags, strided=strided)
+    drafts = draft_calls(registry, path, definition, call, strided=strided)
     likeliest, *others = drafts
     if others and (others[0].rank == likeliest.rank or likeliest.rank >= UNNAMED):
         raise ask_for_call(f"{path}: several calls may be meant, and try finds the right one", drafts)
@@ -121,7 +119,6 @@ def draft_calls(
     path: Path,
     definition: Definition,
     call: str | None = None,
-    flags: Sequence[str] = (),
     *,
     strided: bool = False,
 ) -> dict[KernelCall, Solution]:
@@ -130,7 +127,7 @@ def draft_calls(
     The kernel is a `.py`, `.cu` or `.cpp` file with the files that it includes, or a source folder. There is one
     Solution for a folder, for an entry point that takes the Definition's names in order, and for a `call`: a function's
     name, or an expression over the names and axes of the Definition. A solution.toml in its folder may include shared
-    files of the registry. `flags` are those of the C++ compiler, and `strided` says that it takes rows at any stride.
+    files of the registry. `strided` says that it takes rows at any stride.
     Raises KernelError that says what is wrong in the files, and InputError for what the caller named.
     """
     folder = path if path.is_dir() else path.parent
@@ -146,7 +143,7 @@ def draft_calls(
             sources = kernel.read_sources(shared) if kernel else read_sources(path, shared) if manifest else []
         except ValidationError as error:  # such as an empty header
             raise InputError(f"{path}: {describe(error)}") from None
-    given: dict[str, object] = {**({"flags": [*flags]} if flags else {}), **({"strided": True} if strided else {})}
+    given: dict[str, object] = {"strided": True} if strided else {}
     try:
         if kernel is not None:
             found = [] if expression else _find_calls(registry, kernel, definition, call)

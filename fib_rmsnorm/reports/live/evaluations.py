@@ -75,18 +75,14 @@ def _describe_time(performance: Performance) -> str:
         return "interpreted, so not timed"
     percent = performance.percent_of_copy
     share = format_percent(percent) if percent is not None else ""
+    speedup = find_speedup(performance)
+    factor = format_ratio(speedup.value) if speedup else ""
     parts = [
         f"{format_latency(performance.latency_ms):>8} {_either_side(performance):<7}",
-        f"{share:>7}  {_factor_text(performance):>7}",
+        f"{share:>7}  {factor:>7}",
         *([_chain_text(performance.chain)] if performance.chain else []),
     ]
     return "  ".join(parts).rstrip()
-
-
-def _factor_text(performance: Performance) -> str:
-    """How many times as fast as the reference, by the two latencies that stand beside it."""
-    speedup = find_speedup(performance)
-    return format_ratio(speedup.value) if speedup else ""
 
 
 def _either_side(performance: Performance) -> str:
@@ -119,7 +115,7 @@ def describe_load(traces: Iterable[Trace]) -> str:
 
 
 def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
-    """What was measured just now of one Definition on one device: a table, the answer, and what to know about it."""
+    """The end of a run, of one Definition on one device: a table, the answer, and what to know about them."""
     section = sum_up_run(traces)
     timer = section.conditions.timer
     how = f": median latency ±, speedup; timer {timer}" if timer else ""

@@ -31,15 +31,14 @@ def rank_kernels(found: Sequence[Feedback], *, is_timed: bool) -> SideBySide:
 
     Behind those whose speedup has an interval come those without, of which nobody knows how sure it is.
     """
-    ranked = sorted(found, key=_rank)
+    ranked = sorted(
+        found,
+        key=lambda each: (each.status != _PASSED, each.status == _SKIPPED, not each.interval, -(each.speedup or 0)),
+    )
     judged = [each for each in ranked if each.status != _SKIPPED]
     thresholds = _THRESHOLDS if is_timed else _THRESHOLDS[:1]
     fast_p = {str(p): _count_fast(judged, p) / max(1, len(judged)) for p in thresholds}
     return SideBySide(kernels=ranked, fast_p=fast_p)
-
-
-def _rank(kernel: Feedback) -> tuple[bool, bool, bool, float]:
-    return kernel.status != _PASSED, kernel.status == _SKIPPED, not kernel.interval, -(kernel.speedup or 0)
 
 
 def _count_fast(kernels: Sequence[Feedback], least: float) -> int:

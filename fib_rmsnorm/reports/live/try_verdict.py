@@ -61,14 +61,14 @@ def conclude(version: Version) -> Text:
     checks = [*version.checks.values()]
     errors = [check.correctness.max_absolute_error for check in checks if check.correctness]
     difference = f"max difference {max(errors):.2g}; " if errors else ""
-    text.append(f" as {version.definition} ({describe_judged(checks)}); {difference}")
+    text.append(f" as {version.definition} ({_describe_judged(checks)}); {difference}")
     text.append("; ".join(_describe_speed(version)) if version.traces else "not timed")
     varying = version.batch_invariance
     text.append(f"; batch-invariant: {varying}" if varying and varying != "yes" else "")
     return text.append(f"; beyond 2^31 elements: {first_line(version.far_rows)}" if version.far_rows else "")
 
 
-def describe_judged(checks: Sequence[Check]) -> str:
+def _describe_judged(checks: Sequence[Check]) -> str:
     """On what the draft was judged: `3 workloads, hard inputs and odd sizes included`."""
     kinds: dict[str, CaseKind] = {"hard inputs": "hard", "odd sizes": "awkward", "strided rows": "strided"}
     found = [words for words, kind in kinds.items() if any(check.count_cases(kind) for check in checks)]

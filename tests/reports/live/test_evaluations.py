@@ -15,9 +15,9 @@ from fib_rmsnorm.reports.live.evaluations import (
     result_text,
     results_table,
 )
-from fib_rmsnorm.reports.live.try_verdict import conclude, describe_judged
+from fib_rmsnorm.reports.live.try_verdict import conclude
 from fib_rmsnorm.reports.text.document import as_text
-from fib_rmsnorm.schema import REFERENCE, Check, Clocks, EvaluationStatus, JudgedCase, Performance
+from fib_rmsnorm.schema import Check, Clocks, EvaluationStatus, Performance
 from fib_rmsnorm.sessions.version import Version
 from support.full_registry import CUDA, HARDWARE, make_trace
 from support.norms import kernel_for
@@ -144,20 +144,3 @@ def test_the_last_line_has_no_number_that_was_not_timed(make):
     rival = make(noisy=[REASON], latency_low_ms=0.0124, latency_high_ms=0.0126)
     rival.solution = "torch"
     assert "; 1.00x the speed of torch (a tie: up to" in last_line(make(), rivals=[rival]).plain
-
-
-def test_what_was_judged_is_what_the_judge_recorded(make):
-    def judged(*kinds):
-        check = Check.of(make())
-        cases = [JudgedCase(case=kind, kind=kind, max_absolute_error=0, mismatched=0) for kind in kinds]
-        check.correctness.extra = {"cases": [case.model_dump() for case in cases]}
-        return check
-
-    everything, no_size, own = judged("workload", "hard", "awkward"), judged("workload", "hard"), judged("workload")
-    assert describe_judged([everything] * 3) == "3 workloads, hard inputs and odd sizes included"
-    assert describe_judged([everything]) == "1 workload, hard inputs and odd sizes included"
-    strided = judged("workload", "hard", "awkward", "strided")
-    assert describe_judged([strided]) == "1 workload, hard inputs, odd sizes and strided rows included"
-    assert describe_judged([no_size]) == "1 workload, hard inputs included, no odd sizes"
-    own.judged_by = REFERENCE
-    assert describe_judged([own]) == "1 workload, no hard inputs, no odd sizes, judged by the reference alone"

@@ -11,6 +11,8 @@ import pytest
 from fib_rmsnorm.reports.text.control_characters import harmless, one_line
 from fib_rmsnorm.schema import digest
 from support.full_registry import (
+    ANALYSES,
+    CATALOGUES,
     CUDA_TRACES,
     DEFINITION,
     DEFINITION_FILE,
@@ -24,24 +26,7 @@ from support.record_faults import edit
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0041]")
 OBEYED_AND_UNSEEN = "\x1b]0;owned\x07\x1b[2J\x9b31m\x85\r\u202eabc\u2066\u200b\ufeff\U000e0041\u2028"
 EVIL = f"{OBEYED_AND_UNSEEN}<img src=x onerror=alert(1)>|`=1+1\nforged line"
-COMMANDS = [
-    ("report",),
-    ("report", "--json"),
-    ("best",),
-    ("best", "--json"),
-    ("analyze",),
-    ("analyze", "--json"),
-    ("compare", PYTHON_TRACES, PYTHON_TRACES),
-    ("compare", PYTHON_TRACES, PYTHON_TRACES, "--json"),
-    *(("list", each) for each in ("definitions", "solutions", "workloads", "traces")),
-    ("list", "--json"),
-    ("show", DEFINITION),
-    ("show", PYTHON),
-    ("show", PYTHON, "--json"),
-    ("show", f"{PYTHON}@batch=1"),
-    ("validate",),
-    ("validate", "--json"),
-]
+COMMANDS = [*ANALYSES, *CATALOGUES, *((*each, "--json") for each in (*ANALYSES, *CATALOGUES))]
 
 
 @pytest.fixture
