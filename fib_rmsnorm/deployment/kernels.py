@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from threading import Lock, RLock
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.winner_table import Candidate, DeployedRegistry, MeasuredShape, Shape
-from fib_rmsnorm.registry.layout import find_root
+from fib_rmsnorm.deployment.winner_table import Candidate, MeasuredShape, Shape, read_table
+from fib_rmsnorm.registry.layout import Layout, find_root
 from fib_rmsnorm.registry.shipped import shipped_registry
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 SOURCE = "quick_norms.cpp"
 _HEADERS = ("known_kernels.h", "kernel_arguments.h", "known_norms.h", "norm_operators.h")
 _native_lock = Lock()
+KERNEL_DTYPES = ("float16", "bfloat16", "float32")
+MOST_CHOICES = 4096
+"""Calls of which a process remembers the kernel."""
 FLOAT_WEIGHT_LANGUAGES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate"), ("cpp", "cuda", "triton")),
     **dict.fromkeys(("rmsnorm_backward", "fused_add_rmsnorm_backward", "layernorm_backward"), ("cpp",)),
@@ -186,42 +189,50 @@ class KernelChoice:
 
 
 class Deployment:
-    """A registry that serves models, the shipped one by default, and its kernels."""
+    """A registry that serves models, its table of winners, and the kernels of it that are built.
 
-    def __init__(self, root: Path | None = None) -> None:
+    Raises InputError if `fib-rmsnorm deploy` has not run there.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._layout = Layout(root)
+        self.table = read_table(self._layout.winners)
         self._lock = RLock()
-        self.use(root)
+        self._kernels: dict[tuple[str, torch.device], BuiltKernel | str] = {}
+        self._told: set[str] = set()
+        self._refusals: dict[NormCall, dict[str, str]] = {}
+        self.choose = lru_cache(MOST_CHOICES)(self._choose)
+        """Find the kernel for a call of an operator, and build it if it is not built yet."""
 
-    def use(self, root: Path | None) -> None:
-        """Take kernels from another registry, or, for None, from the shipped one; forget those that were built.
+    def solution(self, name: str) -> Solution:
+        """The Solution of this name, which the table names."""
+        from fib_rmsnorm.registry.store import read_json
+        from fib_rmsnorm.schema import Solution
 
-        Raises InputError if it is not a registry, or if `fib-rmsnorm deploy` has not run there.
-        """
-        registry = None if root is None else DeployedRegistry(find_root(root))
-        with self._lock:
-            self._registry = registry
-            self._kernels: dict[tuple[str, torch.device], BuiltKernel | str] = {}
-            self._told: set[str] = set()
+        (path,) = self._layout.solutions.glob(f"*/*/*/{name}.json")
+        return read_json(path, Solution, self._layout.root)
 
-    @property
-    def registry(self) -> DeployedRegistry:
-        """The registry in use."""
-        with self._lock:
-            if self._registry is None:
-                self._registry = DeployedRegistry(shipped_registry())
-            return self._registry
+    def pass_over(self, chosen: KernelChoice, reason: str) -> None:
+        """Choose another kernel than the one that was chosen for this call, from now on."""
+        if chosen.kernel is not None:
+            self._refusals.setdefault(chosen.call, {})[chosen.kernel.solution] = reason
+            self.choose.cache_clear()
 
-    def choose(self, call: NormCall, refusals: Mapping[str, str] | None = None) -> KernelChoice:
-        """Find the kernel for a call of an operator, and build it if it is not built yet.
-
-        `refusals` says, by Solution, why it did not take a call of this shape.
-        """
-        operator, shape, device, _ = call
-        near, solutions = self.registry.table.find(operator or "", device.type, model_of(device), shape)
+    def _choose(self, call: NormCall) -> KernelChoice:
+        operator, shape, device, has_other_bias = call
         passed_over: list[str] = []
-        for solution in map(self.registry.solution, solutions):
-            reason = (refusals or {}).get(solution.name)
-            takes_float32 = solution.spec.language.value in FLOAT_WEIGHT_LANGUAGES.get(operator or "", ())
+        if operator is None:
+            passed_over.append("no operator of the registry computes this")
+        elif shape.dtype not in KERNEL_DTYPES:
+            passed_over.append(f"no kernel takes {shape.dtype}")
+        elif has_other_bias:
+            passed_over.append("no kernel takes a bias of another dtype than the weight's")
+        if operator is None or passed_over:
+            return KernelChoice(call, None, None, tuple(passed_over))
+        near, solutions = self.table.find(operator, device.type, model_of(device), shape)
+        for solution in map(self.solution, solutions):
+            reason = self._refusals.get(call, {}).get(solution.name)
+            takes_float32 = solution.spec.language.value in FLOAT_WEIGHT_LANGUAGES.get(operator, ())
             if not takes_float32 and shape.weight_dtype not in (None, shape.dtype):
                 reason = reason or f"takes no weight in {shape.weight_dtype} beside {shape.dtype}"
             kernel = reason or self.build(solution, device)
@@ -258,8 +269,27 @@ def model_of(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-DEPLOYMENT = Deployment()
-"""The kernels that serve this process."""
+_serving: list[Deployment] = []
+"""The one that serves this process; none before the first call."""
+_serving_lock = Lock()
+
+
+def serving() -> Deployment:
+    """The registry that serves this process: the shipped one, if `serve_from` was given no other."""
+    with _serving_lock:
+        if not _serving:
+            _serving.append(Deployment(shipped_registry()))
+        return _serving[0]
+
+
+def serve_from(root: Path | None) -> None:
+    """Take kernels from another registry, or, for None, from the shipped one; forget those that were built.
+
+    Raises InputError if it is not a registry, or if `fib-rmsnorm deploy` has not run there.
+    """
+    chosen = [] if root is None else [Deployment(find_root(root))]
+    with _serving_lock:
+        _serving[:] = chosen
 
 
 class BuildOutcome(NamedTuple):
@@ -284,9 +314,9 @@ def build_all(root: Path) -> Iterator[BuildOutcome]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the outcome tells it
         for model, device in devices.items():
-            for name in deployment.registry.table.list_first(device.type, model):
+            for name in deployment.table.list_first(device.type, model):
                 started = perf_counter()
-                built = deployment.build(deployment.registry.solution(name), device)
+                built = deployment.build(deployment.solution(name), device)
                 error = built if isinstance(built, str) else None
                 yield BuildOutcome(name, str(device), perf_counter() - started, error)
         started = perf_counter()

@@ -8,15 +8,16 @@ Where no kernel serves, or C++ does not compile, torch computes the formula.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.kernels import KernelChoice, load_native_calls
+from fib_rmsnorm.deployment.kernels import MOST_CHOICES, load_native_calls, serving
 from fib_rmsnorm.functional.formulas import FORMS, compute_dtype, differentiate, normalize
-from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, find_gradient, find_norm, pass_over
+from fib_rmsnorm.functional.kernel_calls import find_kernel
 
 TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
@@ -48,17 +49,14 @@ def remember_kernel(
     if x.numel() == 0 or form not in FORMS:
         return False
 
-    def find() -> tuple[KernelChoice | None, bool]:
-        has_residual = bool(extra & _RESIDUAL)
-        if extra & _IS_GRADIENT:
-            return find_gradient(form, x, weight, has_residual=has_residual), False
-        return find_norm(form, x, weight, bias, has_residual=has_residual)
-
+    find = partial(
+        find_kernel, form, x, weight, bias, has_residual=bool(extra & _RESIDUAL), is_gradient=bool(extra & _IS_GRADIENT)
+    )
     chosen, adds_before = find()
-    if has_refused and chosen is not None and chosen.kernel is not None:
-        pass_over(chosen, "refused the call")
+    if has_refused and chosen.kernel is not None:
+        serving().pass_over(chosen, "refused the call")
         chosen, adds_before = find()
-    if chosen is None or chosen.kernel is None or (native := _connect()) is None:
+    if chosen.kernel is None or (native := _connect()) is None:
         return False
     hidden, weight_dtype = x.shape[-1], None if weight is None else weight.dtype
     entry = chosen.kernel.entry

@@ -13,7 +13,7 @@ from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registr
 from fib_rmsnorm.functional.custom_ops import TWICE, add_norm, norm
 from fib_rmsnorm.functional.formulas import differentiate as differentiate_by_formula
 from fib_rmsnorm.functional.formulas import normalize
-from fib_rmsnorm.functional.kernel_calls import find_gradient
+from fib_rmsnorm.functional.kernel_calls import find_kernel
 from support.known_calls import HIDDEN, draw, known
 
 pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
@@ -79,16 +79,18 @@ def test_a_gradient_whose_kernel_refuses_is_computed_by_another(native, monkeypa
         raise ValueError("not these")
 
     def find(*call, **named):
-        chosen = found(*call, **named)
-        return chosen if chosen.passed_over else replace(chosen, kernel=replace(chosen.kernel, entry=refuse))
+        chosen, adds_before = found(*call, **named)
+        if named["is_gradient"] and not chosen.passed_over:
+            chosen = replace(chosen, kernel=replace(chosen.kernel, entry=refuse))
+        return chosen, adds_before
 
     use_registry(None)
-    found, (x, weight) = find_gradient, known()
-    monkeypatch.setattr(custom_ops, "find_gradient", find)
+    found, (x, weight) = find_kernel, known()
+    monkeypatch.setattr(custom_ops, "find_kernel", find)
     ours = torch.autograd.grad(rms_norm(x, weight).sum(), (x, weight))
     exact = torch.autograd.grad(torch_functional.rms_norm(x, (HIDDEN,), weight, 1e-6).sum(), (x, weight))
     torch.testing.assert_close(ours, exact)
-    (passed_over, *_) = found("torch", x, weight, has_residual=False).passed_over
+    (passed_over, *_) = found("torch", x, weight, is_gradient=True)[0].passed_over
     assert passed_over.endswith(": refused the call")
 
 
