@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from math import ceil
+from math import ceil, prod
 from operator import attrgetter
 
 from fib_rmsnorm.inspection.facts import Code, Conclusion, Direction, ExplainedLaunch, Explanation, Kernel
@@ -108,7 +108,7 @@ def _conclude_occupancy(kernel: Kernel, launches: list[ExplainedLaunch]) -> Iter
     causes = {
         "registers": (f"{kernel.registers} registers per thread", "hold fewer values per thread"),
         "shared memory": (f"{shared} bytes of shared memory per block", "use less shared memory per block"),
-        "blocks": (f"blocks of only {worst.threads} threads", "use larger blocks"),
+        "blocks": (f"blocks of only {prod(worst.block)} threads", "use larger blocks"),
     }
     cause, advice = next((causes[limit] for limit in fits.limits if limit in causes), ("", ""))
     if cause:
@@ -120,12 +120,12 @@ def _conclude_occupancy(kernel: Kernel, launches: list[ExplainedLaunch]) -> Iter
 
 def _conclude_grids(launches: list[ExplainedLaunch], processors: int) -> Iterator[tuple[str, str]]:
     """Multiprocessors without a block, and last waves that are nearly empty."""
-    few = [each for each in launches if _blocks(each) < processors]
+    few = [each for each in launches if prod(each.grid) < processors]
     if few:
-        most = max(few, key=_blocks)
+        most = max(few, key=lambda each: prod(each.grid))
         upto = "at" if len(few) == 1 else "up to"
         yield (
-            f"{upto} {_at(most)}, blocks on only {_blocks(most)} of {processors} multiprocessors",
+            f"{upto} {_at(most)}, blocks on only {prod(most.grid)} of {processors} multiprocessors",
             "divide the work among more blocks to use the others",
         )
     tails = [each for each in launches if each.waves and 1 < each.waves < _MANY_WAVES]
@@ -136,10 +136,6 @@ def _conclude_grids(launches: list[ExplainedLaunch], processors: int) -> Iterato
             f"{worst.waves:.2f} waves at {_at(worst)}: the last one fills {last:.0%} of the device",
             "choose blocks so that whole waves result, or a grid of one wave whose blocks take parts in turn",
         )
-
-
-def _blocks(launch: ExplainedLaunch) -> int:
-    return launch.grid[0] * launch.grid[1] * launch.grid[2]
 
 
 def _conclude_traffic(explanation: Explanation) -> Iterator[Conclusion]:
