@@ -1,8 +1,7 @@
-"""Choose the kernel that serves a call in this process; build it; and the C++ that calls kernels.
+"""Choose the kernel that serves a call in this process, and build it.
 
 By the table of winners, it is the first that can be built here. Each is built once for a device, at its first use.
-`build_all` builds those of a table before a model needs them: a first use takes seconds, of CUDA a minute. The C++ is
-`quick_norms.cpp`, compiled at the first call that it can serve.
+`build_all` builds those of a table before a model needs them: a first use takes seconds, of CUDA a minute.
 """
 
 from __future__ import annotations
@@ -13,16 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from pathlib import Path
 from threading import Lock, RLock
 from time import perf_counter
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from fib_rmsnorm.deployment.native_calls import SOURCE, first_line, load_native_calls
 from fib_rmsnorm.deployment.winner_table import Candidate, MeasuredShape, Shape, read_table
 from fib_rmsnorm.registry.layout import Layout, find_root
 from fib_rmsnorm.registry.shipped import shipped_registry
@@ -30,9 +28,6 @@ from fib_rmsnorm.registry.shipped import shipped_registry
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
-SOURCE = "quick_norms.cpp"
-_HEADERS = ("known_kernels.h", "kernel_arguments.h", "known_norms.h", "norm_operators.h")
-_native_lock = Lock()
 KERNEL_DTYPES = ("float16", "bfloat16", "float32")
 MOST_CHOICES = 4096
 """Calls of which a process remembers the kernel."""
@@ -50,11 +45,6 @@ class BuiltKernel:
     solution: str
     entry: Callable[..., Any]
     language: str
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, or its name."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def build_kernel(solution: Solution, device: torch.device) -> BuiltKernel:
@@ -103,46 +93,6 @@ def _unchanged_imports() -> Iterator[None]:
 def on_device(device: torch.device) -> AbstractContextManager[Any]:
     """Make a GPU the current one: compilers ask it for its architecture, and Python launches on it."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-
-
-def load_native_calls() -> ModuleType | str:
-    """The module, compiled if it is not yet; or, after one warning, why it cannot be."""
-    with _native_lock:
-        return _try_build_native_calls()
-
-
-@cache
-def _try_build_native_calls() -> ModuleType | str:
-    try:
-        from tvm_ffi import libinfo
-
-        from fib_rmsnorm.building.cache import solution_cache
-        from fib_rmsnorm.building.torch_binding import build_module
-        from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedBindings, SupportedLanguages
-
-        # As a Solution, so that it is built, and kept, like a kernel.
-        solution = Solution(
-            name="quick_norms",
-            definition="quick_norms",
-            author="fib-rmsnorm",
-            spec=BuildSpec(
-                language=SupportedLanguages.CPP,
-                target_hardware=["cpu"],
-                entry_point=f"{SOURCE}::run",
-                binding=SupportedBindings.TORCH,
-                flags=["-O1"],  # -O2 takes 4 s more to compile, and no less to run
-            ),
-            sources=[
-                SourceFile(path=path, content=files(__package__).joinpath(path).read_text(encoding="utf-8"))
-                for path in (SOURCE, *_HEADERS)
-            ],
-        )
-        includes = [Path(libinfo.find_include_path()), Path(libinfo.find_dlpack_include_path())]
-        return build_module(solution, solution_cache(solution), includes, [Path(libinfo.find_libtvm_ffi())])
-    except Exception as error:  # whatever is wrong with a compiler, torch computes the same
-        reason = first_line(error)
-        warnings.warn(f"{SOURCE} cannot be built here, so torch serves: {reason}", stacklevel=2)
-        return reason
 
 
 class NormCall(NamedTuple):

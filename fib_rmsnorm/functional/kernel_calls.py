@@ -10,6 +10,29 @@ from fib_rmsnorm.deployment.kernels import KernelChoice, NormCall, serving
 from fib_rmsnorm.deployment.winner_table import Shape
 from fib_rmsnorm.functional.formulas import rounds_sum
 
+OPERATORS = {
+    # Without a weight all conventions round once.
+    **{(form, ""): "rmsnorm_no_weight" for form in ("torch", "llama", "gemma")},
+    ("torch", "weight"): "rmsnorm",
+    ("torch", "weight, bias"): "rmsnorm_bias",
+    ("torch", "residual, weight"): "fused_add_rmsnorm",
+    ("llama", "weight"): "rmsnorm_llama",
+    ("llama", "residual, weight"): "fused_add_rmsnorm_llama",
+    ("gemma", "weight"): "rmsnorm_gemma",
+    ("gemma", "residual, weight"): "fused_add_rmsnorm_gemma",
+    ("layernorm", "weight"): "layernorm",
+    ("layernorm", "weight, bias"): "layernorm_bias",
+    # Llama's gradients are as if nothing were rounded on the way. Gemma's would need 1 + weight, and so rounded.
+    **{(form, "weight, gradient"): "rmsnorm_backward" for form in ("torch", "llama")},
+    **{(form, "residual, weight, gradient"): "fused_add_rmsnorm_backward" for form in ("torch", "llama")},
+    ("layernorm", "weight, gradient"): "layernorm_backward",
+}
+"""The registry's operator for a form, by what a call of it has beside x and eps, or that its gradients are wanted.
+
+Each takes x, the residual, the weight, the bias and eps, in this order, of which it leaves out what it does not have,
+and writes to out and new_residual.
+"""
+
 
 def find_kernel(
     form: str,
@@ -26,10 +49,8 @@ def find_kernel(
     has_other_bias = bias is not None and weight is not None and bias.dtype != weight.dtype
 
     def find(*, residual: bool) -> KernelChoice:
-        if is_gradient:
-            operator = None if weight is None else name_gradient_operator(form, residual=residual)
-        else:
-            operator = name_operator(form, weight=weight is not None, bias=bias is not None, residual=residual)
+        has = {"residual": residual, "weight": weight is not None, "bias": bias is not None, "gradient": is_gradient}
+        operator = OPERATORS.get((form, ", ".join(part for part, is_given in has.items() if is_given)))
         return serving().choose(NormCall(operator, shape, x.device, has_other_bias))
 
     chosen = find(residual=has_residual)
@@ -40,31 +61,3 @@ def find_kernel(
         return chosen, False
     reasons = *chosen.passed_over, "so torch adds x and the residual before it", *of_sum.passed_over
     return replace(of_sum, passed_over=reasons), True
-
-
-def name_operator(form: str, *, weight: bool, bias: bool = False, residual: bool = False) -> str | None:
-    """The registry's operator that computes a form of these tensors; None if it has none.
-
-    Every operator takes x, the residual, the weight, the bias and eps, in this order, of which it leaves out what it
-    does not have, and writes to out and new_residual.
-    """
-    if not weight:
-        # Without a weight all conventions round once.
-        return "rmsnorm_no_weight" if form != "layernorm" and not (bias or residual) else None
-    operator = {"torch": "rmsnorm", "layernorm": "layernorm"}.get(form, f"rmsnorm_{form}")
-    if bias:
-        return f"{operator}_bias" if form in ("torch", "layernorm") and not residual else None
-    if residual:
-        return f"fused_add_{operator}" if form != "layernorm" else None
-    return operator
-
-
-def name_gradient_operator(form: str, *, residual: bool) -> str | None:
-    """The registry's operator for the gradients of a form with a weight; None if it has none.
-
-    Of Llama's convention it has the gradients as if nothing were rounded on the way. Gemma's would need 1 + weight in
-    x's dtype, and so rounded.
-    """
-    if form in ("torch", "llama"):
-        return "fused_add_rmsnorm_backward" if residual else "rmsnorm_backward"
-    return "layernorm_backward" if form == "layernorm" and not residual else None

@@ -161,9 +161,7 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
         is_shown = is_transform = _is_transformed(x, residual, weight, bias)
     if is_shown or (form == "layernorm" and weight is None):  # which no operator of the registry computes
         return normalize(form, x, residual, weight, bias, eps, is_fusible=not is_transform)
-    if residual is None:
-        return custom_ops.norm(x, weight, bias, eps, form)
-    return custom_ops.add_norm(x, residual, weight, bias, eps, form)
+    return custom_ops.run_operator(form, x, residual, weight, bias, eps)
 
 
 def returns_float32(form: str, x: Tensor) -> bool:
