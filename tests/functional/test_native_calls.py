@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.deployment import kernels
+from fib_rmsnorm.deployment import native_calls
 from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
 from fib_rmsnorm.functional.custom_ops import TWICE, add_norm, norm
 from fib_rmsnorm.functional.formulas import differentiate as differentiate_by_formula
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.compile  # compiling against torch takes most of a minu
 @pytest.fixture
 def native():
     rms_norm(draw(2, HIDDEN), draw(HIDDEN))
-    module = kernels.load_native_calls()
+    module = native_calls.load_native_calls()
     yield module
     use_registry(None)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.deployment import kernels
+from fib_rmsnorm.deployment import native_calls
 from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
 from fib_rmsnorm.functional.kernel_calls import find_kernel
 from support import known_calls
@@ -80,10 +80,10 @@ def no_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", str(tmp_path / "c++"))
     monkeypatch.setattr(custom_ops, "_native", None)
     monkeypatch.setattr(custom_ops, "quick_norm", custom_ops._know_nothing)
-    kernels._try_build_native_calls.cache_clear()
+    native_calls._try_build_native_calls.cache_clear()
     use_registry(None)
     yield
-    kernels._try_build_native_calls.cache_clear()
+    native_calls._try_build_native_calls.cache_clear()
     use_registry(None)
 
 
