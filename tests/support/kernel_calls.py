@@ -32,6 +32,12 @@ def shipped_solutions() -> dict[str, Solution]:
     return {solution.name: solution for solution in pack(Registry(REPOSITORY))}
 
 
+def list_forward(end: str) -> list[str]:
+    """The operators, backward passes left out, that have a Solution of ours whose name has this end."""
+    folders = REPOSITORY.glob(f"solutions/fib-rmsnorm/norm/*/*{end}")
+    return sorted(folder.name.removesuffix(end) for folder in folders if "backward" not in folder.name)
+
+
 def place(values: torch.Tensor, offset: int, room: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
     """Memory of sevens, and in it a view with the values, `offset` elements behind an aligned address."""
     memory = torch.full((offset + values.numel() + room,), 7.0, device=values.device).to(values.dtype)

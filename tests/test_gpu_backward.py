@@ -1,4 +1,4 @@
-"""The CUDA Solutions of backward passes where it matters how they are called: sums, streams, graphs, odd tensors."""
+"""The Solutions of backward passes on GPUs where it matters how they are called: sums, streams, graphs, odd tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fib_rmsnorm.building import build_entry
-from fib_rmsnorm.building.cache import cache_folder
+from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import build_native, find_cuda_home
 from support.kernel_calls import (
     DTYPES,
@@ -34,22 +34,34 @@ def operator(request):
     return request.param
 
 
+def build(name):
+    solution = shipped_solutions()[name]
+    return build_entry(solution, "cuda:0", solution_cache(solution))
+
+
 @pytest.fixture
 def entry(operator):
-    return build_entry(shipped_solutions()[SOLUTION.format(operator)], "cuda:0", cache_folder())
+    return build(SOLUTION.format(operator))
 
 
 def make_inputs(*arguments, **options):
     return make_backward_inputs(*arguments, **options, device="cuda")
 
 
+def check(entry, operator, rows, sizes, dtype=torch.float16, offset=0):
+    """Gradients are right, and the same in every run."""
+    for hidden in sizes:
+        inputs = make_inputs(operator, rows, hidden, dtype, offset)
+        first, *others = (call_backward(entry, operator, inputs) for _ in range(8))
+        assert_right_gradients(operator, inputs, first)
+        assert all(torch.equal(*pair) for each in others for pair in zip(first, each, strict=True))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("rows", [0, 1, 3, 509, MANY])
 def test_any_shape(entry, operator, dtype, rows):
-    for hidden in (8, 128, 136, 3072, 4095, 4096, 4100, 8192, 16384, 32768):
-        inputs = make_inputs(operator, rows, hidden, dtype)
-        assert_right_gradients(operator, inputs, call_backward(entry, operator, inputs))
+    check(entry, operator, rows, (8, 128, 136, 3072, 4095, 4096, 4100, 8192, 16384, 32768), dtype)
 
 
 @pytest.mark.gpu
@@ -57,60 +69,43 @@ def test_any_shape(entry, operator, dtype, rows):
 @pytest.mark.parametrize("more", [-1, 0, 1, 77])
 def test_rows_requested_far_ahead(entry, operator, dtype, more):
     rows = FAR_AHEAD * torch.cuda.get_device_properties("cuda").multi_processor_count + more
-    for hidden in (1028, 2048, 2056, 4088, 4096):
-        inputs = make_inputs(operator, rows, hidden, dtype)
-        first, second = (call_backward(entry, operator, inputs) for _ in range(2))
-        assert_right_gradients(operator, inputs, first)
-        assert all(map(torch.equal, first, second))
+    check(entry, operator, rows, (1028, 2048, 2056, 4088, 4096), dtype)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("rows", [3, MANY])
 def test_tensors_that_are_not_aligned(entry, operator, rows):
-    inputs = make_inputs(operator, rows, 4096, offset=1)
-    assert_right_gradients(operator, inputs, call_backward(entry, operator, inputs))
+    check(entry, operator, rows, (4096,), offset=1)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rows", [8, 512, MANY])
-def test_sums_over_rows_are_the_same_in_every_run(entry, operator, rows):
-    inputs = make_inputs(operator, rows, 4096, torch.float32)
-    first = call_backward(entry, operator, inputs)
-    for _ in range(20):
-        assert all(map(torch.equal, call_backward(entry, operator, inputs), first))
-
-
-@pytest.mark.gpu
-def test_streams_do_not_share_what_is_added(entry, operator):
+@pytest.mark.parametrize("kernel", [SOLUTION, "{}_triton_row_v1"])
+@pytest.mark.parametrize("rows", [3, 1000, MANY])
+def test_streams_and_graphs_share_nothing_while_others_take_memory(operator, kernel, rows):
+    entry = build(kernel.format(operator))
     streams = [torch.cuda.Stream() for _ in range(4)]
-    inputs = [make_inputs(operator, MANY, 4096) for _ in streams]
+    inputs = [make_inputs(operator, rows, 4096) for _ in streams]
     expected = [call_backward(entry, operator, each) for each in inputs]
-    found = [make_backward_outputs(operator, each) for each in inputs]
+    found = [[make_backward_outputs(operator, each) for each in inputs] for _ in range(20)]
+    graph, of_graph = torch.cuda.CUDAGraph(), make_backward_outputs(operator, inputs[0])
     torch.cuda.synchronize()
-    for _ in range(20):
-        for stream, given, outputs in zip(streams, inputs, found, strict=True):
+    with torch.cuda.graph(graph, stream=streams[0]):
+        for _ in range(2):
+            entry(*inputs[0].values(), *of_graph)
+    torch.cuda.synchronize()
+    for outputs in found:
+        for stream, given, of_stream in zip(streams, inputs, outputs, strict=True):
             with torch.cuda.stream(stream):
-                entry(*given.values(), *outputs)
+                entry(*given.values(), *of_stream)
+        with torch.cuda.stream(streams[-1]):
+            taken = [torch.full((1 << 20,), float("nan"), device="cuda") for _ in range(8)]
+            graph.replay()
+            del taken
     torch.cuda.synchronize()
-    for outputs, right in zip(found, expected, strict=True):
-        assert all(map(torch.equal, outputs, right))
-
-
-@pytest.mark.gpu
-def test_a_graph_replays_it_while_others_take_memory(entry, operator):
-    inputs = make_inputs(operator, MANY, 4096)
-    expected, outputs = call_backward(entry, operator, inputs), make_backward_outputs(operator, inputs)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        entry(*inputs.values(), *outputs)
-    for _ in range(5):
-        for output in outputs:
-            output.fill_(float("nan"))
-        taken = [torch.full((1 << 20,), float("nan"), device="cuda") for _ in range(8)]
-        graph.replay()
-        del taken
-        torch.cuda.synchronize()
-        assert all(map(torch.equal, outputs, expected))
+    assert all(map(torch.equal, of_graph, expected[0]))
+    for outputs in found:
+        for of_stream, right in zip(outputs, expected, strict=True):
+            assert all(map(torch.equal, of_stream, right))
 
 
 @pytest.mark.gpu
