@@ -29,11 +29,6 @@ def conclude(explanation: Explanation) -> Iterator[Conclusion]:
     yield from _conclude_launches(explanation)
 
 
-def _count(number: int, what: str) -> str:
-    """`1 loop`, `2 loops`."""
-    return f"{number} {what}{'s' * (number != 1)}"
-
-
 def _conclude_kernel(kernel: Kernel) -> Iterator[tuple[str, str]]:
     if kernel.spill_bytes:
         yield (
@@ -67,8 +62,9 @@ def _conclude_loops(code: Code) -> Iterator[tuple[str, str]]:
     if waiting and "asynchronous copies" not in code.instructions:
         sizes = sorted(loop.load_bytes for loop in waiting)
         told = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
+        counted = f"{len(waiting)} loop{'s' * (len(waiting) != 1)}"
         yield (
-            f"{_count(len(waiting), 'loop')} with {told} bytes of loads per thread and pass, and a wait in each",
+            f"{counted} with {told} bytes of loads per thread and pass, and a wait in each",
             "load wider, and unroll so that several loads come before their first use",
         )
     if any(loop.barriers and not loop.loads and not loop.stores for loop in loops):

@@ -171,14 +171,6 @@ def test_each_of_two_outputs_has_a_gradient_of_its_own(which):
         torch.testing.assert_close(each, right, rtol=1e-4, atol=1e-4)
 
 
-def test_a_gradient_of_two_outputs_is_not_differentiated_again():
-    t = tensors(grad=True)
-    for _ in range(3):
-        (gradient,) = torch.autograd.grad(FORMS["residual"](t)[0].sum(), t["x"], create_graph=True)
-        with pytest.raises(RuntimeError, match="the gradient of a norm cannot be differentiated again"):
-            gradient.sum().backward()
-
-
 @pytest.mark.parametrize(
     "change",
     [
