@@ -107,11 +107,10 @@ def recognise_norm(module: nn.Module) -> RecognisedNorm:
     for eps in _list_eps(module):
         for convention in conventions:
             norm = RecognisedNorm(convention, eps, shape)
-            probe = _Probe(module, norm)
-            if probe.agrees(own, own, autocast=False):
+            if _agrees(module, norm, (own, own, False)):
                 # The calls that kernels of ours serve: a weight of x's dtype, or of float32.
                 calls = [(x, each, cast) for cast in (False, True) for x in _DTYPES for each in {x, torch.float32}]
-                agreeing = frozenset(call for call in calls if probe.agrees(*call[:2], autocast=call[2]))
+                agreeing = frozenset(call for call in calls if _agrees(module, norm, call))
                 found.append(replace(norm, calls=agreeing))
     if not found:
         raise UnrecognisedNormError("its forward computes something else")
@@ -144,51 +143,49 @@ def _list_eps(module: nn.Module) -> Iterator[float | None]:
     yield from sorted(floats)
 
 
-class _Probe:
-    """Calls of a module's forward with made up inputs and weights. The module is left as it is."""
+def _agrees(module: nn.Module, norm: RecognisedNorm, call: RoundingCase) -> bool:
+    """Whether a module computes this norm in such a call, in training too: made-up rows and weights, and our dtype.
 
-    def __init__(self, module: nn.Module, norm: RecognisedNorm) -> None:
-        self._module, self._norm, shape = module, norm, norm.shape
-        generator = torch.Generator().manual_seed(0)
-        self._x = torch.randn(4, 2, *shape, generator=generator)
-        # 1 + weight never cancels.
-        self._affine = {
-            name: (torch.rand(shape, generator=generator) * 0.6 + 0.3) * torch.randn(shape, generator=generator).sign()
-            for name, each in module._parameters.items()
-            if each is not None
-        }
+    The module is left as it is.
+    """
+    dtype, weight_dtype, autocast = call
+    given = next(iter(module._parameters.values()), None)
+    device = torch.device("cpu") if given is None or given.is_meta else given.device
+    generator = torch.Generator().manual_seed(0)
+    # Rows that tell norms apart: plain, of a mean square near eps, of squares beyond float16, and of a mean.
+    scales = torch.tensor([1.0, norm.find_eps(dtype) ** 0.5, 300.0, 1.0])
+    rows = torch.randn(4, 2, *norm.shape, generator=generator) * scales.view(4, 1, 1)
+    rows[3] += 3.0
+    x = rows.to(device, dtype)
+    affine = {}
+    for name in (name for name, each in module._parameters.items() if each is not None):
+        size, sign = torch.rand(norm.shape, generator=generator), torch.randn(norm.shape, generator=generator).sign()
+        affine[name] = ((size * 0.6 + 0.3) * sign).to(device, weight_dtype)  # so that 1 + weight never cancels
+    cast = norm.cast(x, autocast=autocast)
+    least, greatest = norm.bound(cast, affine.get("weight"), affine.get("bias"))
+    for training in (False, True):
+        out = _forward(module, x, affine, training=training, autocast=autocast)
+        if not isinstance(out, torch.Tensor) or out.shape != x.shape or out.dtype != cast.dtype:
+            return False
+        if not bool(((least <= out) & (out <= greatest)).all()):
+            return False
+    return True
 
-    def agrees(self, dtype: torch.dtype, weight_dtype: torch.dtype, *, autocast: bool) -> bool:
-        """Whether the forward's outputs are those of the formula and have our norm's dtype, in training too."""
-        given = next(iter(self._module._parameters.values()), None)
-        device = torch.device("cpu") if given is None or given.is_meta else given.device
-        # Rows that tell norms apart: plain, of a mean square near eps, of squares beyond float16, and of a mean.
-        scales = torch.tensor([1.0, self._norm.find_eps(dtype) ** 0.5, 300.0, 1.0])
-        rows = self._x * scales.view(4, 1, 1) + torch.tensor([0.0, 0.0, 0.0, 3.0]).view(4, 1, 1)
-        x = rows.to(device, dtype)
-        affine = {name: each.to(device, weight_dtype) for name, each in self._affine.items()}
-        cast = self._norm.cast(x, autocast=autocast)
-        least, greatest = self._norm.bound(cast, affine.get("weight"), affine.get("bias"))
-        for training in (False, True):
-            out = self._forward(x, affine, training=training, autocast=autocast)
-            if not isinstance(out, torch.Tensor) or out.shape != x.shape or out.dtype != cast.dtype:
-                return False
-            if not bool(((least <= out) & (out <= greatest)).all()):
-                return False
-        return True
 
-    def _forward(self, x: torch.Tensor, affine: dict[str, torch.Tensor], *, training: bool, autocast: bool) -> Any:
-        """The output of the forward; None if it fails."""
-        probed = copy.copy(self._module)
-        probed.__dict__["_parameters"] = {**dict.fromkeys(self._module._parameters), **affine}
-        probed.__dict__["training"] = training
-        try:
-            with (
-                warnings.catch_warnings(),
-                torch.no_grad(),
-                torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=autocast),
-            ):
-                warnings.simplefilter("ignore")
-                return probed.forward(x)
-        except Exception:  # code of others: whatever it raises, it does not compute the norm
-            return None
+def _forward(
+    module: nn.Module, x: torch.Tensor, affine: dict[str, torch.Tensor], *, training: bool, autocast: bool
+) -> Any:
+    """The output of the forward with these parameters; None if it fails."""
+    probed = copy.copy(module)
+    probed.__dict__["_parameters"] = {**dict.fromkeys(module._parameters), **affine}
+    probed.__dict__["training"] = training
+    try:
+        with (
+            warnings.catch_warnings(),
+            torch.no_grad(),
+            torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=autocast),
+        ):
+            warnings.simplefilter("ignore")
+            return probed.forward(x)
+    except Exception:  # code of others: whatever it raises, it does not compute the norm
+        return None
