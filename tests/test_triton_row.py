@@ -8,7 +8,7 @@ import torch
 from support.judged_kernels import SHIPPED, define, find_wrong, find_wrong_interpreted, load_shipped
 from support.kernel_calls import list_forward, make_backward_inputs
 from support.mistakes import make_outputs
-from support.norm_calls import WITH_FLOAT_WEIGHT
+from support.norm_calls import WITH_FLOAT_WEIGHT, NormCall
 
 SHIPPED_FORWARD = list_forward("_triton_row_v1")
 FORMS = [form for form in SHIPPED_FORWARD if "fp8" not in form]
@@ -63,14 +63,10 @@ def test_right_on_a_gpu(tmp_path, name):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["fused_add_rmsnorm_d4096", "fused_add_rmsnorm_d65536"])
 def test_the_new_residual_may_be_the_residual_itself(tmp_path, name):
-    entry, hidden = load_shipped(name, tmp_path), define(name).const_axes["hidden"]
-    x, residual = torch.randn(2, 300, hidden, device="cuda").half()
-    weight = torch.randn(hidden, device="cuda").half()
-    out, new_residual, in_place = torch.empty_like(x), torch.empty_like(x), residual.clone()
-    entry(x, residual, weight, 1e-6, out, new_residual)
-    again = torch.empty_like(x)
-    entry(x, in_place, weight, 1e-6, again, in_place)
-    assert torch.equal(in_place, new_residual) and torch.equal(again, out)
+    call = NormCall(define(name), 300)
+    exact, residual = call.expect(), call.inputs["residual"]
+    call.run(load_shipped(name, tmp_path), new_residual=residual)
+    call.check({**call.outputs, "new_residual": residual}, exact)
 
 
 @pytest.mark.gpu

@@ -1,8 +1,9 @@
-"""The Solutions of backward passes on GPUs where it matters how they are called: sums, streams, graphs, odd tensors."""
+"""Backward passes: on GPUs where it matters how they are called, in C++ at every instruction set and on all threads."""
 
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -14,10 +15,13 @@ from support.kernel_calls import (
     DTYPES,
     MISFITS,
     OPERATORS,
+    SETS,
     assert_right_gradients,
     call_backward,
+    load_cpp,
     make_backward_inputs,
     make_backward_outputs,
+    run_script,
     shipped_solutions,
 )
 from support.paths import REPOSITORY
@@ -109,7 +113,7 @@ def test_streams_and_graphs_share_nothing_while_others_take_memory(operator, ker
 
 
 @pytest.mark.gpu
-def test_what_does_not_fit_is_named(entry, operator):
+def test_what_does_not_fit_is_named_by_cuda(entry, operator):
     inputs = make_inputs(operator, 4, 256)
     for part, change, said in MISFITS:
         with pytest.raises((ValueError, TypeError), match=said):
@@ -152,3 +156,64 @@ def test_few_rows_take_one_launch_and_many_two_which_request_far_ahead_where_tha
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 def test_it_compiles_for_older_gpus(tmp_path):
     assert build_native(shipped_solutions()[SOLUTION.format(OPERATORS[0])], tmp_path, "8.0").exists()
+
+
+def needs_cxx(test):
+    """The test waits for a C++ compiler."""
+    return pytest.mark.compile(pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")(test))
+
+
+SHAPES = [(0, 128), (1, 7), (5, 129), (9, 64), (70, 1000)]  # of the last, blocks go to several threads
+LARGE_SHAPES = [
+    (3, 33000),  # row by row
+    (521, 4096),  # past the caches
+]
+"""Of float32."""
+
+
+def check_gradients(operator, baseline):
+    torch.manual_seed(0)
+    run = load_cpp(f"{operator}_cpp_simd_v1", baseline=baseline)
+    for dtype in DTYPES:
+        for shape in [*SHAPES, *LARGE_SHAPES] if dtype == torch.float32 else SHAPES:
+            for weight_dtype in {dtype, torch.float32}:
+                for offset in (0,) if shape in LARGE_SHAPES else (0, 1):
+                    inputs = make_backward_inputs(operator, *shape, dtype, offset, weight_dtype=weight_dtype)
+                    found = []
+                    for threads in (2, 1):
+                        torch.set_num_threads(threads)
+                        found.append(call_backward(run, operator, inputs))
+                    assert_right_gradients(operator, inputs, found[0])
+                    assert all(map(torch.equal, *found)), (shape, dtype, "on one thread")
+
+
+# That of RMSNorm is a part of the others, and what LayerNorm's adds is made of the same vectors.
+@needs_cxx
+@pytest.mark.parametrize(
+    "operator", ["fused_add_rmsnorm_backward", pytest.param("layernorm_backward", marks=pytest.mark.fuzz)]
+)
+@pytest.mark.timeout(900)  # a build of all sets takes half a minute of a core that is free
+def test_gradients_are_right_at_every_instruction_set(operator):
+    script = f"import test_backward_kernels as t; t.check_gradients({operator!r}, baseline=True); print('right')"
+    refusal = run_script(script, FIB_RMSNORM_ISA="sse9")
+    assert "portable" in refusal
+    for isa in (isa for isa in SETS if isa in refusal):
+        assert run_script(script, FIB_RMSNORM_ISA=isa) == "right", isa
+
+
+@needs_cxx
+@pytest.mark.parametrize("operator", ["rmsnorm_backward", "layernorm_backward"])
+def test_gradients_are_right_on_this_processor(operator):
+    check_gradients(operator, baseline=False)
+
+
+@needs_cxx
+@pytest.mark.parametrize(
+    ("part", "wrong", "said"),
+    [*MISFITS, ("weight", torch.Tensor.bfloat16, "weight: expected dtype float16 as x, got bfloat16")],
+)
+def test_what_does_not_fit_is_named_by_cpp(part, wrong, said):
+    run = load_cpp("rmsnorm_backward_cpp_simd_v1", baseline=False)
+    inputs = make_backward_inputs("rmsnorm_backward", 4, 256)
+    with pytest.raises((ValueError, TypeError), match=said):
+        call_backward(run, "rmsnorm_backward", {**inputs, part: wrong(inputs[part])})
