@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from math import prod
 
 import pytest
 import torch
@@ -30,7 +31,7 @@ ULPS = {"rmsnorm_gemma": 4, "rmsnorm_silu_gate": 8}
 """In float32. Of the others 3: the results are rounded a few times, and rstd once before."""
 
 
-def load(name: str = "rmsnorm", baseline: bool = True):
+def load(name="rmsnorm", baseline=True):
     return load_cpp(f"{name}_cpp_simd_v1", baseline=baseline)
 
 
@@ -72,31 +73,23 @@ def check(run, shape, dtype, scale, offset, name="rmsnorm", weight=""):
         assert torch.equal(each.view(torch.uint8), call.outputs[part].reshape_as(each).view(torch.uint8))
 
 
-def check_all():
-    torch.manual_seed(0)
-    run = load()
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        for batch, hidden in SHAPES:
-            large = batch * hidden > 1 << 17
-            for scale in (1,) if large else (1, 300, 1e-4, 1e-7):
-                for offset in (0, 1) if large else (0, 1, 3):
-                    check(run, (batch, hidden), dtype, scale, offset)
-
-
 def check_form(name, baseline=True):
-    torch.manual_seed(0)
     run = load(name, baseline)
     if name == "rmsnorm_llama":
+        torch.manual_seed(0)
         check_llama(run)
         return
+    is_whole = name == "rmsnorm"  # of whose rows the others are made
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        for shape in FEW_SHAPES:
-            if shape[0] > 1000 and dtype != torch.float16:
+        for shape in SHAPES if is_whole else FEW_SHAPES:
+            is_large = prod(shape) > 1 << 20
+            if is_large and not is_whole and dtype != torch.float16:
                 continue  # what lies past the caches is written in another way, whatever the dtype
-            for offset in (0,) if shape[0] > 1000 else (0, 1):
-                check(run, shape, dtype, 1, offset, name)
-                if name in WITH_FLOAT_WEIGHT and shape[0] < 1000 and dtype != torch.float32:
-                    check(run, shape, dtype, 1, offset, name, "_weight_fp32")
+            weights = ("", "_weight_fp32") if name in WITH_FLOAT_WEIGHT and dtype != torch.float32 else ("",)
+            for scale in (1, 300, 1e-4, 1e-7) if is_whole and not is_large else (1,):
+                for offset in (0, 1, 3) if is_whole or not is_large else (0,):
+                    for weight in weights:
+                        check(run, shape, dtype, scale, offset, name, weight)
     if name == "rmsnorm_silu_gate":
         check_silu(run)
 
@@ -137,28 +130,19 @@ def check_silu(run):
 @pytest.fixture(scope="module")
 def refusal() -> str:
     """What is said of an instruction set that there is not."""
-    return run_script("import test_cpp_simd; test_cpp_simd.check_all()", FIB_RMSNORM_ISA="sse9")
-
-
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.compile
-def test_it_is_right_at_every_instruction_set(refusal, name):
-    if name not in refusal:
-        pytest.skip(f"this machine has no {name}")
-    assert (
-        run_script("import test_cpp_simd; test_cpp_simd.check_all(); print('right')", FIB_RMSNORM_ISA=name) == "right"
-    )
+    return run_script("import test_cpp_simd; test_cpp_simd.check_form('rmsnorm')", FIB_RMSNORM_ISA="sse9")
 
 
 # The exponential is written for each set. Two outputs, a mean with a bias and a rounding in between use what RMSNorm's
 # rows are made of, which are checked at every set too; the other forms are parts of these.
 AT_EVERY_SET = [
+    "rmsnorm",
     "rmsnorm_silu_gate",
     *(pytest.param(name, marks=pytest.mark.fuzz) for name in ("fused_add_rmsnorm", "layernorm_bias", "rmsnorm_llama")),
 ]
 
 
-@pytest.mark.parametrize("name", [name for name in FORMS if name not in ("rmsnorm", "rmsnorm_silu_gate")])
+@pytest.mark.parametrize("name", [name for name in FORMS if name not in AT_EVERY_SET])
 @pytest.mark.compile
 def test_each_form_is_right_on_this_processor(name):
     check_form(name, baseline=False)

@@ -8,12 +8,9 @@ import tempfile
 
 import pytest
 
-from fib_rmsnorm.building.source_files import write_sources
 from fib_rmsnorm.operators import define_by_name
-from fib_rmsnorm.registry import Registry
-from support.kernel_calls import list_forward
+from support.kernel_calls import list_forward, write_packages
 from support.mistakes import is_entry_wrong
-from support.paths import REPOSITORY
 
 pytest.importorskip("tilelang")
 
@@ -25,19 +22,11 @@ HIDDEN = 1152  # no power of two: warps hold parts of different sizes
 def load_module(tmp_path_factory):
     """Import a module of a packed Solution. TileLang leaves its C++ among the temporary files."""
     folder = tmp_path_factory.mktemp("tilelang")
-    solutions = Registry(REPOSITORY).packed_solutions()
-
-    def load(operator, module):
-        package = f"{operator}_tilelang_row_v1"
-        if not (folder / package).exists():
-            write_sources(solutions[package], folder / package)
-            importlib.invalidate_caches()
-        return importlib.import_module(f"{package}.{module}")
-
+    write_packages(folder, "_tilelang_row_v1")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         patch.setattr(tempfile, "tempdir", str(folder))
-        yield load
+        yield lambda operator, module: importlib.import_module(f"{operator}_tilelang_row_v1.{module}")
 
 
 QUICK = [("fused_add_rmsnorm", ""), ("layernorm_bias", "_bf16"), ("rmsnorm", "_bf16_weight_fp32")]
