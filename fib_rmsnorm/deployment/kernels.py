@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -57,7 +57,8 @@ def build_kernel(solution: Solution, device: torch.device) -> BuiltKernel:
 
     if missing := missing_dependency(solution):
         raise EnvironmentMissingError(missing)
-    with _unchanged_imports(), on_device(device):
+    # Compilers ask the current GPU for its architecture; -1 leaves it as it is.
+    with _unchanged_imports(), torch.cuda.device(device if device.type == "cuda" else -1):
         entry = build_entry(solution, str(device), solution_cache(solution))
     language = solution.spec.language.value
     if device.type == "cuda" and not LANGUAGES[language].is_compiled:
@@ -74,7 +75,7 @@ def _guard(entry: Callable[..., Any], device: torch.device) -> Callable[..., Any
         if device.index == torch.cuda.current_device():
             entry(*aligned)
             return
-        with on_device(device):
+        with torch.cuda.device(device):
             entry(*aligned)
 
     return run
@@ -88,11 +89,6 @@ def _unchanged_imports() -> Iterator[None]:
         yield
     finally:
         sys.path[:], sys.dont_write_bytecode = path, dont_write
-
-
-def on_device(device: torch.device) -> AbstractContextManager[Any]:
-    """Make a GPU the current one: compilers ask it for its architecture, and Python launches on it."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 class NormCall(NamedTuple):
