@@ -189,3 +189,14 @@ def full_registry(full_registry_template, tmp_path, monkeypatch) -> Registry:
     monkeypatch.chdir(registry.root)
     monkeypatch.delenv("FIB_RMSNORM_ROOT", raising=False)
     return registry
+
+
+@pytest.fixture(params=["Python", pytest.param("C++", marks=pytest.mark.compile)])
+def served(request, monkeypatch):
+    """Quick tests have torch serve them, since C++ takes most of a minute to compile; `make thorough` has C++."""
+    if request.param == "Python":
+        if request.node.get_closest_marker("compile"):
+            pytest.skip("waits for compilers, and so is served by C++")
+        from support.known_calls import serve_in_python
+
+        serve_in_python(monkeypatch)

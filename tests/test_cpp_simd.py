@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from typing import Any
+from math import prod
 
 import pytest
 import torch
 
 from fib_rmsnorm.operators import find_operator
-from support.kernel_calls import SETS, load_cpp, place, run_script
+from support.judged_kernels import define
+from support.kernel_calls import SETS, list_forward, load_cpp, run_script
+from support.norm_calls import SUFFIXES, WITH_FLOAT_WEIGHT, NormCall
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 SHAPES = [
@@ -23,26 +25,13 @@ SHAPES = [
 ]
 FEW_SHAPES = [(0, 128), (5, 129), (40, 1000), (70, 4096), (5, 8192), (1100, 4096)]
 EPS = 1e-6
-FLOAT32_EPS = 2.0**-23
 
-FORMS = (
-    "rmsnorm",
-    "rmsnorm_gemma",
-    "rmsnorm_llama",
-    "rmsnorm_no_weight",
-    "rmsnorm_bias",
-    "rmsnorm_relu",
-    "rmsnorm_silu_gate",
-    "fused_add_rmsnorm",
-    "layernorm",
-    "layernorm_bias",
-)
+FORMS = list_forward("_cpp_simd_v1")
 ULPS = {"rmsnorm_gemma": 4, "rmsnorm_silu_gate": 8}
 """In float32. Of the others 3: the results are rounded a few times, and rstd once before."""
-BY_ROW = ("x", "gate", "residual")
 
 
-def load(name: str = "rmsnorm", baseline: bool = True):
+def load(name="rmsnorm", baseline=True):
     return load_cpp(f"{name}_cpp_simd_v1", baseline=baseline)
 
 
@@ -52,89 +41,57 @@ def ordinals(values: torch.Tensor) -> torch.Tensor:
     return torch.where(bits < 0, torch.iinfo(torch.int64).min // 2 ** (64 - 8 * values.element_size()) - bits, bits)
 
 
-def bound_error(name: str, wide: dict[str, torch.Tensor], exact: torch.Tensor) -> torch.Tensor:
-    """What float32 may lose where terms cancel: of the mean, and of the bias."""
-    bound = torch.zeros_like(wide["x"])
-    if "bias" in wide:
-        bound += 4 * FLOAT32_EPS * ((exact - wide["bias"]).abs() + wide["bias"].abs())
-    if name.startswith("layernorm"):
-        rstd = torch.rsqrt((wide["x"] - wide["x"].mean(-1, keepdim=True)).square().mean(-1, keepdim=True) + EPS)
-        lost = wide["x"].abs() + wide["x"].abs().mean(-1, keepdim=True)
-        bound += 8 * FLOAT32_EPS * lost * rstd * wide["weight"].abs()
-    return bound
-
-
-def check(run, shape, dtype, scale, offset, name="rmsnorm", weight_dtype=None):
+def check(run, shape, dtype, scale, offset, name="rmsnorm", weight=""):
     batch, hidden = shape
-    operator: Any = find_operator(name)
-    tensors = {}
-    for part in operator.arguments[:-1]:  # the last is eps
-        size, of = (shape, dtype) if part in BY_ROW else ((hidden,), weight_dtype or dtype)
-        factor = {"x": scale, "residual": scale, "gate": 4}.get(part, 1)
-        tensors[part] = place((torch.randn(size) * factor).to(of), offset)[1]
-    x = tensors["x"]
+    call = NormCall(define(f"{name}_d{hidden}{SUFFIXES[dtype]}{weight}"), batch, offset=offset, device="cpu")
+    for part, factor in {"x": scale, "residual": scale, "gate": 4}.items():
+        if part in call.inputs:
+            call.inputs[part].mul_(factor)
+    x = call.inputs["x"]
     x[1:2] = 0
     x[2:3, :1] = 60000
     x[3:4] += 1000 * min(scale, 1)  # a mean far above the deviations
-    placed = [place(torch.zeros(shape, dtype=dtype), offset) for _ in operator.outputs]
-    outputs = [view for _, view in placed]
-    run(*tensors.values(), EPS, *outputs)
+    call.run(run)
+    call.check_room()
+    out = call.outputs["out"]
     if batch:
-        wide = {part: tensor.double() for part, tensor in tensors.items()}
-        dtypes = dict.fromkeys(operator.outputs, torch.float64)
-        exact = operator.compute_exact({**wide, "eps": EPS}, dtypes)["out"].values
-        apart = (ordinals(outputs[0]) - ordinals(exact.to(dtype))).abs()
-        off = (outputs[0].double() - exact).abs()
-        wrong = (apart > (ULPS.get(name, 3) if dtype == torch.float32 else 1)) & ~(
-            off <= bound_error(name, wide, exact)
-        )
-        assert not wrong.any(), (shape, dtype, scale, offset, apart.max())
-    if "residual" in tensors:
-        assert torch.equal(outputs[1], x + tensors["residual"])
-        own = {**tensors, "residual": tensors["residual"].clone()}
-        in_place = [torch.empty_like(x), own["residual"]]
-        run(*own.values(), EPS, *in_place)
-        assert torch.equal(in_place[0], outputs[0])
-        assert torch.equal(in_place[1], outputs[1])
-    assert all((memory[:offset] == 7).all() and (memory[-64:] == 7).all() for memory, _ in placed)
-    again = [torch.empty_like(each) for each in outputs]
-    run(*tensors.values(), EPS, *again)
-    assert all(
-        torch.equal(a.view(torch.uint8), b.reshape_as(a).view(torch.uint8)) for a, b in zip(again, outputs, strict=True)
-    )
-
-
-def check_all():
-    torch.manual_seed(0)
-    run = load()
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        for batch, hidden in SHAPES:
-            large = batch * hidden > 1 << 17
-            for scale in (1,) if large else (1, 300, 1e-4, 1e-7):
-                for offset in (0, 1) if large else (0, 1, 3):
-                    check(run, (batch, hidden), dtype, scale, offset)
+        wide = {part: each.double() if isinstance(each, torch.Tensor) else each for part, each in call.inputs.items()}
+        exact = call.operator.compute_exact(wide, dict.fromkeys(call.outputs, torch.float64))["out"]
+        apart = (ordinals(out) - ordinals(exact.values.to(dtype))).abs()
+        off = (out.double() - exact.values).abs()
+        bound = torch.zeros_like(off) if exact.bound is None else exact.bound.double()  # of what cancels
+        wrong = (apart > (ULPS.get(name, 3) if dtype == torch.float32 else 1)) & ~(off <= bound)
+        assert not wrong.any(), (name, shape, dtype, scale, offset, apart.max())
+    again = {part: torch.empty_like(each) for part, each in call.outputs.items()}
+    instead = again
+    if "residual" in call.inputs:
+        assert torch.equal(call.outputs["new_residual"], x + call.inputs["residual"])
+        again["new_residual"] = call.inputs["residual"].clone()
+        instead = {**again, "residual": again["new_residual"]}  # in place
+    call.run(run, **instead)
+    for part, each in again.items():
+        assert torch.equal(each.view(torch.uint8), call.outputs[part].reshape_as(each).view(torch.uint8))
 
 
 def check_form(name, baseline=True):
-    torch.manual_seed(0)
     run = load(name, baseline)
     if name == "rmsnorm_llama":
+        torch.manual_seed(0)
         check_llama(run)
         return
+    is_whole = name == "rmsnorm"  # of whose rows the others are made
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        for shape in FEW_SHAPES:
-            if shape[0] > 1000 and dtype != torch.float16:
+        for shape in SHAPES if is_whole else FEW_SHAPES:
+            is_large = prod(shape) > 1 << 20
+            if is_large and not is_whole and dtype != torch.float16:
                 continue  # what lies past the caches is written in another way, whatever the dtype
-            for offset in (0,) if shape[0] > 1000 else (0, 1):
-                check(run, shape, dtype, 1, offset, name)
-                if takes_float_weight(name) and shape[0] < 1000:
-                    check(run, shape, dtype, 1, offset, name, torch.float32)
+            weights = ("", "_weight_fp32") if name in WITH_FLOAT_WEIGHT and dtype != torch.float32 else ("",)
+            for scale in (1, 300, 1e-4, 1e-7) if is_whole and not is_large else (1,):
+                for offset in (0, 1, 3) if is_whole or not is_large else (0,):
+                    for weight in weights:
+                        check(run, shape, dtype, scale, offset, name, weight)
     if name == "rmsnorm_silu_gate":
         check_silu(run)
-
-
-def takes_float_weight(name: str) -> bool:
-    return name in ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
 
 
 def check_llama(run):
@@ -173,28 +130,19 @@ def check_silu(run):
 @pytest.fixture(scope="module")
 def refusal() -> str:
     """What is said of an instruction set that there is not."""
-    return run_script("import test_cpp_simd; test_cpp_simd.check_all()", FIB_RMSNORM_ISA="sse9")
-
-
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.compile
-def test_it_is_right_at_every_instruction_set(refusal, name):
-    if name not in refusal:
-        pytest.skip(f"this machine has no {name}")
-    assert (
-        run_script("import test_cpp_simd; test_cpp_simd.check_all(); print('right')", FIB_RMSNORM_ISA=name) == "right"
-    )
+    return run_script("import test_cpp_simd; test_cpp_simd.check_form('rmsnorm')", FIB_RMSNORM_ISA="sse9")
 
 
 # The exponential is written for each set. Two outputs, a mean with a bias and a rounding in between use what RMSNorm's
 # rows are made of, which are checked at every set too; the other forms are parts of these.
 AT_EVERY_SET = [
+    "rmsnorm",
     "rmsnorm_silu_gate",
     *(pytest.param(name, marks=pytest.mark.fuzz) for name in ("fused_add_rmsnorm", "layernorm_bias", "rmsnorm_llama")),
 ]
 
 
-@pytest.mark.parametrize("name", [name for name in FORMS if name not in ("rmsnorm", "rmsnorm_silu_gate")])
+@pytest.mark.parametrize("name", [name for name in FORMS if name not in AT_EVERY_SET])
 @pytest.mark.compile
 def test_each_form_is_right_on_this_processor(name):
     check_form(name, baseline=False)

@@ -12,20 +12,16 @@ import torch
 from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
-from fib_rmsnorm.operators.operator import list_operators
-from support.kernel_calls import place, shipped_solutions
+from fib_rmsnorm.operators import define_by_name
+from support.judged_kernels import define
+from support.kernel_calls import list_forward, shipped_solutions
+from support.norm_calls import SUFFIXES, WITH_FLOAT_WEIGHT, NormCall
 from support.paths import REPOSITORY
 
-CUDA = "rmsnorm_cuda_vec16_v1"
-FOLDERS = [
-    folder
-    for folder in sorted(REPOSITORY.glob("solutions/fib-rmsnorm/norm/*_d4096/*_cuda_vec16_v1"))
-    if "backward" not in folder.name  # a family of its own
-]
-FORWARD = [folder.name for folder in FOLDERS if (folder / "form.h").exists()]
-DTYPES = (torch.float16, torch.bfloat16, torch.float32)
-EPS, SCALE = 1e-6, 0.05
+END = "_cuda_vec16_v1"
+FORWARD = list_forward(END)
+E5M2 = [f"{each}_e5m2" for each in FORWARD if define_by_name(f"{each}_e5m2_d4096")]
+EPS = 1e-6
 SHAPES = [
     (0, 4096),
     *((3, hidden) for hidden in (1024, 2048, 4096, 8192, 16384, 32768)),  # rows of exactly some vectors a thread
@@ -38,149 +34,61 @@ SHAPES = [
 
 
 @cache
-def build_for_cuda(name=CUDA):
-    solution = shipped_solutions()[name]
+def build_for_cuda(operator="rmsnorm"):
+    solution = shipped_solutions()[operator.removesuffix("_e5m2") + END]
     return build_entry(solution, "cuda:0", solution_cache(solution))
 
 
-@cache
-def operator_of(name):
-    """The operator whose Definition a Solution is for, and that Definition."""
-    wanted = shipped_solutions()[name].definition
-    return next((each, found) for each in list_operators() if (found := each.define_by_name(wanted)))
-
-
-class Call:
-    """Inputs of a form, each `offset` elements into its memory, its outputs, and what is right."""
-
-    def __init__(self, name, batch, hidden, dtype, *, weight=None, float8=None, offset=0, hard=None):
-        self.operator, self.definition = operator_of(name)
-        self.row_dtype, self.weight_dtype, self.float8, self.offset = dtype, weight or dtype, float8, offset
-        sizes = {"batch": batch, "hidden": hidden}
-        made = {part: self._fill(part, spec, sizes) for part, spec in self.definition.inputs.items()}
-        if hard is not None and batch:
-            made = {**made, **self.operator.make_hard_case(made, {}, hard, "seed").inputs}
-        self.placed = {
-            part: place(value, offset)[1] if hasattr(value, "dim") else value for part, value in made.items()
-        }
-        specs = self.definition.outputs.items()
-        blank = {part: torch.zeros([sizes[axis] for axis in spec.shape], device="cuda") for part, spec in specs}
-        self.outputs = {part: place(each.to(self._dtype(part)), offset) for part, each in blank.items()}
-
-    def _dtype(self, part):
-        spec = {**self.definition.inputs, **self.definition.outputs}[part]
-        if spec.dtype.value.startswith("float8"):
-            return self.float8 or torch.float8_e4m3fn
-        return torch.float32 if part == "out_scale" else self.weight_dtype if len(spec.shape) == 1 else self.row_dtype
-
-    def _fill(self, part, spec, sizes):
-        if spec.shape is None:
-            return SCALE if part == "out_scale" else EPS
-        return torch.randn([sizes[axis] for axis in spec.shape], device="cuda").to(self._dtype(part))
-
-    def run(self, entry, **instead):
-        """Call the kernel, with other tensors instead of these."""
-        outputs = {part: view for part, (_, view) in self.outputs.items()}
-        arguments = {**self.placed, **outputs, **instead}
-        entry(*arguments.values())
-        torch.cuda.synchronize()
-
-    def expect(self):
-        dtypes = {part: self._dtype(part) for part in self.definition.outputs}
-        operator = self.operator
-        if self.float8 is torch.float8_e5m2:
-            (operator,) = [each for each in list_operators() if each.name == f"{operator.name}_e5m2"]
-        return operator.compute_exact(self.placed, dtypes)
-
-    def check(self, outputs, exact, about):
-        for part, right in exact.items():
-            actual, values = outputs[part], right.values
-            if (other := right.alternative) is not None:
-                nearer = (actual.double() - other.double()).abs() < (actual.double() - values.double()).abs()
-                values = torch.where(nearer, other, values)
-            tolerance = 0.0 if right.is_strict else None
-            found = compare(OutputPair(actual, values, right.bound), tolerance, tolerance)
-            assert found.mismatched == 0, (about, part, found.worst)
-
-    def check_room(self, about):
-        """Nothing was written beside the outputs."""
-        for part, (memory, view) in self.outputs.items():
-            rest = torch.cat([memory[: self.offset].float(), memory[self.offset + view.numel() :].float()])
-            assert (rest == 7).all(), (about, part)
-
-
-def check_form(name, batch, hidden, dtype, **options):
-    call = Call(name, batch, hidden, dtype, **options)
-    exact = call.expect() if batch else {}
-    call.run(build_for_cuda(name))
-    about = (name, batch, hidden, dtype, options)
-    call.check({part: view for part, (_, view) in call.outputs.items()}, exact, about)
-    call.check_room(about)
-
-
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", FORWARD)
-def test_every_form_is_right_at_every_shape_and_dtype(name):
-    torch.manual_seed(0)
-    for dtype in DTYPES:
-        for batch, hidden in SHAPES:
-            check_form(name, batch, hidden, dtype)
-        for hard in (0, 1):
-            check_form(name, 67, 4096, dtype, hard=hard)
-            check_form(name, 67, 1000, dtype, hard=hard)
-        for batch, hidden in ((3, 4096), (5, 1000), (2, 4099)):  # memory that vectors cannot address
-            check_form(name, batch, hidden, dtype, offset=1)
+@pytest.mark.parametrize("suffix", [*SUFFIXES.values(), "_weight_fp32", "_bf16_weight_fp32"])
+@pytest.mark.parametrize("operator", FORWARD + E5M2)
+def test_every_form_is_right_at_every_shape_and_dtype(operator, suffix):
+    entry = build_for_cuda(operator)
 
+    def check(batch, hidden, **options):
+        call = NormCall(define(f"{operator}_d{hidden}{suffix}"), batch, **options)
+        exact = call.expect() if batch else {}
+        call.run(entry)
+        call.check(call.outputs, exact)
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", FORWARD)
-def test_a_weight_in_float32(name):
-    operator, _ = operator_of(name)
-    if "weight" not in {option.name for option in operator.options}:
-        if any(len(spec.shape or ()) == 1 for spec in operator_of(name)[1].inputs.values()):
+    if "weight" in suffix and operator.removesuffix("_e5m2") not in WITH_FLOAT_WEIGHT:
+        call = NormCall(define(f"{operator}_d4096"), 3)
+        if "weight" in call.inputs:
             with pytest.raises(TypeError, match="weight: expected dtype float16 as x, got float32"):
-                check_form(name, 3, 4096, torch.float16, weight=torch.float32)
+                call.run(entry, weight=call.inputs["weight"].float())
         return
-    for dtype in DTYPES[:2]:
-        for batch, hidden in SHAPES:
-            check_form(name, batch, hidden, dtype, weight=torch.float32)
-        check_form(name, 67, 4096, dtype, weight=torch.float32, hard=0)
-        check_form(name, 3, 4096, dtype, weight=torch.float32, offset=1)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", [name for name in FORWARD if "fp8" in name])
-def test_both_formats_of_float8(name):
-    if f"{operator_of(name)[0].name}_e5m2" not in {each.name for each in list_operators()}:
-        pytest.skip("there is no such operator")
-    for dtype in DTYPES:
-        for batch, hidden in SHAPES:
-            check_form(name, batch, hidden, dtype, float8=torch.float8_e5m2)
+    for batch, hidden in SHAPES:
+        check(batch, hidden)
+    for hard in (0, 1):
+        check(67, 4096, hard=hard)
+        check(67, 1000, hard=hard)
+    for batch, hidden in ((3, 4096), (5, 1000), (2, 4099)):  # memory that vectors cannot address
+        check(batch, hidden, offset=1)
 
 
 @pytest.mark.gpu
 def test_a_scale_that_is_a_tensor():
-    entry = build_for_cuda("rmsnorm_fp8_cuda_vec16_v1")
+    entry = build_for_cuda("rmsnorm_fp8")
     for hidden in (4096, 1000, 4099):
-        call = Call("rmsnorm_fp8_cuda_vec16_v1", 5, hidden, torch.float16)
+        call = NormCall(define(f"rmsnorm_fp8_d{hidden}"), 5)
         call.run(entry)
-        (right,) = [view.clone() for _, view in call.outputs.values()]
+        (right,) = (each.clone() for each in call.outputs.values())
         for shape in ((), (1,)):
-            call.outputs["out"][1].zero_()
-            call.run(entry, out_scale=torch.full(shape, SCALE, device="cuda"))
-            assert torch.equal(call.outputs["out"][1].view(torch.uint8), right.view(torch.uint8))
+            call.outputs["out"].zero_()
+            call.run(entry, out_scale=torch.full(shape, call.inputs["out_scale"], device="cuda"))
+            assert torch.equal(call.outputs["out"].view(torch.uint8), right.view(torch.uint8))
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", [name for name in FORWARD if "fp8" not in name])
-def test_outputs_may_lie_where_inputs_do(name):
+@pytest.mark.parametrize("operator", [operator for operator in FORWARD if "fp8" not in operator])
+def test_outputs_may_lie_where_inputs_do(operator):
     for batch, hidden in ((5, 4096), (67, 512), (5, 1000), (3, 72000), (5, 4099)):
-        call = Call(name, batch, hidden, torch.float16)
+        call = NormCall(define(f"{operator}_d{hidden}"), batch)
         exact = call.expect()
         pairs = {"out": "x", "new_residual": "residual"}
-        instead = {output: call.placed[pairs[output]] for output in call.outputs}
-        call.run(build_for_cuda(name), **instead)
-        call.check(instead, exact, (name, batch, hidden))
+        instead = {output: call.inputs[pairs[output]] for output in call.outputs}
+        call.run(build_for_cuda(operator), **instead)
+        call.check(instead, exact)
 
 
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
@@ -190,10 +98,11 @@ def test_outputs_may_lie_where_inputs_do(name):
 )
 def test_forms_compile_for_a_gpu_that_is_not_here(fib, operator):
     """Nothing is spilled at the sizes that matter, and all is read and written in 16 bytes, or 8 of float8."""
-    name = f"{operator}_cuda_vec16_v1"
+    name = f"{operator}{END}"
     outcome = fib("explain", name, "--root", REPOSITORY, "--arch", "sm_90", "--batch-sizes", "8,4096", "--json")
     assert outcome.code == 0, outcome.err
     record = json.loads(outcome.out)
+    assert record["launches"]
     for launch in record["launches"]:
         kernel = record["kernels"][launch["kernel_number"]]
         assert kernel["kernel"].startswith("norm_row<") and "__half2" in kernel["kernel"]

@@ -9,10 +9,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from fib_rmsnorm.building.source_files import write_sources
-from fib_rmsnorm.registry import Registry
 from support.command_line import run_python
-from support.paths import REPOSITORY
+from support.kernel_calls import write_packages
 
 PACKAGE = "rmsnorm_python_cutedsl_v1"
 COMPILE = """
@@ -38,9 +36,7 @@ pytestmark = pytest.mark.skipif(find_spec("cutlass") is None, reason="needs nvid
 def home(tmp_path_factory):
     """A folder with the packed sources as packages."""
     folder = tmp_path_factory.mktemp("cutedsl")
-    for name, solution in Registry(REPOSITORY).packed_solutions().items():
-        if name.endswith("_python_cutedsl_v1"):
-            write_sources(solution, folder / name)
+    write_packages(folder, "_python_cutedsl_v1")
     return folder
 
 

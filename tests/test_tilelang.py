@@ -8,11 +8,9 @@ import tempfile
 
 import pytest
 
-from fib_rmsnorm.building.source_files import write_sources
 from fib_rmsnorm.operators import define_by_name
-from fib_rmsnorm.registry import Registry
+from support.kernel_calls import list_forward, write_packages
 from support.mistakes import is_entry_wrong
-from support.paths import REPOSITORY
 
 pytest.importorskip("tilelang")
 
@@ -24,48 +22,24 @@ HIDDEN = 1152  # no power of two: warps hold parts of different sizes
 def load_module(tmp_path_factory):
     """Import a module of a packed Solution. TileLang leaves its C++ among the temporary files."""
     folder = tmp_path_factory.mktemp("tilelang")
-    solutions = Registry(REPOSITORY).packed_solutions()
-
-    def load(operator, module):
-        package = f"{operator}_tilelang_row_v1"
-        if not (folder / package).exists():
-            write_sources(solutions[package], folder / package)
-            importlib.invalidate_caches()
-        return importlib.import_module(f"{package}.{module}")
-
+    write_packages(folder, "_tilelang_row_v1")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         patch.setattr(tempfile, "tempdir", str(folder))
-        yield load
+        yield lambda operator, module: importlib.import_module(f"{operator}_tilelang_row_v1.{module}")
+
+
+QUICK = [("fused_add_rmsnorm", ""), ("layernorm_bias", "_bf16"), ("rmsnorm", "_bf16_weight_fp32")]
+MORE = [
+    *((operator, "") for operator in list_forward("_tilelang_row_v1") if operator != "fused_add_rmsnorm"),
+    *((operator, "_fp32") for operator in ("rmsnorm", "fused_add_rmsnorm", "layernorm", "layernorm_bias")),
+    *((operator, "_bf16") for operator in ("fused_add_rmsnorm", "rmsnorm_no_weight")),
+    ("rmsnorm_bias", "_bf16_weight_fp32"),
+]
 
 
 @pytest.mark.parametrize(
-    ("operator", "suffix"),
-    [
-        ("fused_add_rmsnorm", ""),
-        ("layernorm_bias", "_bf16"),
-        ("rmsnorm", "_bf16_weight_fp32"),
-        *(
-            pytest.param(operator, suffix, marks=pytest.mark.compile)
-            for operator, suffix in (
-                ("rmsnorm", ""),
-                ("rmsnorm", "_fp32"),
-                ("fused_add_rmsnorm", "_bf16"),
-                ("fused_add_rmsnorm", "_fp32"),
-                ("fused_add_rmsnorm_gemma", ""),
-                ("fused_add_rmsnorm_llama", ""),
-                ("fused_add_rmsnorm_rounded", ""),
-                ("layernorm", ""),
-                ("layernorm", "_fp32"),
-                ("layernorm_bias", "_fp32"),
-                ("rmsnorm_gemma", ""),
-                ("rmsnorm_llama", ""),
-                ("rmsnorm_bias", ""),
-                ("rmsnorm_bias", "_bf16_weight_fp32"),
-                ("rmsnorm_no_weight", "_bf16"),
-            )
-        ),
-    ],
+    ("operator", "suffix"), [*QUICK, *(pytest.param(*each, marks=pytest.mark.compile) for each in MORE)]
 )
 def test_it_is_right_on_a_cpu(load_module, tmp_path, operator, suffix):
     definition = define_by_name(f"{operator}_d{HIDDEN}{suffix}")

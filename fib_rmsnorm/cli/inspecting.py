@@ -74,12 +74,10 @@ def explain(
         wanted, found = find_solution(registry, solution, definition, call)
         workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes)
         here = choose_devices()[0]
-        own = gpu_arch(here)
-        explanations = []
-        for target in targets or (own or DEFAULT_ARCH,):
+        config, explanations = RunConfig(Settings(), _BUILD_LIMIT_S), []
+        for target in targets or (gpu_arch(here) or DEFAULT_ARCH,):
             bar.tell(f"compiling for {target}")
-            config, device = RunConfig(Settings(), _BUILD_LIMIT_S), here if own == target else None
-            explanations.append(explain_code(fork_server, wanted, found, workloads, target, config, device))
+            explanations.append(explain_code(fork_server, wanted, found, workloads, target, config, here))
     parts = (Folded(part) if isinstance(part, str) else part for part in describe_explanations(explanations))
     answer(explanations if len(explanations) > 1 else explanations[0], parts, is_json=json)
 

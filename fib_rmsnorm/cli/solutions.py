@@ -158,12 +158,10 @@ def solve(
 
 def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, as_json: bool) -> bool:
     """Build the Solutions and print what comes of it; return whether one failed."""
-    from contextlib import closing
-
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.inspection import COMPILER
-    from fib_rmsnorm.inspection.explanation import compile_solutions
+    from fib_rmsnorm.inspection.explanation import build_solution
     from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
     from fib_rmsnorm.sandbox.fork_server import ForkServer
     from fib_rmsnorm.schema import Settings
@@ -171,26 +169,23 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, a
     definitions = registry.definitions()
     failed = False
     with ForkServer((COMPILER,)) as fork_server, ProgressBar(len(solutions)) as bar:
-        jobs = ((definitions[each.definition], each) for each in bar.follow("building", solutions))
         target, config = arch or gpu_arch(choose_devices()[0]), RunConfig(Settings(), BUILD_LIMIT_S)
-        with closing(compile_solutions(fork_server, jobs, target, config)) as compilations:
-            for compilation in compilations:
-                failed |= compilation.outcome == "failed"
-                _print(compilation, bar, as_json=as_json)
+        for solution in bar.follow("building", solutions):
+            compilation = build_solution(fork_server, definitions[solution.definition], solution, target, config)
+            failed |= compilation.outcome == "failed"
+            _print(solution, compilation, bar, as_json=as_json)
     return failed
 
 
-def _print(compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None:
+def _print(solution: Solution, compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None:
     import json
 
     from fib_rmsnorm.reports.text.console import stdout
-    from fib_rmsnorm.reports.text.units import pick
 
     if as_json:
-        record = {"solution": compilation.solution.name, **pick(compilation, "outcome", "seconds", "message")}
-        bar.print(stdout(), json.dumps(record))
+        bar.print(stdout(), json.dumps({"solution": solution.name, **compilation._asdict()}))
         return
-    line = f"{compilation.solution.name} ({title_of(compilation.solution.spec.language.value)}): "
+    line = f"{solution.name} ({title_of(solution.spec.language.value)}): "
     is_built = compilation.outcome == "built"
     how = f"built in {compilation.seconds:.1f} s" if is_built else f"{compilation.outcome}: {compilation.message}"
     bar.print(stdout(), f"{line}{how}")

@@ -1,8 +1,7 @@
-"""Choose the kernel that serves a call in this process; build it; and the C++ that calls kernels.
+"""Choose the kernel that serves a call in this process, and build it.
 
 By the table of winners, it is the first that can be built here. Each is built once for a device, at its first use.
-`build_all` builds those of a table before a model needs them: a first use takes seconds, of CUDA a minute. The C++ is
-`quick_norms.cpp`, compiled at the first call that it can serve.
+`build_all` builds those of a table before a model needs them: a first use takes seconds, of CUDA a minute.
 """
 
 from __future__ import annotations
@@ -10,29 +9,28 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
+from functools import cache, lru_cache
 from pathlib import Path
 from threading import Lock, RLock
 from time import perf_counter
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.winner_table import Candidate, DeployedRegistry, MeasuredShape, Shape
-from fib_rmsnorm.registry.layout import find_root
+from fib_rmsnorm.deployment.native_calls import SOURCE, first_line, load_native_calls
+from fib_rmsnorm.deployment.winner_table import Candidate, MeasuredShape, Shape, read_table
+from fib_rmsnorm.registry.layout import Layout, find_root
 from fib_rmsnorm.registry.shipped import shipped_registry
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
-SOURCE = "quick_norms.cpp"
-_HEADERS = ("known_kernels.h", "kernel_arguments.h", "known_norms.h", "norm_operators.h")
-_native_lock = Lock()
+KERNEL_DTYPES = ("float16", "bfloat16", "float32")
+MOST_CHOICES = 4096
+"""Calls of which a process remembers the kernel."""
 FLOAT_WEIGHT_LANGUAGES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate"), ("cpp", "cuda", "triton")),
     **dict.fromkeys(("rmsnorm_backward", "fused_add_rmsnorm_backward", "layernorm_backward"), ("cpp",)),
@@ -49,11 +47,6 @@ class BuiltKernel:
     language: str
 
 
-def first_line(error: Exception) -> str:
-    """The first line of an error's message, or its name."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
 def build_kernel(solution: Solution, device: torch.device) -> BuiltKernel:
     """Build a Solution for a device, or load it from the cache. Raises an error of many kinds if it cannot be."""
     from fib_rmsnorm.building import build_entry
@@ -64,7 +57,8 @@ def build_kernel(solution: Solution, device: torch.device) -> BuiltKernel:
 
     if missing := missing_dependency(solution):
         raise EnvironmentMissingError(missing)
-    with _unchanged_imports(), on_device(device):
+    # Compilers ask the current GPU for its architecture; -1 leaves it as it is.
+    with _unchanged_imports(), torch.cuda.device(device if device.type == "cuda" else -1):
         entry = build_entry(solution, str(device), solution_cache(solution))
     language = solution.spec.language.value
     if device.type == "cuda" and not LANGUAGES[language].is_compiled:
@@ -81,7 +75,7 @@ def _guard(entry: Callable[..., Any], device: torch.device) -> Callable[..., Any
         if device.index == torch.cuda.current_device():
             entry(*aligned)
             return
-        with on_device(device):
+        with torch.cuda.device(device):
             entry(*aligned)
 
     return run
@@ -95,51 +89,6 @@ def _unchanged_imports() -> Iterator[None]:
         yield
     finally:
         sys.path[:], sys.dont_write_bytecode = path, dont_write
-
-
-def on_device(device: torch.device) -> AbstractContextManager[Any]:
-    """Make a GPU the current one: compilers ask it for its architecture, and Python launches on it."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
-
-
-def load_native_calls() -> ModuleType | str:
-    """The module, compiled if it is not yet; or, after one warning, why it cannot be."""
-    with _native_lock:
-        return _try_build_native_calls()
-
-
-@cache
-def _try_build_native_calls() -> ModuleType | str:
-    try:
-        from tvm_ffi import libinfo
-
-        from fib_rmsnorm.building.cache import solution_cache
-        from fib_rmsnorm.building.torch_binding import build_module
-        from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedBindings, SupportedLanguages
-
-        # As a Solution, so that it is built, and kept, like a kernel.
-        solution = Solution(
-            name="quick_norms",
-            definition="quick_norms",
-            author="fib-rmsnorm",
-            spec=BuildSpec(
-                language=SupportedLanguages.CPP,
-                target_hardware=["cpu"],
-                entry_point=f"{SOURCE}::run",
-                binding=SupportedBindings.TORCH,
-                flags=["-O1"],  # -O2 takes 4 s more to compile, and no less to run
-            ),
-            sources=[
-                SourceFile(path=path, content=files(__package__).joinpath(path).read_text(encoding="utf-8"))
-                for path in (SOURCE, *_HEADERS)
-            ],
-        )
-        includes = [Path(libinfo.find_include_path()), Path(libinfo.find_dlpack_include_path())]
-        return build_module(solution, solution_cache(solution), includes, [Path(libinfo.find_libtvm_ffi())])
-    except Exception as error:  # whatever is wrong with a compiler, torch computes the same
-        reason = first_line(error)
-        warnings.warn(f"{SOURCE} cannot be built here, so torch serves: {reason}", stacklevel=2)
-        return reason
 
 
 class NormCall(NamedTuple):
@@ -186,42 +135,50 @@ class KernelChoice:
 
 
 class Deployment:
-    """A registry that serves models, the shipped one by default, and its kernels."""
+    """A registry that serves models, its table of winners, and the kernels of it that are built.
 
-    def __init__(self, root: Path | None = None) -> None:
+    Raises InputError if `fib-rmsnorm deploy` has not run there.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._layout = Layout(root)
+        self.table = read_table(self._layout.winners)
         self._lock = RLock()
-        self.use(root)
+        self._kernels: dict[tuple[str, torch.device], BuiltKernel | str] = {}
+        self._told: set[str] = set()
+        self._refusals: dict[NormCall, dict[str, str]] = {}
+        self.choose = lru_cache(MOST_CHOICES)(self._choose)
+        """Find the kernel for a call of an operator, and build it if it is not built yet."""
 
-    def use(self, root: Path | None) -> None:
-        """Take kernels from another registry, or, for None, from the shipped one; forget those that were built.
+    def solution(self, name: str) -> Solution:
+        """The Solution of this name, which the table names."""
+        from fib_rmsnorm.registry.store import read_json
+        from fib_rmsnorm.schema import Solution
 
-        Raises InputError if it is not a registry, or if `fib-rmsnorm deploy` has not run there.
-        """
-        registry = None if root is None else DeployedRegistry(find_root(root))
-        with self._lock:
-            self._registry = registry
-            self._kernels: dict[tuple[str, torch.device], BuiltKernel | str] = {}
-            self._told: set[str] = set()
+        (path,) = self._layout.solutions.glob(f"*/*/*/{name}.json")
+        return read_json(path, Solution, self._layout.root)
 
-    @property
-    def registry(self) -> DeployedRegistry:
-        """The registry in use."""
-        with self._lock:
-            if self._registry is None:
-                self._registry = DeployedRegistry(shipped_registry())
-            return self._registry
+    def pass_over(self, chosen: KernelChoice, reason: str) -> None:
+        """Choose another kernel than the one that was chosen for this call, from now on."""
+        if chosen.kernel is not None:
+            self._refusals.setdefault(chosen.call, {})[chosen.kernel.solution] = reason
+            self.choose.cache_clear()
 
-    def choose(self, call: NormCall, refusals: Mapping[str, str] | None = None) -> KernelChoice:
-        """Find the kernel for a call of an operator, and build it if it is not built yet.
-
-        `refusals` says, by Solution, why it did not take a call of this shape.
-        """
-        operator, shape, device, _ = call
-        near, solutions = self.registry.table.find(operator or "", device.type, model_of(device), shape)
+    def _choose(self, call: NormCall) -> KernelChoice:
+        operator, shape, device, has_other_bias = call
         passed_over: list[str] = []
-        for solution in map(self.registry.solution, solutions):
-            reason = (refusals or {}).get(solution.name)
-            takes_float32 = solution.spec.language.value in FLOAT_WEIGHT_LANGUAGES.get(operator or "", ())
+        if operator is None:
+            passed_over.append("no operator of the registry computes this")
+        elif shape.dtype not in KERNEL_DTYPES:
+            passed_over.append(f"no kernel takes {shape.dtype}")
+        elif has_other_bias:
+            passed_over.append("no kernel takes a bias of another dtype than the weight's")
+        if operator is None or passed_over:
+            return KernelChoice(call, None, None, tuple(passed_over))
+        near, solutions = self.table.find(operator, device.type, model_of(device), shape)
+        for solution in map(self.solution, solutions):
+            reason = self._refusals.get(call, {}).get(solution.name)
+            takes_float32 = solution.spec.language.value in FLOAT_WEIGHT_LANGUAGES.get(operator, ())
             if not takes_float32 and shape.weight_dtype not in (None, shape.dtype):
                 reason = reason or f"takes no weight in {shape.weight_dtype} beside {shape.dtype}"
             kernel = reason or self.build(solution, device)
@@ -258,8 +215,27 @@ def model_of(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
-DEPLOYMENT = Deployment()
-"""The kernels that serve this process."""
+_serving: list[Deployment] = []
+"""The one that serves this process; none before the first call."""
+_serving_lock = Lock()
+
+
+def serving() -> Deployment:
+    """The registry that serves this process: the shipped one, if `serve_from` was given no other."""
+    with _serving_lock:
+        if not _serving:
+            _serving.append(Deployment(shipped_registry()))
+        return _serving[0]
+
+
+def serve_from(root: Path | None) -> None:
+    """Take kernels from another registry, or, for None, from the shipped one; forget those that were built.
+
+    Raises InputError if it is not a registry, or if `fib-rmsnorm deploy` has not run there.
+    """
+    chosen = [] if root is None else [Deployment(find_root(root))]
+    with _serving_lock:
+        _serving[:] = chosen
 
 
 class BuildOutcome(NamedTuple):
@@ -284,9 +260,9 @@ def build_all(root: Path) -> Iterator[BuildOutcome]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the outcome tells it
         for model, device in devices.items():
-            for name in deployment.registry.table.list_first(device.type, model):
+            for name in deployment.table.list_first(device.type, model):
                 started = perf_counter()
-                built = deployment.build(deployment.registry.solution(name), device)
+                built = deployment.build(deployment.solution(name), device)
                 error = built if isinstance(built, str) else None
                 yield BuildOutcome(name, str(device), perf_counter() - started, error)
         started = perf_counter()

@@ -1,4 +1,4 @@
-"""The registry whose Solutions serve models in this process, and its table of winners.
+"""The table of winners of a registry whose Solutions serve models.
 
 For each operator, device model and shape the table has the Solution that serves, and the Trace that says so.
 `fib-rmsnorm deploy` makes it from Traces and writes it to the registry's root, as winners.json.
@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import read_bytes
-from fib_rmsnorm.registry.layout import Layout
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Solution
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -110,20 +106,3 @@ def read_table(path: Path) -> WinnerTable:
 def format_table(table: WinnerTable) -> str:
     """The table as the text of a JSON file."""
     return msgspec.json.format(msgspec.json.encode(table), indent=1).decode() + "\n"
-
-
-class DeployedRegistry:
-    """A registry that has a table of winners. Raises InputError if `fib-rmsnorm deploy` has not run there."""
-
-    def __init__(self, root: Path) -> None:
-        self._layout = Layout(root)
-        self.table = read_table(self._layout.winners)
-        """The table of which Solution serves which shape."""
-
-    def solution(self, name: str) -> Solution:
-        """The Solution of this name, which the table names."""
-        from fib_rmsnorm.registry.store import read_json
-        from fib_rmsnorm.schema import Solution
-
-        (path,) = self._layout.solutions.glob(f"*/*/*/{name}.json")
-        return read_json(path, Solution, self._layout.root)

@@ -8,15 +8,17 @@ Where no kernel serves, or C++ does not compile, torch computes the formula.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.kernels import KernelChoice, load_native_calls
-from fib_rmsnorm.functional.formulas import FORMS, compute_dtype, differentiate, normalize
-from fib_rmsnorm.functional.kernel_calls import MOST_CHOICES, find_gradient, find_norm, pass_over
+from fib_rmsnorm.deployment.kernels import MOST_CHOICES, serving
+from fib_rmsnorm.deployment.native_calls import load_native_calls
+from fib_rmsnorm.functional.formulas import FORMS, differentiate, normalize
+from fib_rmsnorm.functional.kernel_calls import find_kernel
 
 TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
@@ -47,18 +49,14 @@ def remember_kernel(
     """
     if x.numel() == 0 or form not in FORMS:
         return False
-
-    def find() -> tuple[KernelChoice | None, bool]:
-        has_residual = bool(extra & _RESIDUAL)
-        if extra & _IS_GRADIENT:
-            return find_gradient(form, x, weight, has_residual=has_residual), False
-        return find_norm(form, x, weight, bias, has_residual=has_residual)
-
+    find = partial(
+        find_kernel, form, x, weight, bias, has_residual=bool(extra & _RESIDUAL), is_gradient=bool(extra & _IS_GRADIENT)
+    )
     chosen, adds_before = find()
-    if has_refused and chosen is not None and chosen.kernel is not None:
-        pass_over(chosen, "refused the call")
+    if has_refused and chosen.kernel is not None:
+        serving().pass_over(chosen, "refused the call")
         chosen, adds_before = find()
-    if chosen is None or chosen.kernel is None or (native := _connect()) is None:
+    if chosen.kernel is None or (native := _connect()) is None:
         return False
     hidden, weight_dtype = x.shape[-1], None if weight is None else weight.dtype
     entry = chosen.kernel.entry
@@ -102,20 +100,13 @@ add_norm = torch.ops.fib_rmsnorm.add_norm
 norm_backward = torch.ops.fib_rmsnorm.norm_backward
 
 
-def _fake_norm(x: Tensor, *_: Any) -> Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-def _fake_norm_backward(
-    dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
-) -> tuple[Tensor, Tensor, Tensor]:
-    nothing = x.new_empty(0)
-    dtype = compute_dtype(x.dtype) if weight is None else weight.dtype
-    return (
-        torch.empty_like(x, memory_format=torch.contiguous_format),
-        nothing if weight is None else torch.empty_like(weight),
-        x.new_empty(x.shape[-1], dtype=dtype) if has_bias else x.new_empty(0),
-    )
+def run_operator(
+    form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Any:
+    """The norm by its operator; with a residual, the norm and the sum."""
+    if residual is None:
+        return norm(x, weight, bias, eps, form)
+    return add_norm(x, residual, weight, bias, eps, form)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor | tuple[Tensor, Tensor]) -> None:
@@ -137,17 +128,12 @@ def _refuse(ctx: Any, *gradients: Tensor) -> None:
     raise RuntimeError(TWICE)
 
 
-def _run_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str) -> Any:
-    if remember_kernel(form, _BIAS * (bias is not None), x, weight, bias, False):
-        return norm(x, weight, bias, eps, form)  # which is C++ now
-    return normalize(form, x, None, weight, bias, eps)
-
-
 def _run_add_norm(
-    x: Tensor, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
+    x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
 ) -> Any:
-    if remember_kernel(form, _BIAS * (bias is not None) | _RESIDUAL, x, weight, bias, False):
-        return add_norm(x, residual, weight, bias, eps, form)
+    extra = _BIAS * (bias is not None) | _RESIDUAL * (residual is not None)
+    if remember_kernel(form, extra, x, weight, bias, False):
+        return run_operator(form, x, residual, weight, bias, eps)  # which is C++ now
     return normalize(form, x, residual, weight, bias, eps)
 
 
@@ -160,10 +146,22 @@ def _run_norm_backward(
     return differentiate(dy, dnew_residual, x, weight, has_bias, eps, form)
 
 
+def _fake_add_norm(
+    x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
+) -> Any:
+    """Tensors without values, of the shapes, dtypes and strides of the outputs."""
+    found = normalize(form, x, residual, weight, bias, eps)
+    return found.contiguous() if residual is None else tuple(each.contiguous() for each in found)
+
+
+def _without_residual(run: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *others: run(x, None, *others)
+
+
 for _name, _run, _fake, _backward, _setup in (
-    ("norm", _run_norm, _fake_norm, _differentiate, _keep),
-    ("add_norm", _run_add_norm, lambda x, residual, *_: (_fake_norm(x), _fake_norm(residual)), _differentiate, _keep),
-    ("norm_backward", _run_norm_backward, _fake_norm_backward, _refuse, None),
+    ("norm", *map(_without_residual, (_run_add_norm, _fake_add_norm)), _differentiate, _keep),
+    ("add_norm", _run_add_norm, _fake_add_norm, _differentiate, _keep),
+    ("norm_backward", _run_norm_backward, differentiate, _refuse, None),
 ):
     _library.impl(_name, _run, "CompositeExplicitAutograd")
     _torch_library.register_fake(f"fib_rmsnorm::{_name}", _fake, lib=_library)

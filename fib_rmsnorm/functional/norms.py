@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.deployment.kernels import DEPLOYMENT, KernelChoice
+from fib_rmsnorm.deployment.kernels import KernelChoice, serve_from
 from fib_rmsnorm.functional import custom_ops
 from fib_rmsnorm.functional.formulas import check_convention, compute_dtype, normalize
-from fib_rmsnorm.functional.kernel_calls import find_norm, forget_choices
+from fib_rmsnorm.functional.kernel_calls import find_kernel
 
 _is_compiling = torch.compiler.is_dynamo_compiling
 
@@ -69,7 +69,11 @@ def rms_norm(
             return out  # type: ignore[no-any-return]
     check_convention(convention)
     _check_parameters(x, weight=weight, bias=bias)
-    _check_rows(x, residual=residual)
+    if residual is not None and (residual.shape, residual.dtype, residual.device) != (x.shape, x.dtype, x.device):
+        raise ValueError(
+            f"residual: expected x's shape {list(x.shape)}, dtype {x.dtype} and device {x.device}, "
+            f"got {list(residual.shape)}, {residual.dtype} and {residual.device}"
+        )
     normed: Tensor | tuple[Tensor, Tensor] = _norm(convention, x, residual, weight, bias, eps)
     return normed
 
@@ -103,7 +107,7 @@ def why(
     """
     if convention != "layernorm":
         check_convention(convention)
-    return find_norm(convention, x, weight, bias, has_residual=residual is not None)[0]
+    return find_kernel(convention, x, weight, bias, has_residual=residual is not None)[0]
 
 
 def use_registry(root: str | Path | None) -> None:
@@ -111,8 +115,7 @@ def use_registry(root: str | Path | None) -> None:
 
     Its Solutions run in this process, with all that it may do: name only a registry whose sources you trust.
     """
-    DEPLOYMENT.use(None if root is None else Path(root))
-    forget_choices()
+    serve_from(None if root is None else Path(root))
     custom_ops.forget_quick_calls()
 
 
@@ -132,17 +135,6 @@ def _check_parameters(x: Tensor, **parameters: Tensor | None) -> None:
             raise ValueError(f"{name}: expected shape [{x.shape[-1]}] as x's last dimension, got {list(tensor.shape)}")
         if tensor.device != x.device:
             raise ValueError(f"{name}: expected device {x.device} as x, got {tensor.device}")
-
-
-def _check_rows(x: Tensor, **others: Tensor | None) -> None:
-    """Refuse a tensor that is not like x, by a ValueError."""
-    for name, tensor in others.items():
-        if tensor is None or (tensor.shape == x.shape and tensor.dtype == x.dtype and tensor.device == x.device):
-            continue
-        raise ValueError(
-            f"{name}: expected x's shape {list(x.shape)}, dtype {x.dtype} and device {x.device}, "
-            f"got {list(tensor.shape)}, {tensor.dtype} and {tensor.device}"
-        )
 
 
 def _is_transformed(*tensors: Tensor | None) -> bool:
@@ -169,9 +161,7 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
         is_shown = is_transform = _is_transformed(x, residual, weight, bias)
     if is_shown or (form == "layernorm" and weight is None):  # which no operator of the registry computes
         return normalize(form, x, residual, weight, bias, eps, is_fusible=not is_transform)
-    if residual is None:
-        return custom_ops.norm(x, weight, bias, eps, form)
-    return custom_ops.add_norm(x, residual, weight, bias, eps, form)
+    return custom_ops.run_operator(form, x, residual, weight, bias, eps)
 
 
 def returns_float32(form: str, x: Tensor) -> bool:

@@ -62,44 +62,23 @@ def _compile_native(asked: Compile) -> Compiled:
     hashed = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_(\d+_\w+?)_[0-9a-f]{8}")
     found_kernels = read_kernels(library, asked.arch)
     kernels = sorted(found_kernels, key=lambda kernel: hashed.sub(r"_GLOBAL__N__\1", kernel.kernel))
-    launches, reasons = [], []
-    if asked.workloads and kernels:
-        calls = [[_describe(each) for each in _arguments(asked, workload)] for workload in asked.workloads]
-        found = record_launches(library, asked.solution.get_entry_symbol(), calls, kernels)
-        launches = [() if isinstance(each, str) else tuple(each) for each in found]
-        reasons = [f"the launches are unknown: {each}" for each in found if isinstance(each, str)]
+    found = _record_launches(asked, library, kernels) if asked.workloads and kernels else []
+    reasons = [f"the launches are unknown: {each}" for each in found if isinstance(each, str)]
     return Compiled(
-        kernels=tuple(_with_plain_names(kernels)), launches=tuple(launches), notes=tuple(dict.fromkeys(reasons))
+        kernels=tuple(_with_plain_names(kernels)),
+        launches=tuple(() if isinstance(each, str) else tuple(each) for each in found),
+        notes=tuple(dict.fromkeys(reasons)),
     )
 
 
 def _with_plain_names(kernels: Sequence[Kernel]) -> list[Kernel]:
     """The kernels with C++ names as people write them, where binutils is there to tell."""
-    if not kernels or not shutil.which("c++filt"):
+    if not shutil.which("c++filt"):
         return list(kernels)
     names = "\n".join(kernel.kernel for kernel in kernels)
-    run = subprocess.run(["c++filt"], input=names, capture_output=True, text=True, check=True)
-    return [
-        kernel.model_copy(update={"kernel": shorten(name)})
-        for kernel, name in zip(kernels, run.stdout.splitlines(), strict=True)
-    ]
-
-
-def shorten(name: str) -> str:
-    """A function's name without its result, its parameters and namespaces that have no name."""
-    name = name.replace("(anonymous namespace)::", "").partition("(")[0]
-    begin = depth = 0
-    for at, letter in enumerate(name):
-        depth += (letter == "<") - (letter == ">")
-        if letter == " " and not depth and not name[:at].endswith("operator"):
-            begin = at + 1
-    return name[begin:]
-
-
-def _describe(argument: object) -> Any:
-    if not isinstance(argument, torch.Tensor):
-        return argument
-    return {"shape": list(argument.shape), "dtype": str(argument.dtype).removeprefix("torch.")}
+    run = subprocess.run(["c++filt", "--no-params"], input=names, capture_output=True, text=True, check=True)
+    plain = run.stdout.replace("(anonymous namespace)::", "").splitlines()
+    return [kernel.model_copy(update={"kernel": name}) for kernel, name in zip(kernels, plain, strict=True)]
 
 
 def _compile_python(asked: Compile) -> Compiled:
@@ -149,69 +128,49 @@ main()
 _TIMEOUT_S = 60
 
 
-class _UnknownError(Exception):
-    """The launches of the host code cannot be recorded here; the message says why."""
-
-
-def record_launches(
-    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[Kernel]
-) -> list[list[Launch] | str]:
-    """Call `symbol` once with each list of arguments: what it launches, or why that is unknown.
-
-    A tensor is given as `{"shape": [...], "dtype": "float16"}`.
-    """
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            fake = Path(folder, "fake_cudart.so")
-            _build_fake(fake)
-            answers = _record(library, symbol, calls, kernels, fake)
-    except _UnknownError as error:
-        return [str(error)] * len(calls)
-    numbers = {kernel.kernel: number for number, kernel in enumerate(kernels)}
-    return [answer.get("error") or _read_launches(answer["launches"], numbers) for answer in answers]
-
-
-def _build_fake(library: Path) -> None:
+def _record_launches(asked: Compile, library: Path, kernels: Sequence[Kernel]) -> list[list[Launch] | str]:
+    """For each Workload, what a call of the entry point launches, or why that is unknown; or one reason for all."""
     home, compiler = find_cuda_home(), find_cxx()
     if home is None or compiler is None:
-        raise _UnknownError("recording what the host code launches needs a CUDA toolkit and a C++ compiler")
-    command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{home / 'include'}", str(_FAKE)]
-    run = subprocess.run([*command, "-o", str(library)], capture_output=True, text=True, check=False)
-    if run.returncode != 0:
-        raise _UnknownError(f"the fake CUDA runtime does not compile: {run.stderr.strip().splitlines()[0]}")
+        return ["recording what the host code launches needs a CUDA toolkit and a C++ compiler"]
+    with tempfile.TemporaryDirectory() as folder:
+        fake = Path(folder, "fake_cudart.so")
+        command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{home / 'include'}", str(_FAKE)]
+        built = subprocess.run([*command, "-o", str(fake)], capture_output=True, text=True, check=False)
+        if built.returncode != 0:
+            return [f"the fake CUDA runtime does not compile: {built.stderr.strip().splitlines()[0]}"]
+        request = {
+            "fake": str(fake),
+            "library": str(library),
+            "symbol": asked.solution.get_entry_symbol(),
+            "calls": [_arguments(asked, workload) for workload in asked.workloads],
+            "arch": asked.arch,
+            "kernels": {kernel.kernel: [kernel.registers or 0, kernel.shared_bytes or 0] for kernel in kernels},
+        }
+        try:
+            run = subprocess.run(
+                [sys.executable, "-c", _START, os.pathsep.join(sys.path), str(_PACKAGE)],
+                input=json.dumps(request, default=_describe),
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT_S,
+                env={**os.environ, "TVM_FFI_DISABLE_TORCH_C_DLPACK": "1"},  # or tvm_ffi imports torch
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+            return [f"the host code did not run without a GPU: {said[-1]}"]
+    lines = (line for line in run.stdout.splitlines() if line.startswith('{"found"'))
+    return [_read_launches(json.loads(line)["found"]) for line in lines]
 
 
-def _record(
-    library: Path, symbol: str, calls: Sequence[Sequence[Any]], kernels: Sequence[Kernel], fake: Path
-) -> list[dict[str, Any]]:
-    request = {
-        "fake": str(fake),
-        "library": str(library),
-        "symbol": symbol,
-        "calls": calls,
-        "arch": kernels[0].arch,
-        "kernels": {kernel.kernel: [kernel.registers or 0, kernel.shared_bytes or 0] for kernel in kernels},
-    }
-    environment = {**os.environ, "TVM_FFI_DISABLE_TORCH_C_DLPACK": "1"}  # or tvm_ffi imports torch
+def _describe(tensor: torch.Tensor) -> dict[str, Any]:
+    return {"shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch.")}
+
+
+def _read_launches(answer: list[dict[str, Any]] | str) -> list[Launch] | str:
     try:
-        run = subprocess.run(
-            [sys.executable, "-c", _START, os.pathsep.join(sys.path), str(_PACKAGE)],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            env=environment,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
-        raise _UnknownError(f"the host code did not run without a GPU: {said[-1]}") from None
-    return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
-
-
-def _read_launches(found: Sequence[dict[str, Any]], numbers: dict[str, int]) -> list[Launch] | str:
-    try:
-        return [Launch.model_validate({"kernel_number": numbers[each["kernel"]], **each}) for each in found]
+        return answer if isinstance(answer, str) else [Launch.model_validate(each) for each in answer]
     except ValidationError:
         return "the host code launched a kernel with an empty grid or block"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from math import ceil
+from math import ceil, prod
 from operator import attrgetter
 
 from fib_rmsnorm.inspection.facts import Code, Conclusion, Direction, ExplainedLaunch, Explanation, Kernel
@@ -27,11 +27,6 @@ def conclude(explanation: Explanation) -> Iterator[Conclusion]:
             for finding, advice in _conclude_kernel(kernel):
                 yield Conclusion(about=f"#{number} {kernel.kernel}", finding=finding, advice=advice)
     yield from _conclude_launches(explanation)
-
-
-def _count(number: int, what: str) -> str:
-    """`1 loop`, `2 loops`."""
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _conclude_kernel(kernel: Kernel) -> Iterator[tuple[str, str]]:
@@ -67,8 +62,9 @@ def _conclude_loops(code: Code) -> Iterator[tuple[str, str]]:
     if waiting and "asynchronous copies" not in code.instructions:
         sizes = sorted(loop.load_bytes for loop in waiting)
         told = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
+        counted = f"{len(waiting)} loop{'s' * (len(waiting) != 1)}"
         yield (
-            f"{_count(len(waiting), 'loop')} with {told} bytes of loads per thread and pass, and a wait in each",
+            f"{counted} with {told} bytes of loads per thread and pass, and a wait in each",
             "load wider, and unroll so that several loads come before their first use",
         )
     if any(loop.barriers and not loop.loads and not loop.stores for loop in loops):
@@ -108,7 +104,7 @@ def _conclude_occupancy(kernel: Kernel, launches: list[ExplainedLaunch]) -> Iter
     causes = {
         "registers": (f"{kernel.registers} registers per thread", "hold fewer values per thread"),
         "shared memory": (f"{shared} bytes of shared memory per block", "use less shared memory per block"),
-        "blocks": (f"blocks of only {worst.threads} threads", "use larger blocks"),
+        "blocks": (f"blocks of only {prod(worst.block)} threads", "use larger blocks"),
     }
     cause, advice = next((causes[limit] for limit in fits.limits if limit in causes), ("", ""))
     if cause:
@@ -120,12 +116,12 @@ def _conclude_occupancy(kernel: Kernel, launches: list[ExplainedLaunch]) -> Iter
 
 def _conclude_grids(launches: list[ExplainedLaunch], processors: int) -> Iterator[tuple[str, str]]:
     """Multiprocessors without a block, and last waves that are nearly empty."""
-    few = [each for each in launches if _blocks(each) < processors]
+    few = [each for each in launches if prod(each.grid) < processors]
     if few:
-        most = max(few, key=_blocks)
+        most = max(few, key=lambda each: prod(each.grid))
         upto = "at" if len(few) == 1 else "up to"
         yield (
-            f"{upto} {_at(most)}, blocks on only {_blocks(most)} of {processors} multiprocessors",
+            f"{upto} {_at(most)}, blocks on only {prod(most.grid)} of {processors} multiprocessors",
             "divide the work among more blocks to use the others",
         )
     tails = [each for each in launches if each.waves and 1 < each.waves < _MANY_WAVES]
@@ -136,10 +132,6 @@ def _conclude_grids(launches: list[ExplainedLaunch], processors: int) -> Iterato
             f"{worst.waves:.2f} waves at {_at(worst)}: the last one fills {last:.0%} of the device",
             "choose blocks so that whole waves result, or a grid of one wave whose blocks take parts in turn",
         )
-
-
-def _blocks(launch: ExplainedLaunch) -> int:
-    return launch.grid[0] * launch.grid[1] * launch.grid[2]
 
 
 def _conclude_traffic(explanation: Explanation) -> Iterator[Conclusion]:

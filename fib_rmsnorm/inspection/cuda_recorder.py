@@ -8,7 +8,8 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from fib_rmsnorm.machine.gpu_models import find_architecture, occupancy
@@ -18,6 +19,7 @@ _ADDRESS = 1 << 20
 _COUNTER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64)
 _DTYPES = {"float16": (2, 16), "bfloat16": (4, 16), "float32": (2, 32), "float64": (2, 64)}  # DLPack: code, bits
 _DTYPES |= {f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)} | {"uint8": (1, 8), "bool": (6, 8)}
+_DTYPES |= {"float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8)}
 
 
 def main() -> None:
@@ -25,81 +27,70 @@ def main() -> None:
     request = json.load(sys.stdin)
     fake = ctypes.CDLL(request["fake"], mode=ctypes.RTLD_GLOBAL)  # before anything that needs the runtime
     fake.fake_take_launches.restype = ctypes.c_char_p
-    counter = _COUNTER(_block_counter(request["kernels"], request["arch"]))
-    known = find_architecture(request["arch"])
+    kernels, known = request["kernels"], find_architecture(request["arch"])
+
+    def count_blocks(name: bytes, threads: int, dynamic_shared: int) -> int:
+        """How many blocks fit, from the registers and the static shared memory of a kernel."""
+        if name.decode() not in kernels:
+            return -1
+        registers, static_shared = kernels[name.decode()]
+        return occupancy(known, threads, registers, static_shared + dynamic_shared).blocks
+
     figures = (*known.capability, known.model.multiprocessors, known.max_threads, known.max_blocks)
     memory = (known.registers, known.shared_bytes, known.max_shared_bytes, known.model.l2_bytes)
+    counter = _COUNTER(count_blocks)  # which lives as long as the calls
     fake.fake_start((ctypes.c_int * 9)(*figures, *memory), counter)
     sys.modules["torch"] = None  # type: ignore[assignment]  # tvm_ffi would import it, and goes without
     import tvm_ffi
 
     entry = getattr(tvm_ffi.load_module(request["library"]), request["symbol"])
+    numbers = {name: number for number, name in enumerate(kernels)}
     for arguments in request["calls"]:
         made = [_Tensor(given["shape"], given["dtype"]) if isinstance(given, dict) else given for given in arguments]
         try:
             entry(*(tvm_ffi.from_dlpack(each) if isinstance(each, _Tensor) else each for each in made))
         except Exception as error:
             fake.fake_take_launches()
-            answer: dict[str, Any] = {"error": f"{type(error).__name__}: {error}".partition("\n")[0]}
+            answer: str | list[dict[str, Any]] = f"{type(error).__name__}: {error}".partition("\n")[0]
         else:
-            answer = {"launches": [_parse(line) for line in fake.fake_take_launches().decode().splitlines()]}
-        sys.stdout.write(json.dumps(answer) + "\n")
+            answer = [_parse(line, numbers) for line in fake.fake_take_launches().decode().splitlines()]
+        sys.stdout.write(json.dumps({"found": answer}) + "\n")
 
 
-def _block_counter(kernels: dict[str, list[int]], arch: str) -> Callable[[bytes, int, int], int]:
-    """Answer how many blocks fit, from the registers and the static shared memory of each kernel."""
-
-    def count(name: bytes, threads: int, dynamic_shared: int) -> int:
-        if name.decode() not in kernels:
-            return -1
-        registers, static_shared = kernels[name.decode()]
-        return occupancy(find_architecture(arch), threads, registers, static_shared + dynamic_shared).blocks
-
-    return count
-
-
-def _parse(line: str) -> dict[str, Any]:
-    name, *numbers = line.split("\t")
-    values = [int(number) for number in numbers]
-    return {"kernel": name, "grid": values[:3], "block": values[3:6], "dynamic_shared_bytes": values[6]}
-
-
-class _Device(ctypes.Structure):
-    _fields_ = (("device_type", ctypes.c_int), ("device_id", ctypes.c_int))
-
-
-class _Dtype(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
-
-
-class _DLTensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", _Device),
-        ("ndim", ctypes.c_int),
-        ("dtype", _Dtype),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
+def _parse(line: str, numbers: dict[str, int]) -> dict[str, Any]:
+    name, *sizes = line.split("\t")
+    values = [int(size) for size in sizes]
+    launch = {"grid": values[:3], "block": values[3:6], "dynamic_shared_bytes": values[6]}
+    return {"kernel_number": numbers[name], **launch}
 
 
 class _DLManagedTensor(ctypes.Structure):
-    _fields_ = (("tensor", _DLTensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+    """DLPack's tensor, with the structures in it laid out flat."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int),
+        ("device_id", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
 
 
 class _Tensor:
     """A contiguous tensor on a GPU with no memory behind it, for DLPack."""
 
     def __init__(self, shape: Sequence[int], dtype: str) -> None:
-        strides = [1] * len(shape)
-        for axis in reversed(range(len(shape) - 1)):
-            strides[axis] = strides[axis + 1] * shape[axis + 1]
-        self._shape = (ctypes.c_int64 * len(shape))(*shape)
-        self._strides = (ctypes.c_int64 * len(shape))(*strides)
-        tensor = _DLTensor(_ADDRESS, _Device(_CUDA, 0), len(shape), _Dtype(*_DTYPES[dtype], 1))
-        tensor.shape, tensor.strides = self._shape, self._strides
-        self._managed = _DLManagedTensor(tensor)
+        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        sizes = ctypes.c_int64 * len(shape)
+        code, bits = _DTYPES[dtype]
+        self._managed = _DLManagedTensor(_ADDRESS, _CUDA, 0, len(shape), code, bits, 1, sizes(*shape), sizes(*strides))
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _CUDA, 0

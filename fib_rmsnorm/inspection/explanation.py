@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from math import ceil, prod
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fib_rmsnorm.building.cache import cache_variables, solution_cache
 from fib_rmsnorm.building.native import toolchain_paths
@@ -30,7 +29,7 @@ from fib_rmsnorm.inspection.facts import (
 )
 from fib_rmsnorm.languages import LANGUAGES, Language, title_of
 from fib_rmsnorm.machine.capabilities import find_missing, missing_dependency
-from fib_rmsnorm.machine.devices import Device, find_properties
+from fib_rmsnorm.machine.devices import Device, find_properties, gpu_arch
 from fib_rmsnorm.machine.gpu_models import (
     DEFAULT_ARCH,
     find_architecture,
@@ -48,40 +47,32 @@ from fib_rmsnorm.schema import Definition, Solution, Workload
 _BATCH_SIZES = (1, 512, 4096, 65536)
 
 
-@dataclass(frozen=True)
-class Compilation:
+class Compilation(NamedTuple):
     """The outcome of compiling one Solution."""
 
-    solution: Solution
     outcome: Literal["built", "failed", "skipped"]
     seconds: float
     message: str = ""
 
 
-def compile_solutions(
-    fork_server: ForkServer,
-    jobs: Iterable[tuple[Definition, Solution]],
-    arch: str | None,
-    config: RunConfig,
-) -> Generator[Compilation]:
-    """Build each Solution, its kernels for the GPU architecture `arch`; None means a machine without a GPU."""
-    for definition, solution in jobs:
-        language = LANGUAGES[solution.spec.language.value]
-        reason = missing_dependency(solution)
-        if language.compiles_for_gpus:
-            no_gpu = "no GPU here: name an architecture, such as --arch sm_90"
-            reason = (_not_compiled_for(language, arch) if arch else no_gpu) or reason
-        if reason:
-            yield Compilation(solution, "skipped", 0.0, reason)
-            continue
-        workloads = [] if language.is_compiled else generate_workloads(definition, _BATCH_SIZES)
-        started = time.monotonic()
-        try:
-            inspect_solution(fork_server, definition, solution, workloads, arch or DEFAULT_ARCH, config)
-        except EvaluationFailedError as failure:
-            yield Compilation(solution, "failed", time.monotonic() - started, str(failure))
-        else:
-            yield Compilation(solution, "built", time.monotonic() - started)
+def build_solution(
+    fork_server: ForkServer, definition: Definition, solution: Solution, arch: str | None, config: RunConfig
+) -> Compilation:
+    """Build a Solution, its kernels for the GPU architecture `arch`; None means a machine without a GPU."""
+    language = LANGUAGES[solution.spec.language.value]
+    reason = missing_dependency(solution)
+    if language.compiles_for_gpus:
+        no_gpu = "no GPU here: name an architecture, such as --arch sm_90"
+        reason = (_not_compiled_for(language, arch) if arch else no_gpu) or reason
+    if reason:
+        return Compilation("skipped", 0.0, reason)
+    workloads = [] if language.is_compiled else generate_workloads(definition, _BATCH_SIZES)
+    started = time.monotonic()
+    try:
+        inspect_solution(fork_server, definition, solution, workloads, arch or DEFAULT_ARCH, config)
+    except EvaluationFailedError as failure:
+        return Compilation("failed", time.monotonic() - started, str(failure))
+    return Compilation("built", time.monotonic() - started)
 
 
 def inspect_solution(
@@ -128,14 +119,17 @@ def explain(
     definition: Definition,
     solution: Solution,
     workloads: Sequence[Workload],
-    arch: str,
+    arch: str | None,
     config: RunConfig,
-    device: Device | None = None,
+    device: Device,
 ) -> Explanation:
-    """Everything `fib-rmsnorm explain` says. `device` is a GPU of that architecture on this machine, if there is one.
+    """Everything `fib-rmsnorm explain` says, for an architecture; default: the device's, else `DEFAULT_ARCH`.
 
     Raises KernelError if the Solution does not compile, InputError if nothing can be compiled here.
     """
+    own = gpu_arch(device)
+    arch = arch or own or DEFAULT_ARCH
+    gpu = find_properties(device.name) if own == arch else None
     _check(solution, arch)
     try:
         found = inspect_solution(fork_server, definition, solution, workloads, arch, config)
@@ -145,8 +139,7 @@ def explain(
         error = next((line for line in lines if "error" in line.lower()), lines[0])
         raise KernelError(f"{solution.name} does not compile for {arch}: {error}") from None
     limits = find_architecture(arch) if is_known(arch) else None
-    chip = device.hardware if device else limits.model.name if limits else None
-    gpu = find_properties(device.name) if device else None
+    chip = device.hardware if gpu else limits.model.name if limits else None
     multiprocessors = gpu.multiprocessors if gpu else limits.model.multiprocessors if limits else None
     unknown = (
         f"occupancy and waves are unknown: no GPU model of {arch} is known here; a kernel that asks its device for"
@@ -162,7 +155,6 @@ def explain(
         kernels=found.kernels,
         launches=tuple(_explain_launches(found, workloads, _counted_axis(definition), arch, multiprocessors)),
         work=tuple(_describe_work(definition, workload) for workload in workloads),
-        conclusions=(),
         notes=found.notes if limits else (*found.notes, unknown),
     )
     return explanation.model_copy(update={"conclusions": tuple(conclude(explanation))})

@@ -125,11 +125,6 @@ class ExplainedLaunch(Launch):
     """None if a block does not fit, or its occupancy is unknown."""
     traffic: Traffic | None
 
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return self.block[0] * self.block[1] * self.block[2]
-
 
 class Work(_Fact):
     """The work that a Definition asks for on a Workload, whatever computes it."""
@@ -161,11 +156,11 @@ class Explanation(_Fact):
     definition: str
     language: str
     arch: str
-    chip: str | None
+    chip: str | None = None
     """None for an architecture without a known GPU model, like the next."""
-    multiprocessors: int | None
+    multiprocessors: int | None = None
     kernels: tuple[Kernel, ...]
-    launches: tuple[ExplainedLaunch, ...]
-    work: tuple[Work, ...]
-    conclusions: tuple[Conclusion, ...]
-    notes: tuple[str, ...]
+    launches: tuple[ExplainedLaunch, ...] = ()
+    work: tuple[Work, ...] = ()
+    conclusions: tuple[Conclusion, ...] = ()
+    notes: tuple[str, ...] = ()

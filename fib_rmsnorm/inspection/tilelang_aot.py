@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -58,18 +58,17 @@ class TileLangSession(AotSession):
                 compile_flags=compile_flags,
             )
         first = len(self.kernels)
-        functions = [function.attrs for function in kernel.artifact.device_mod.functions.values()]
-        dynamic = {str(attrs["global_symbol"]): int(attrs.get("dyn_shared_memory_buf", 0)) for attrs in functions}
+        functions = {
+            str(each.attrs["global_symbol"]): each.attrs for each in kernel.artifact.device_mod.functions.values()
+        }
         for binary in binaries:
-            found = read_kernels(binary, self.arch) or [Kernel(kernel=name, arch=self.arch) for name in dynamic]
-            self.kernels += [
-                one.model_copy(update={"shared_bytes": one.shared_bytes + dynamic.get(one.kernel, 0)})
-                if one.shared_bytes is not None
-                else one
-                for one in found
-            ]
-        numbers = {self.kernels[number].kernel: number for number in range(first, len(self.kernels))}
-        kernel.adapter.executable = _NoLaunch(kernel, numbers, self)
+            for one in read_kernels(binary, self.arch) or [Kernel(kernel=name, arch=self.arch) for name in functions]:
+                dynamic = int(functions[one.kernel].get("dyn_shared_memory_buf", 0)) if one.kernel in functions else 0
+                shared = None if one.shared_bytes is None else one.shared_bytes + dynamic
+                self.kernels.append(one.model_copy(update={"shared_bytes": shared}))
+        numbers = {one.kernel: number for number, one in enumerate(self.kernels[first:], first)}
+        extents = [(numbers[name], each["thread_extent"]) for name, each in functions.items() if name in numbers]
+        kernel.adapter.executable = _NoLaunch(kernel, extents, self)
         return kernel
 
     def note_launch(self, number: int, extents: Any, sizes: dict[str, int]) -> None:
@@ -104,34 +103,25 @@ def _binaries() -> Iterator[list[bytes]]:
 class _NoLaunch:
     """In place of a kernel's executable: notes the launch, and returns the outputs that it would allocate."""
 
-    def __init__(self, kernel: Any, numbers: dict[str, int], session: TileLangSession) -> None:
-        self._params = kernel.params
-        self._outputs = kernel.out_idx
-        self._functions = [function.attrs for function in kernel.artifact.device_mod.functions.values()]
-        self._numbers = numbers
-        self._session = session
+    def __init__(self, kernel: Any, extents: Sequence[tuple[int, Any]], session: TileLangSession) -> None:
+        self._kernel, self._extents, self._session = kernel, extents, session
 
     def __getitem__(self, name: str) -> _NoLaunch:
         return self
 
     def __call__(self, *arguments: Any) -> Any:
-        inputs = [param for index, param in enumerate(self._params) if index not in self._outputs]
+        params, outputs = self._kernel.params, self._kernel.out_idx
+        inputs = [param for index, param in enumerate(params) if index not in outputs]
         sizes = {
             str(symbol): size
             for param, argument in zip(inputs, arguments, strict=False)
             if isinstance(argument, torch.Tensor)
             for symbol, size in zip(param.shape, argument.shape, strict=True)
         }
-        for attributes in self._functions:
-            number = self._numbers.get(str(attributes["global_symbol"]))
-            if number is not None:
-                self._session.note_launch(number, attributes["thread_extent"], sizes)
-        results = [
-            torch.empty(
-                [sizes[str(size)] if str(size) in sizes else int(size) for size in self._params[index].shape],
-                dtype=self._params[index].torch_dtype(),
-                device="cuda",
-            )
-            for index in self._outputs
-        ]
+        for number, extents in self._extents:
+            self._session.note_launch(number, extents, sizes)
+        results = []
+        for param in (params[index] for index in outputs):
+            shape = [sizes[str(size)] if str(size) in sizes else int(size) for size in param.shape]
+            results.append(torch.empty(shape, dtype=param.torch_dtype(), device="cuda"))
         return results[0] if len(results) == 1 else results or None

@@ -198,7 +198,7 @@ def replace(model: nn.Module) -> Replacement:
             continue
         parent._modules[key] = made[module]
         norm = made[module].norm
-        replaced.append(ReplacedNorm(name, was, norm.formula.convention, norm.shape, norm.formula.eps))
+        replaced.append(ReplacedNorm(name, was, norm.convention, norm.shape, norm.eps))
     return Replacement(tuple(replaced), tuple(left))
 
 
@@ -234,16 +234,15 @@ def _recognise_and_make(module: nn.Module, known: dict[tuple[Any, ...], Recognis
     kind = (type(module), plain, forms)
     if kind not in known:
         known[kind] = recognise_norm(module)
-    if known[kind].formula.convention == "layernorm" and not forms:
+    if known[kind].convention == "layernorm" and not forms:
         raise UnrecognisedNormError("no kernel computes a LayerNorm without a weight")
     norm, affine = known[kind], bool(forms)
-    convention = norm.formula.convention
     drop_in: DropIn
-    if convention == "layernorm":
+    if norm.convention == "layernorm":
         has_bias = module._parameters.get("bias") is not None
-        drop_in = DropInLayerNorm(norm.shape, norm.formula.eps or 0.0, affine, has_bias, device="meta")
+        drop_in = DropInLayerNorm(norm.shape, norm.eps or 0.0, affine, has_bias, device="meta")
     else:
-        drop_in = DropInRMSNorm(norm.shape, norm.formula.eps, affine, device="meta", convention=convention)
+        drop_in = DropInRMSNorm(norm.shape, norm.eps, affine, device="meta", convention=norm.convention)
     drop_in._parameters.update(module._parameters)
     drop_in.train(module.training)
     drop_in.original = (module,)

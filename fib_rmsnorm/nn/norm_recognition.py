@@ -9,7 +9,7 @@ import copy
 import inspect
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,9 +24,13 @@ _LARGEST_EPS = 0.1
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
+RoundingCase = tuple[torch.dtype, torch.dtype, bool]
+"""The conditions that decide how a norm rounds: the dtypes of x and the weight, and whether autocast is on."""
+
+
 @dataclass(frozen=True)
-class NormFormula:
-    """A norm over the last axis.
+class RecognisedNorm:
+    """The norm over the last axis that a module computes.
 
     "torch" and "layernorm" are rounded once, "gemma" too, with the weight 1 + weight; "llama" rounds x * rstd to the
     dtype of x before the weight.
@@ -35,6 +39,9 @@ class NormFormula:
     convention: str
     eps: float | None
     """None is torch's default for the dtype of x."""
+    shape: tuple[int, ...]
+    calls: frozenset[RoundingCase] = frozenset()
+    """The calls in which the module computes it."""
 
     def cast(self, x: torch.Tensor, *, autocast: bool) -> torch.Tensor:
         """Convert x for our norm: to float32 where CUDA's autocast makes torch's own norms compute and return that."""
@@ -71,19 +78,6 @@ class NormFormula:
         return default_eps(dtype) if self.eps is None else self.eps
 
 
-RoundingCase = tuple[torch.dtype, torch.dtype, bool]
-"""The conditions that decide how a norm rounds: the dtypes of x and the weight, and whether autocast is on."""
-
-
-@dataclass(frozen=True)
-class RecognisedNorm:
-    """The formula of a module's forward, and the calls in which it computes that formula."""
-
-    formula: NormFormula
-    shape: tuple[int, ...]
-    calls: frozenset[RoundingCase]
-
-
 class UnrecognisedNormError(Exception):
     """The reason why a module that looks like a norm is not one of ours."""
 
@@ -112,13 +106,12 @@ def recognise_norm(module: nn.Module) -> RecognisedNorm:
     found: list[RecognisedNorm] = []
     for eps in _list_eps(module):
         for convention in conventions:
-            formula = NormFormula(convention, eps)
-            probe = _Probe(module, formula, shape)
-            if probe.agrees(own, own, autocast=False):
+            norm = RecognisedNorm(convention, eps, shape)
+            if _agrees(module, norm, (own, own, False)):
                 # The calls that kernels of ours serve: a weight of x's dtype, or of float32.
                 calls = [(x, each, cast) for cast in (False, True) for x in _DTYPES for each in {x, torch.float32}]
-                agreeing = frozenset(call for call in calls if probe.agrees(*call[:2], autocast=call[2]))
-                found.append(RecognisedNorm(formula, shape, agreeing))
+                agreeing = frozenset(call for call in calls if _agrees(module, norm, call))
+                found.append(replace(norm, calls=agreeing))
     if not found:
         raise UnrecognisedNormError("its forward computes something else")
     return max(found, key=lambda each: len(each.calls))
@@ -150,52 +143,49 @@ def _list_eps(module: nn.Module) -> Iterator[float | None]:
     yield from sorted(floats)
 
 
-class _Probe:
-    """Calls of a module's forward with made up inputs and weights. The module is left as it is."""
+def _agrees(module: nn.Module, norm: RecognisedNorm, call: RoundingCase) -> bool:
+    """Whether a module computes this norm in such a call, in training too: made-up rows and weights, and our dtype.
 
-    def __init__(self, module: nn.Module, formula: NormFormula, shape: tuple[int, ...]) -> None:
-        self._module = module
-        self._formula = formula
-        generator = torch.Generator().manual_seed(0)
-        self._x = torch.randn(4, 2, *shape, generator=generator)
-        # 1 + weight never cancels.
-        self._affine = {
-            name: (torch.rand(shape, generator=generator) * 0.6 + 0.3) * torch.randn(shape, generator=generator).sign()
-            for name, each in module._parameters.items()
-            if each is not None
-        }
+    The module is left as it is.
+    """
+    dtype, weight_dtype, autocast = call
+    given = next(iter(module._parameters.values()), None)
+    device = torch.device("cpu") if given is None or given.is_meta else given.device
+    generator = torch.Generator().manual_seed(0)
+    # Rows that tell norms apart: plain, of a mean square near eps, of squares beyond float16, and of a mean.
+    scales = torch.tensor([1.0, norm.find_eps(dtype) ** 0.5, 300.0, 1.0])
+    rows = torch.randn(4, 2, *norm.shape, generator=generator) * scales.view(4, 1, 1)
+    rows[3] += 3.0
+    x = rows.to(device, dtype)
+    affine = {}
+    for name in (name for name, each in module._parameters.items() if each is not None):
+        size, sign = torch.rand(norm.shape, generator=generator), torch.randn(norm.shape, generator=generator).sign()
+        affine[name] = ((size * 0.6 + 0.3) * sign).to(device, weight_dtype)  # so that 1 + weight never cancels
+    cast = norm.cast(x, autocast=autocast)
+    least, greatest = norm.bound(cast, affine.get("weight"), affine.get("bias"))
+    for training in (False, True):
+        out = _forward(module, x, affine, training=training, autocast=autocast)
+        if not isinstance(out, torch.Tensor) or out.shape != x.shape or out.dtype != cast.dtype:
+            return False
+        if not bool(((least <= out) & (out <= greatest)).all()):
+            return False
+    return True
 
-    def agrees(self, dtype: torch.dtype, weight_dtype: torch.dtype, *, autocast: bool) -> bool:
-        """Whether the forward's outputs are those of the formula and have our norm's dtype, in training too."""
-        given = next(iter(self._module._parameters.values()), None)
-        device = torch.device("cpu") if given is None or given.is_meta else given.device
-        # Rows that tell norms apart: plain, of a mean square near eps, of squares beyond float16, and of a mean.
-        scales = torch.tensor([1.0, self._formula.find_eps(dtype) ** 0.5, 300.0, 1.0])
-        rows = self._x * scales.view(4, 1, 1) + torch.tensor([0.0, 0.0, 0.0, 3.0]).view(4, 1, 1)
-        x = rows.to(device, dtype)
-        affine = {name: each.to(device, weight_dtype) for name, each in self._affine.items()}
-        cast = self._formula.cast(x, autocast=autocast)
-        least, greatest = self._formula.bound(cast, affine.get("weight"), affine.get("bias"))
-        for training in (False, True):
-            out = self._forward(x, affine, training=training, autocast=autocast)
-            if not isinstance(out, torch.Tensor) or out.shape != x.shape or out.dtype != cast.dtype:
-                return False
-            if not bool(((least <= out) & (out <= greatest)).all()):
-                return False
-        return True
 
-    def _forward(self, x: torch.Tensor, affine: dict[str, torch.Tensor], *, training: bool, autocast: bool) -> Any:
-        """The output of the forward; None if it fails."""
-        probed = copy.copy(self._module)
-        probed.__dict__["_parameters"] = {**dict.fromkeys(self._module._parameters), **affine}
-        probed.__dict__["training"] = training
-        try:
-            with (
-                warnings.catch_warnings(),
-                torch.no_grad(),
-                torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=autocast),
-            ):
-                warnings.simplefilter("ignore")
-                return probed.forward(x)
-        except Exception:  # code of others: whatever it raises, it does not compute the norm
-            return None
+def _forward(
+    module: nn.Module, x: torch.Tensor, affine: dict[str, torch.Tensor], *, training: bool, autocast: bool
+) -> Any:
+    """The output of the forward with these parameters; None if it fails."""
+    probed = copy.copy(module)
+    probed.__dict__["_parameters"] = {**dict.fromkeys(module._parameters), **affine}
+    probed.__dict__["training"] = training
+    try:
+        with (
+            warnings.catch_warnings(),
+            torch.no_grad(),
+            torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=autocast),
+        ):
+            warnings.simplefilter("ignore")
+            return probed.forward(x)
+    except Exception:  # code of others: whatever it raises, it does not compute the norm
+        return None

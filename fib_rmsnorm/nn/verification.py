@@ -145,8 +145,8 @@ class _HonestNorm(nn.Module):
         if not module.takes(x):
             out: torch.Tensor = module(x)
             return out
-        cast = module.norm.formula.cast(x, autocast=torch.is_autocast_enabled(x.device.type))
-        return module.norm.formula.compute(cast, module.weight, getattr(module, "bias", None), self._rstd_factor)
+        cast = module.norm.cast(x, autocast=torch.is_autocast_enabled(x.device.type))
+        return module.norm.compute(cast, module.weight, getattr(module, "bias", None), self._rstd_factor)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.inspection.facts import Explanation
 from fib_rmsnorm.reports.feedback import Feedback, make_feedback
 from fib_rmsnorm.reports.legend import LEGEND
-from fib_rmsnorm.serving.requests import NewKernel, Rankings, Requests, TimedComparison, Work
+from fib_rmsnorm.serving.requests import Kernel, NewKernel, Rankings, Requests, TimedComparison, Work
 from fib_rmsnorm.sessions.job import Job
 
 INSTRUCTIONS = """\

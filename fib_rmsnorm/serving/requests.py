@@ -67,20 +67,18 @@ class Requests:
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.inspection import COMPILER
         from fib_rmsnorm.inspection.explanation import explain
-        from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
-        from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, check_arch
+        from fib_rmsnorm.machine.devices import choose_devices
+        from fib_rmsnorm.machine.gpu_models import check_arch
         from fib_rmsnorm.sandbox.fork_server import ForkServer
 
         wanted, found = self._read(kernel, solution)
         workloads = choose_workloads(wanted, self.registry.workloads(wanted.name), batch_sizes)
-        here = choose_devices()[0]
-        target = check_arch(arch) if arch else gpu_arch(here) or DEFAULT_ARCH
-        device = here if gpu_arch(here) == target else None
+        here, target = choose_devices()[0], check_arch(arch) if arch else None
 
         def work(job: Job) -> object:
             with ForkServer((COMPILER,)) as forks:
                 job.stop = forks.stop
-                return explain(forks, wanted, found, workloads, target, RunConfig(Settings(), _LIMIT_S), device)
+                return explain(forks, wanted, found, workloads, target, RunConfig(Settings(), _LIMIT_S), here)
 
         return work
 

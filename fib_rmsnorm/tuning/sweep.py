@@ -20,8 +20,7 @@ from fib_rmsnorm.inspection.explanation import explain
 from fib_rmsnorm.inspection.facts import Explanation
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.capabilities import is_interpreted
-from fib_rmsnorm.machine.devices import Device, find_properties, gpu_arch
-from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH
+from fib_rmsnorm.machine.devices import Device, find_properties
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.registry.store import append_line, read_jsonl
@@ -191,14 +190,12 @@ def collect_figures(
     # A kernel that a CPU interprets can be compiled for a GPU, too.
     if not language.compiles_for_gpus or (device.kind == "cpu" and language.on["cpu"][0] != "interpret"):
         return {}
-    arch = gpu_arch(device)
     workloads = generate_workloads(tunable.definition, [batch])
-    here = device if arch else None
 
     def inspect(combination: Parameters) -> Explanation | None:
         variant = tunable.make_variant(combination)
         try:
-            return explain(fork_server, tunable.definition, variant, workloads, arch or DEFAULT_ARCH, config, here)
+            return explain(fork_server, tunable.definition, variant, workloads, None, config, device)
         except InputError:
             return None  # it does not compile, which its evaluation reports
 

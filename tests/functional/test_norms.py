@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.nn import functional as torch_functional
 
-from fib_rmsnorm.deployment import kernels
+from fib_rmsnorm.deployment import native_calls
 from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
-from fib_rmsnorm.functional.kernel_calls import find_for
+from fib_rmsnorm.functional.kernel_calls import find_kernel
 from support import known_calls
 from support.known_calls import run_reference
 
@@ -80,10 +80,10 @@ def no_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", str(tmp_path / "c++"))
     monkeypatch.setattr(custom_ops, "_native", None)
     monkeypatch.setattr(custom_ops, "quick_norm", custom_ops._know_nothing)
-    kernels._try_build_native_calls.cache_clear()
+    native_calls._try_build_native_calls.cache_clear()
     use_registry(None)
     yield
-    kernels._try_build_native_calls.cache_clear()
+    native_calls._try_build_native_calls.cache_clear()
     use_registry(None)
 
 
@@ -141,7 +141,7 @@ def test_on_a_cpu_a_kernel_gives_the_gradients_of_a_float32_weight_beside_16_bit
     expected = torch.autograd.grad(normalized, wide, dy.bfloat16().double())
     assert_close(dx, expected[0].bfloat16())
     assert_close(dweight, expected[1].float(), ulps=8)
-    kernel = find_for("rmsnorm_backward", x, weight).kernel
+    kernel = find_kernel("torch", x, weight, is_gradient=True)[0].kernel
     assert kernel is not None
     assert kernel.solution == "rmsnorm_backward_cpp_simd_v1"
 

@@ -158,23 +158,6 @@ def test_a_mode_must_see_the_operator(quick, mode):
     assert quick(x, weight) is not None
 
 
-@waits_for_a_compiler
-def test_transforms_and_tangents_must_see_the_formula(quick):
-    x, weight = known(grad=False)
-    tangent, left = torch.ones_like(x), []
-
-    def leaves(each: torch.Tensor) -> torch.Tensor:
-        left.append(quick(each, weight) is None)
-        return each.sum()
-
-    torch.func.grad(leaves)(x)
-    torch.vmap(leaves)(x[None])
-    torch.func.jvp(leaves, (x,), (tangent,))
-    with torch.autograd.forward_ad.dual_level():
-        leaves(torch.autograd.forward_ad.make_dual(x, tangent))
-    assert left == [True] * 4
-
-
 class _Subclass(torch.Tensor):
     pass
 

@@ -42,9 +42,8 @@ def compiled(folder):
 
 def findings_of(kernel):
     explanation = Explanation(
-        solution="mine", definition="rmsnorm_d4096", language="triton", arch=kernel.arch, chip=None,
-        multiprocessors=None, kernels=(kernel,), launches=(), work=(), conclusions=(), notes=(),
-    )  # fmt: skip
+        solution="mine", definition="rmsnorm_d4096", language="triton", arch=kernel.arch, kernels=(kernel,)
+    )
     return [each.finding for each in conclude(explanation)]
 
 

@@ -20,7 +20,7 @@ SOURCE = Path(__file__).with_name("compiled_kernels.cu")
 def explanation_of(kernels, launches=(), work=()) -> Explanation:
     return Explanation(
         solution="mine", definition="rmsnorm_d4096", language="cuda", arch="sm_90", chip="H200", multiprocessors=132,
-        kernels=kernels, launches=launches, work=work, conclusions=(), notes=(),
+        kernels=kernels, launches=launches, work=work,
     )  # fmt: skip
 
 

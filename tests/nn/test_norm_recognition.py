@@ -34,7 +34,7 @@ def test_a_published_norm_is_recognised_in_each_dtype(module, convention, eps, d
     module.to(dtype)
     assert looks_like_a_norm(module)
     found = recognise_norm(module)
-    assert (found.formula.convention, found.formula.eps) == (convention, eps)
+    assert (found.convention, found.eps) == (convention, eps)
     assert {(each, each, False) for each in DTYPES} <= found.calls
     assert {type(each) for each in found.calls} == {tuple}  # torch.compile of torch 2.11 guards no named ones
 

@@ -119,15 +119,6 @@ def test_the_dtype_under_autocast_is_the_originals(device, make_norm, dtype):
         torch.testing.assert_close(holder(x), expected, rtol=2**-7, atol=2**-7)
 
 
-def test_a_norm_that_no_kernel_computes_is_left_to_torch():
-    model = nn.Sequential(nn.LayerNorm(64, elementwise_affine=False), nn.LayerNorm(64, bias=False))
-    report = replace(model)
-    assert [(each.name, each.reason) for each in report.left] == [
-        ("0", "no kernel computes a LayerNorm without a weight")
-    ]
-    assert [each.name for each in report.replaced] == ["1"]
-
-
 def test_a_replaced_norm_can_be_parametrized():
     class Doubled(nn.Module):
         def forward(self, weight):
@@ -157,19 +148,38 @@ def test_restoring_keeps_a_weight_that_the_model_was_given_since():
     assert model[0].weight is given
 
 
-def test_each_module_is_asked_for_its_own_hooks():
+class PreNormBlock(nn.Sequential):
+    pass
+
+
+def one_of_two_with_a_hook():
     model = nn.Sequential(published.RoundedFirst(64), published.RoundedFirst(64))
     model[1].register_forward_hook(lambda *_: None)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "replaced", "left"),
+    [
+        (
+            nn.Sequential(nn.LayerNorm(64, elementwise_affine=False), nn.LayerNorm(64, bias=False)),
+            ["1"],
+            {"0": "no kernel computes a LayerNorm without a weight"},
+        ),
+        (
+            one_of_two_with_a_hook(),
+            ["0"],
+            {"1": "it has hooks, which would be lost; replace the norms before you register them"},
+        ),
+        (published.RoundedFirst(64), [], {"": "it is the model itself, and no module holds it"}),
+        (PreNormBlock(published.RoundedFirst(64), nn.Linear(64, 64)), ["0"], {}),
+    ],
+    ids=["no kernel", "hook", "alone", "block"],
+)
+def test_what_is_left_as_it_is_and_why(model, replaced, left):
     report = replace(model)
-    assert [each.name for each in report.replaced] == ["0"]
-    assert [each.reason for each in report.left] == [
-        "it has hooks, which would be lost; replace the norms before you register them"
-    ]
-
-
-def test_a_norm_alone_has_no_place():
-    (left,) = replace(published.RoundedFirst(64)).left
-    assert left.reason == "it is the model itself, and no module holds it"
+    assert [each.name for each in report.replaced] == replaced
+    assert {each.name: each.reason for each in report.left} == left
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
@@ -206,15 +216,6 @@ def test_a_model_that_fsdp_sharded_is_refused(decoder):
             replace(model)
     finally:
         distributed.destroy_process_group()
-
-
-def test_a_block_called_after_its_norm_is_not_a_norm():
-    class PreNormBlock(nn.Sequential):
-        pass
-
-    report = replace(PreNormBlock(published.RoundedFirst(64), nn.Linear(64, 64)))
-    assert [each.name for each in report.replaced] == ["0"]
-    assert not report.left
 
 
 def test_a_model_without_replaced_norms_cannot_be_verified(decoder):

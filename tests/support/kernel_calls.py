@@ -7,12 +7,14 @@ import platform
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import build_native, load_native
+from fib_rmsnorm.building.source_files import write_sources
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.packing import pack
@@ -30,6 +32,19 @@ Tensors = dict[str, torch.Tensor]
 def shipped_solutions() -> dict[str, Solution]:
     """By name, packed from their sources."""
     return {solution.name: solution for solution in pack(Registry(REPOSITORY))}
+
+
+def write_packages(folder: Path, end: str) -> None:
+    """Write the sources of our Solutions whose names have this end, each as a package of its name."""
+    for name, solution in shipped_solutions().items():
+        if name.endswith(end):
+            write_sources(solution, folder / name)
+
+
+def list_forward(end: str) -> list[str]:
+    """The operators, backward passes left out, that have a Solution of ours whose name has this end."""
+    folders = REPOSITORY.glob(f"solutions/fib-rmsnorm/norm/*/*{end}")
+    return sorted(folder.name.removesuffix(end) for folder in folders if "backward" not in folder.name)
 
 
 def place(values: torch.Tensor, offset: int, room: int = 64) -> tuple[torch.Tensor, torch.Tensor]:

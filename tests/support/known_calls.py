@@ -32,12 +32,3 @@ def serve_in_python(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(custom_ops, "_native", None)
     patch.setattr(custom_ops, "quick_norm", custom_ops._know_nothing)
     patch.setattr(custom_ops, "load_native_calls", lambda: "not wanted")
-
-
-@pytest.fixture(params=["Python", pytest.param("C++", marks=pytest.mark.compile)])
-def served(request, monkeypatch):
-    """Quick tests have torch serve them, since C++ takes most of a minute to compile; `make thorough` has C++."""
-    if request.param == "Python":
-        if request.node.get_closest_marker("compile"):
-            pytest.skip("waits for compilers, and so is served by C++")
-        serve_in_python(monkeypatch)

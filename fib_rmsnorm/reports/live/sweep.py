@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -82,7 +83,7 @@ def _figure_cells(found: Explanation | None) -> Sequence[str]:
     (launch,) = found.launches
     kernel = found.kernels[launch.kernel_number]
     return (
-        str(launch.threads),
+        str(prod(launch.block)),
         *traffic_cells(launch.traffic),
         "?" if launch.occupancy is None else format_percent(100 * launch.occupancy.share),
         "?" if kernel.registers is None else str(kernel.registers),
