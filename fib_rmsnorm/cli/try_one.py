@@ -9,6 +9,7 @@ from fib_rmsnorm.cli.program import KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, KernelError
 from fib_rmsnorm.languages import title_of
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.feedback import make_feedback
 from fib_rmsnorm.reports.live.evaluations import LiveTable, marks
@@ -18,7 +19,6 @@ from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
 from fib_rmsnorm.reports.text.units import count
 from fib_rmsnorm.schema import Solution, Trace, list_cases
 from fib_rmsnorm.sessions.job import Job, follow
-from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 

@@ -11,11 +11,11 @@ from fib_rmsnorm.cli.printing import write_report
 from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, UnsuitedError
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.reports.feedback import make_feedback
 from fib_rmsnorm.reports.live.side_by_side import describe_side_by_side, rank_kernels
 from fib_rmsnorm.reports.text.console import echo, stderr
 from fib_rmsnorm.sessions.job import Job
-from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 

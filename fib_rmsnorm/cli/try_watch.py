@@ -8,10 +8,10 @@ from typing import NoReturn
 
 from fib_rmsnorm.cli.printing import note, say
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.reports.feedback import make_feedback
 from fib_rmsnorm.reports.live.try_verdict import version_details, version_line
 from fib_rmsnorm.reports.text.console import Folded, echo
-from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.watching import Watch
 

@@ -13,6 +13,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import draft_calls, draft_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.schema import Solution
 from support.paths import REPOSITORY
 
@@ -82,7 +83,7 @@ ADAPTED = {
 
 def draft(path: Path, source: str, call: str | None = None) -> Solution:
     path.write_text(source)
-    return draft_solution(Registry(REPOSITORY), path, DEFINITION, call)
+    return draft_solution(Registry(REPOSITORY), KernelFile(file=path, call=call), DEFINITION)
 
 
 def assert_right(solution: Solution, cache: Path) -> None:
