@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError, KernelError, blaming_kernel
-from fib_rmsnorm.languages import KERNEL_LANGUAGES, Language
+from fib_rmsnorm.languages import KERNEL_LANGUAGES
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
@@ -140,15 +140,14 @@ def _draft_file(
     registry: Registry, kernel: KernelFile, definition: Definition, given: Mapping[str, Any]
 ) -> dict[KernelCall, Solution]:
     path, folder = kernel.file, kernel.file.parent
-    languages = _find_languages(path)
     expression = kernel.call if kernel.call and not kernel.call.isidentifier() else None
     function = None if expression else kernel.call
+    read = _read_kernel(path, function)
     with blaming_kernel():
         manifest = read_manifest(folder / MANIFEST) if (folder / MANIFEST).exists() else None
         shared = find_included(folder, manifest.include, registry.layout.solutions) if manifest else {}
         if manifest and manifest.tune and (folder / manifest.tune.table).is_file():
             shared[manifest.tune.table] = folder / manifest.tune.table
-        read = _read_kernel(path, languages, function)
         try:
             sources = read.read_sources(shared)
         except ValidationError as error:  # such as an empty header
@@ -177,7 +176,7 @@ def _draft_call(
     spec = {
         "destination_passing_style": call.writes(definition),
         "language": kernel.language.recorded_as or kernel.language.name,
-        "target_hardware": kernel.target_hardware,
+        "target_hardware": kernel.language.target_hardware,
         "entry_point": entry_point,
         "binding": kernel.binding,
         "in_place": call.in_place,
@@ -188,27 +187,23 @@ def _draft_call(
         return make_solution(kernel.path, kernel.path.name, AUTHOR, definition, built, sources, called)
 
 
-def _find_languages(path: Path) -> list[Language]:
-    """The languages that a file's suffix stands for. Raises InputError for none, and for what is no file."""
+def _read_kernel(path: Path, entry: str | None) -> PythonKernel | NativeKernel:
+    """Read a file. `entry` defaults to `run`, and in C++ and CUDA to the only export; imports tell Python's languages.
+
+    Raises InputError for a file that is not there or whose suffix is of no language, KernelError for what it holds.
+    """
     if not path.is_file():  # reading a FIFO would block
         raise InputError(f"{path}: not a regular file or a folder" if path.exists() else f"no such file: {path}")
     languages = [language for language in KERNEL_LANGUAGES.values() if path.suffix in language.suffixes]
     if not languages:
         raise InputError(f"{path}: unknown language: name the file .py, .cu or .cpp, or give a source folder")
-    return languages
-
-
-def _read_kernel(path: Path, languages: list[Language], entry: str | None) -> PythonKernel | NativeKernel:
-    """Read a file in one of these languages. `entry` defaults to `run`, and in C++ and CUDA to the only export.
-
-    The imports decide the language. Raises InputError for a file that is none of these, or no Python.
-    """
-    text = read_text(path)
-    if not text:
-        raise InputError(f"{path}: is empty")
-    if languages[0].is_compiled:
-        return NativeKernel(path, text, languages[0], entry)
-    return PythonKernel(path, text, languages, entry)
+    with blaming_kernel():
+        text = read_text(path)
+        if not text:
+            raise InputError(f"{path}: is empty")
+        if languages[0].is_compiled:
+            return NativeKernel(path, text, languages[0], entry)
+        return PythonKernel(path, text, languages, entry)
 
 
 def _find_calls(
