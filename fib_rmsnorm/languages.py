@@ -162,11 +162,6 @@ register(
 )
 
 
-def languages_that_need(tool: Tool) -> list[str]:
-    """The names of the languages that need the tool on some device."""
-    return [name for name, language in LANGUAGES.items() if any(tool in tools for tools in language.needs.values())]
-
-
 def title_of(language: str | None) -> str:
     """The title of a language; one that is not in the table keeps its name."""
     return LANGUAGES[language].title if language in LANGUAGES else language or ""

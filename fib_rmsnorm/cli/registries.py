@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from fib_rmsnorm.registry.exchange import Conflict, Merger
-    from fib_rmsnorm.registry.validation import Finding, Validation
+    from fib_rmsnorm.registry.validation.dataset import Finding
+    from fib_rmsnorm.registry.validation.records import Validation
 
 
 def init(
@@ -105,10 +106,10 @@ def validate(
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar(doing="checking"):
-        from fib_rmsnorm.registry import validation as checks
         from fib_rmsnorm.registry.layout import find_root
+        from fib_rmsnorm.registry.validation.records import validate as check
 
-        found = checks.validate(folder or find_root(), published_only=published)
+        found = check(folder or find_root(), published_only=published)
     if json:
         print_json({**pick(found, "root", "counts", "findings"), "valid": found.is_valid})
     else:

@@ -87,11 +87,6 @@ def _writing(path: Path, root: Path | None) -> Iterator[None]:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def append_line(path: Path, line: str, root: Path | None = None) -> None:
-    """Append `line` to a JSONL file, as `append_lines` does."""
-    append_lines(path, [line], root)
-
-
 def append_lines(path: Path, lines: Iterable[str], root: Path | None = None) -> None:
     """Append to a JSONL file; the lines are on disk on return. Processes write one at a time.
 
@@ -180,17 +175,17 @@ def read_jsonl(path: Path, model: type[Model], root: Path | None = None) -> list
     return found
 
 
-def read_text(path: Path, root: Path | None = None, most: int = MOST_RECORD) -> str:
+def read_text(path: Path, root: Path | None = None) -> str:
     """Read a UTF-8 file. Raises InputError if it is missing, unreadable, not text or too large, or leads elsewhere."""
     try:
-        return read_bytes(path, root, most).decode()
+        return read_bytes(path, root).decode()
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8 text") from None
 
 
-def read_toml(path: Path, root: Path, most: int = MOST_RECORD) -> dict[str, Any]:
-    """Read a TOML file. Raises InputError if it is not TOML, and as `read_text` does."""
-    text = read_text(path, root, most)
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file. Raises InputError if it is not TOML or a link, and as `read_text` does."""
+    text = read_text(path, path.parent)
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of integers with thousands of digits, it is not TOML's own

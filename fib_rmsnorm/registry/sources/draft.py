@@ -29,7 +29,7 @@ from fib_rmsnorm.registry.sources.packing import (
     read_sources,
     require_packed,
 )
-from fib_rmsnorm.registry.sources.parameters import call_in_order, find_style
+from fib_rmsnorm.registry.sources.parameters import bind, call_in_order, render
 from fib_rmsnorm.registry.sources.python_kernel import PythonKernel
 from fib_rmsnorm.registry.store import describe, read_text, write_atomic
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile
@@ -216,10 +216,13 @@ def _find_calls(
     """
     with blaming_kernel():
         parameters = kernel.parameters
-    style = find_style(parameters, definition) if parameters is not None else None
-    if style is not None or (kernel.entry in kernel.entries and parameters is None):
+    usual, with_outputs = (call_in_order(definition, is_destination=is_destination) for is_destination in (False, True))
+    likeliest = usual if kernel.entry in kernel.entries else None
+    if parameters is not None:  # one of another name counts as that at its place, unless its name or type denies it
+        likeliest = next((render(parameters, each) for each, _ in bind(parameters, definition)), None)
+    if likeliest in (usual, with_outputs):
         callee = kernel.entry if kernel.entry != "run" else ""  # which returns its outputs, or takes them
-        return [KernelCall(f"{kernel.entry}({call_in_order(definition, is_destination=bool(style))})", callee)]
+        return [KernelCall(f"{kernel.entry}({likeliest})", callee)]
     taken = ", ".join(each.name for each in parameters or ())
     what = f"{kernel.entry}({taken}) does not fit" if parameters is not None else "nothing in it fits"
     with blaming_kernel() if function is None or parameters else nullcontext():
@@ -235,7 +238,7 @@ def _find_calls(
                 raise KernelError(f"{kernel.path}: {what} {definition.name}, but:", lines)
         if calls:
             return [call for call in calls if call.rank < UNNAMED] or calls[:_MOST_CALLS]
-    usual = f"{kernel.entry}({call_in_order(definition, is_destination=False)})"
+    usual = f"{kernel.entry}({usual})"
     if parameters is not None:
         raise KernelError(f"{kernel.path}: {kernel.entry}({taken}) cannot be called as {usual} for {definition.name}")
     other = "give the call with --call" if kernel.names else "start from a kernel of: fib-rmsnorm new triton FILE"
