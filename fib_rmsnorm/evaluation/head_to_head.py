@@ -85,7 +85,11 @@ def plan_head_to_head(
         if name in known:
             return known[name], registry.definition(known[name].definition)
         kernel = KernelFile(Path(name), definition, call)
-        if definition is None and len(served) == 1 and not named_definitions(registry, kernel.file):
+        if (
+            definition is None
+            and len(served) == 1
+            and not named_definitions(registry, kernel.file, registry.definitions())
+        ):
             wanted = registry.definition(*served)
         else:
             wanted = choose_definition(registry, kernel)

@@ -98,14 +98,13 @@ def choose_definition(registry: Registry, kernel: KernelFile) -> Definition:
     return definitions[main if main in names else names[0]]
 
 
-def named_definitions(registry: Registry, path: Path, definitions: dict[str, Definition] | None = None) -> list[str]:
+def named_definitions(registry: Registry, path: Path, definitions: dict[str, Definition]) -> list[str]:
     """The Definitions that a kernel's author names; none if nothing does.
 
     A line of the file, such as `# definition: layernorm_d4096`; else `definitions` in the solution.toml of its folder,
     of which the one that the folder lies in comes before the others; else the one that the folder lies in. Raises
-    InputError for a name that the registry lacks. `definitions` are the registry's, if they are read already.
+    InputError for a name that the registry's `definitions` lack.
     """
-    definitions = registry.definitions() if definitions is None else definitions
     with blaming_kernel():
         lines = read_text(path).splitlines()[:_FIRST_LINES] if path.is_file() else []
     for number, line in enumerate(lines, 1):

@@ -10,10 +10,9 @@ import pytest
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry.sources.draft import draft_solution
-from fib_rmsnorm.registry.sources.packing import pack
 from support.full_registry import PYTHON_FOLDER
 from support.record_faults import errors_of
-from support.registries import RIGHT, add_sources, python_manifest
+from support.registries import RIGHT, add_sources, pack, python_manifest
 
 
 def test_a_solution_is_what_its_folder_says(registry):
