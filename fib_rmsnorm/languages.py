@@ -60,11 +60,6 @@ class Language:
         return self.is_compiled and self.on["cuda"][0] == "no"
 
     @property
-    def has_compiled_code(self) -> bool:
-        """Whether there is compiled code to look at without running a kernel."""
-        return self.is_compiled or bool(self.ahead_of_time)
-
-    @property
     def target_hardware(self) -> list[str]:
         """The kinds of device on which Solutions can be evaluated."""
         kinds: tuple[DeviceKind, ...] = ("cpu", "cuda")
@@ -127,10 +122,7 @@ register(
         (".cu",),
         builder="fib_rmsnorm.building:build_compiled",
         is_compiled=True,
-        on={
-            "cuda": ("run", ""),
-            "cpu": ("compile", NEEDS_GPU),
-        },
+        on={"cuda": ("run", ""), "cpu": ("compile", NEEDS_GPU)},
         needs={"cuda": ("nvcc", *_NATIVE_TOOLS), "cpu": ("nvcc", *_NATIVE_TOOLS)},
         needs_to_compile=("nvcc", *_NATIVE_TOOLS),
     ),
@@ -160,11 +152,6 @@ register(
         cache_variable="CUTE_DSL_CACHE_DIR",
     ),
 )
-
-
-def languages_that_need(tool: Tool) -> list[str]:
-    """The names of the languages that need the tool on some device."""
-    return [name for name, language in LANGUAGES.items() if any(tool in tools for tools in language.needs.values())]
 
 
 def title_of(language: str | None) -> str:

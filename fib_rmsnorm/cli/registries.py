@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from fib_rmsnorm.registry.exchange import Conflict, Merger
-    from fib_rmsnorm.registry.validation import Finding, Validation
+    from fib_rmsnorm.registry.validation.dataset import Finding
+    from fib_rmsnorm.registry.validation.records import Validation
 
 
 def init(
@@ -104,10 +105,10 @@ def validate(
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar(doing="checking"):
-        from fib_rmsnorm.registry import validation as checks
         from fib_rmsnorm.registry.layout import find_root
+        from fib_rmsnorm.registry.validation.records import validate as check
 
-        found = checks.validate(folder or find_root(), published_only=published)
+        found = check(folder or find_root(), published_only=published)
     record = {**pick(found, "root", "counts", "findings"), "valid": found.is_valid}
     answer(record, [*map(_finding_line, found.findings), _verdict_line(found)], is_json=json)
     return 0 if found.is_valid else 1

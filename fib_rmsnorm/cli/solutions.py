@@ -51,7 +51,7 @@ def new(
     from shlex import join
 
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.registry.sources.definition_choice import definition_line
+    from fib_rmsnorm.registry.sources.kernel_file import definition_line
     from fib_rmsnorm.registry.sources.starting_kernel import check_suffix, make_starting_kernel, write_new
 
     check_suffix(file, language.value)
@@ -81,15 +81,15 @@ def register(
 
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.sources.draft import draft_kernel, register_solution
-    from fib_rmsnorm.registry.sources.python_module import locate_kernel
+    from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 
     if kernel.is_dir():
         raise InputError(
             f"{kernel} is a folder; copy it into solutions/<author>/<op_type>/<definition>/, and run solve"
         )
     registry = Registry.find(root)
-    file, called = locate_kernel(kernel, call)
-    wanted, draft = draft_kernel(registry, file, called, definition, strided=strided)
+    file = KernelFile.locate(kernel, call, definition=definition, strided=strided)
+    wanted, draft = draft_kernel(registry, file)
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author)
     following = join(["fib-rmsnorm", "bench", "--solutions", name, *there(root)])
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])

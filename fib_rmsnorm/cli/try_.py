@@ -99,10 +99,11 @@ def try_(
         from fib_rmsnorm.cli.inspecting import sanitize_kernel
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.sources.draft import draft_kernel
-        from fib_rmsnorm.registry.sources.python_module import locate_kernel
+        from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 
         registry = Registry.find_or_shipped(root)
-        found = draft_kernel(registry, *locate_kernel(kernels[0], call), definition=definition)
+        kernel = KernelFile.locate(kernels[0], call, definition=definition)
+        found = draft_kernel(registry, kernel)
         return sanitize_kernel(registry, *found, sanitize.value, sizes, device, timeout, as_json=json)
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
@@ -120,15 +121,11 @@ def try_(
             from fib_rmsnorm.cli.try_kernels import try_kernels, try_watch
             from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry import Registry
-            from fib_rmsnorm.registry.sources.python_module import locate_kernel
-            from fib_rmsnorm.sessions.kernel_file import KernelFile
+            from fib_rmsnorm.registry.sources.kernel_file import KernelFile
             from fib_rmsnorm.sessions.service import Service
 
         registry, is_timed = Registry.find_or_shipped(root), not check
-        files = [
-            KernelFile(file=file, definition=definition, call=called, strided=strided)
-            for file, called in (locate_kernel(kernel, call) for kernel in kernels)
-        ]
+        files = [KernelFile.locate(kernel, call, definition=definition, strided=strided) for kernel in kernels]
         serve = partial(Service, registry, settings=settings, timeout_s=timeout, fork_server=fork_server)
         if watch:
             bar.stop()

@@ -15,6 +15,7 @@ from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, KernelError, UnsuitedError
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.feedback import make_feedback
 from fib_rmsnorm.reports.live.evaluations import LiveTable, marks
@@ -30,7 +31,6 @@ from fib_rmsnorm.reports.results import describe_noisy
 from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
 from fib_rmsnorm.schema import Solution, Trace
 from fib_rmsnorm.sessions.job import Job
-from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 from fib_rmsnorm.sessions.watching import Watch

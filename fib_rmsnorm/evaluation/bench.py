@@ -23,7 +23,7 @@ from fib_rmsnorm.registry.output import OutputLock, check_output
 from fib_rmsnorm.registry.seals import Sealer, TraceOrigin
 from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
 from fib_rmsnorm.registry.sources.packing import read_current
-from fib_rmsnorm.registry.store import append_line, write_atomic
+from fib_rmsnorm.registry.store import append_lines, write_atomic
 from fib_rmsnorm.registry.workload_generation import list_undetermined
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace
@@ -111,7 +111,7 @@ class OutputFile(AbstractContextManager["OutputFile"]):
             write_atomic(self._lines, record + "\n")
             self._is_empty = False
         else:
-            append_line(self._lines, record)
+            append_lines(self._lines, [record])
 
 
 def record(registry: Registry, records: BenchRecords, output: OutputFile | None, event: Evaluated) -> None:

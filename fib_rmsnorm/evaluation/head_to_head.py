@@ -14,8 +14,8 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.sources.definition_choice import choose_definition, named_definitions
 from fib_rmsnorm.registry.sources.draft import draft_solution, refuse_call
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition, named_definitions
 from fib_rmsnorm.registry.sources.packing import read_current, require_packed
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, Solution, Trace, Workload
@@ -69,17 +69,21 @@ def plan_head_to_head(
             refuse_call(name, call)
     served = {known[name].definition for name, _ in registered}
 
-    def find_definition(name: str) -> Definition:
+    def find(name: str, call: str | None) -> tuple[Solution, Definition]:
         if name in known:
-            return registry.definition(known[name].definition)
-        if definition is None and len(served) == 1 and not named_definitions(registry, Path(name)):
-            return registry.definition(*served)
-        return choose_definition(registry, Path(name), definition)
+            return known[name], registry.definition(known[name].definition)
+        kernel = KernelFile(Path(name), definition, call)
+        if (
+            definition is None
+            and len(served) == 1
+            and not named_definitions(registry, kernel.file, registry.definitions())
+        ):
+            wanted = registry.definition(*served)
+        else:
+            wanted = choose_definition(registry, kernel)
+        return draft_solution(registry, kernel, wanted), wanted
 
-    first, second = (
-        (known[name] if name in known else draft_solution(registry, Path(name), wanted, call), wanted)
-        for name, call, wanted in zip(names, calls, map(find_definition, names), strict=True)
-    )
+    first, second = map(find, names, calls)
     for rival, _ in (first, second):
         if reason := reason_to_skip(rival, device):
             raise InputError(f"{rival.name}: {reason}")

@@ -11,7 +11,7 @@ from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
 from fib_rmsnorm.evaluation.timing import cupti_fault, timer_name
 from fib_rmsnorm.file_trees import file_sizes
-from fib_rmsnorm.languages import LANGUAGES, Tool, languages_that_need
+from fib_rmsnorm.languages import LANGUAGES, Tool
 from fib_rmsnorm.machine.capabilities import CacheUse, DeviceReport, FoundTool, MachineReport, capability
 from fib_rmsnorm.machine.devices import Device, cpu_device, cuda_devices
 from fib_rmsnorm.machine.environment import PACKAGES, library_versions
@@ -64,7 +64,10 @@ def _check_tools() -> list[FoundTool]:
 
 def _tool(name: Tool, path: str | None, remedy: str, pattern: str = r"(\d+\.\d[\w.]*)") -> FoundTool:
     if path is None:
-        return FoundTool(name, None, None, f"for {', '.join(languages_that_need(name))}: {remedy}")
+        needing = [
+            title for title, language in LANGUAGES.items() if any(name in each for each in language.needs.values())
+        ]
+        return FoundTool(name, None, None, f"for {', '.join(needing)}: {remedy}")
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True, timeout=_TOOL_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError):

@@ -14,7 +14,7 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.layout import is_registry
 from fib_rmsnorm.registry.shipped import copy_new, shipped_registry, staged_registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.sources.packing import pack
+from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.schema import Definition
 
 STARTERS = Path(__file__).parent / "starters"
@@ -210,7 +210,7 @@ def set_up(exercise: Exercise, folder: Path) -> None:
             for shared in read_manifest(shipped / name / MANIFEST).include:
                 (target / shared).parent.mkdir(parents=True, exist_ok=True)
                 copy_new(shipped / shared, target / shared)
-        for solution in pack(registry):
+        for solution in read_current(registry).unpacked:
             registry.write_solution(solution, registry.definition(solution.definition).op_type)
     for path, file in exercise.files.items():
         (folder / path).parent.mkdir(exist_ok=True)

@@ -69,8 +69,9 @@ def _grade_kernels(registry: Registry, kernels: Sequence[KernelTask]) -> list[Ta
 def _draft(registry: Registry, kernel: KernelTask, definition: Definition) -> Solution:
     """The Solution that the file makes. Raises InputError if it makes none."""
     from fib_rmsnorm.registry.sources.draft import draft_solution
+    from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 
-    draft = draft_solution(registry, registry.root / kernel.file, definition, "run")
+    draft = draft_solution(registry, KernelFile(file=registry.root / kernel.file, call="run"), definition)
     if draft.description:
         raise InputError(f"{kernel.file}: run does not take the Definition's inputs in order")
     if draft.spec.language is not SupportedLanguages(kernel.language):

@@ -219,7 +219,7 @@ def _count_traffic(rows: int | None, code: Code | None, launch: Launch, warp: in
 def _check(solution: Solution, arch: str) -> None:
     """Raise EnvironmentMissingError if what compiles the Solution is missing, InputError if nothing compiles it."""
     language = LANGUAGES[solution.spec.language.value]
-    if not language.has_compiled_code or language.runs_on_host:
+    if language.runs_on_host or not (language.is_compiled or language.ahead_of_time):
         raise InputError(f"{solution.name} is {language.title}: it has no code of a GPU to explain")
     if all("cpu" in target.lower() for target in solution.spec.target_hardware):
         raise InputError(f"{solution.name} is made for the CPU: explain reads GPU kernels")

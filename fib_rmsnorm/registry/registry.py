@@ -14,7 +14,7 @@ from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root, is_source
 from fib_rmsnorm.registry.selection import find_main_definition, name_others
 from fib_rmsnorm.registry.shipped import shipped_registry
-from fib_rmsnorm.registry.store import append_line, read_json, read_jsonl, write_atomic
+from fib_rmsnorm.registry.store import append_lines, read_json, read_jsonl, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
 Named = TypeVar("Named", Definition, Solution)
@@ -138,7 +138,7 @@ class Registry:
     def append_trace(self, trace: Trace, author: str, op_type: str) -> Path:
         """Append a Trace; it is on disk when this returns."""
         path = self.layout.trace_file(author, op_type, trace.definition)
-        append_line(path, trace.model_dump_json(), self.root)
+        append_lines(path, [trace.model_dump_json()], self.root)
         return path
 
 

@@ -174,7 +174,6 @@ def describe_lacking(lacking: Mapping[str, tuple[int, ...]]) -> str:
 
 _KEY = "main_definition"
 _COMMENT = "# The Definition that commands are about if they name none: the one that `fib-rmsnorm define` made last."
-_MOST_BYTES = 1 << 20
 
 
 def find_main_definition(root: Path) -> str | None:
@@ -204,7 +203,7 @@ def write_main_definition(root: Path, name: str) -> None:
 
 
 def _read(path: Path) -> str:
-    found = read_toml(path, path.parent, _MOST_BYTES)
+    found = read_toml(path)
     if unknown := [key for key in found if key != _KEY]:
         raise InputError(f"{path}: unknown key {unknown[0]!r} (available: {_KEY})")
     name = found.get(_KEY)

@@ -56,13 +56,11 @@ def copy_file(source: Path, path: Path, root: Path) -> None:
 
 
 def _replace(path: Path, root: Path | None, fill: Callable[[BinaryIO], object]) -> None:
-    if root is None:
-        path = follow_links(path)
-    with _writing(path, root), enter_folder(path.parent, root, create=True) as folder:
+    with _writing(path, root) as (target, folder):
         with suppress(FileNotFoundError):
-            check_regular(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
+            check_regular(target, os.stat(target.name, dir_fd=folder, follow_symlinks=False))
         # The lock leaves one writer in a registry, so a file that a killed one left is this one's name, and is reused.
-        temporary = path.with_name(f".{path.name}.new" if root else f".{path.name}.{secrets.token_hex(4)}")
+        temporary = target.with_name(f".{target.name}.new" if root else f".{target.name}.{secrets.token_hex(4)}")
         descriptor = open_in(folder, temporary, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if root else os.O_EXCL))
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -70,26 +68,24 @@ def _replace(path: Path, root: Path | None, fill: Callable[[BinaryIO], object]) 
                 fill(file)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary.name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.replace(temporary.name, target.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(temporary.name, dir_fd=folder)
             raise
-        os.fsync(folder)  # or a power failure could lose the new name even though the file's data is safe
 
 
 @contextmanager
-def _writing(path: Path, root: Path | None) -> Iterator[None]:
+def _writing(path: Path, root: Path | None) -> Iterator[tuple[Path, int]]:
+    """Yield the path of a file to write, links followed, and its open folder."""
+    if root is None:
+        path = follow_links(path)
     try:
-        with locked(writing=[root] if root else []):
-            yield
+        with locked(writing=[root] if root else []), enter_folder(path.parent, root, create=True) as folder:
+            yield path, folder
+            os.fsync(folder)  # or a power failure could lose a new name even though the file's data is safe
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def append_line(path: Path, line: str, root: Path | None = None) -> None:
-    """Append `line` to a JSONL file, as `append_lines` does."""
-    append_lines(path, [line], root)
 
 
 def append_lines(path: Path, lines: Iterable[str], root: Path | None = None) -> None:
@@ -99,18 +95,15 @@ def append_lines(path: Path, lines: Iterable[str], root: Path | None = None) -> 
     record is removed. Raises InputError if the lines cannot be written, none of which is kept then, or if `path` is not
     a regular file.
     """
-    if root is None:
-        path = follow_links(path)
     data = "".join(f"{line}\n" for line in lines).encode()
-    with _writing(path, root), enter_folder(path.parent, root, create=True) as folder:
-        descriptor = open_in(folder, path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    with _writing(path, root) as (target, folder):
+        descriptor = open_in(folder, target, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            check_regular(path, os.fstat(descriptor))
+            check_regular(target, os.fstat(descriptor))
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             _append(descriptor, data)
         finally:
             os.close(descriptor)
-        os.fsync(folder)
 
 
 def _append(descriptor: int, data: bytes) -> None:
@@ -180,17 +173,17 @@ def read_jsonl(path: Path, model: type[Model], root: Path | None = None) -> list
     return found
 
 
-def read_text(path: Path, root: Path | None = None, most: int = MOST_RECORD) -> str:
+def read_text(path: Path, root: Path | None = None) -> str:
     """Read a UTF-8 file. Raises InputError if it is missing, unreadable, not text or too large, or leads elsewhere."""
     try:
-        return read_bytes(path, root, most).decode()
+        return read_bytes(path, root).decode()
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8 text") from None
 
 
-def read_toml(path: Path, root: Path, most: int = MOST_RECORD) -> dict[str, Any]:
-    """Read a TOML file. Raises InputError if it is not TOML, and as `read_text` does."""
-    text = read_text(path, root, most)
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file. Raises InputError if it is not TOML or a link, and as `read_text` does."""
+    text = read_text(path, path.parent)
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of integers with thousands of digits, it is not TOML's own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,11 @@ from pydantic import BaseModel
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import KERNEL_LANGUAGES
 from fib_rmsnorm.registry import Registry, choose_workloads
-from fib_rmsnorm.registry.sources.definition_choice import definition_line
 from fib_rmsnorm.registry.sources.draft import draft_kernel, find_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile, definition_line, text_as_file
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, Settings, Solution
 from fib_rmsnorm.sessions.job import Job
-from fib_rmsnorm.sessions.kernel_file import KernelFile, text_as_file
 from fib_rmsnorm.sessions.service import Service
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Requests:
         if solution is not None:
             return find_solution(self.registry, solution, kernel[3], kernel[4])
         with self.open_kernel(kernel) as file:
-            return draft_kernel(self.registry, file.file, file.call, file.definition, strided=file.strided)
+            return draft_kernel(self.registry, file)
 
     @contextmanager
     def open_kernel(self, kernel: Kernel) -> Iterator[KernelFile]:
@@ -141,9 +141,9 @@ class Requests:
         source, language, path, definition, call, strided = kernel
         if (source is None) == (path is None):
             raise InputError("give either `source` with its `language`, or `path`")
-        known = KernelFile(file=Path(), definition=definition, call=call, strided=strided)
+        known = KernelFile(Path(), definition, call, strided)
         if path is not None:
-            yield known.model_copy(update={"file": self._locate(path)})
+            yield replace(known, file=self._locate(path))
         elif source is not None:
             if language is None:
                 raise InputError(f"`source` needs its `language`: {', '.join(KERNEL_LANGUAGES)}")

@@ -7,12 +7,13 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 
 from fib_rmsnorm.analysis.difference import Estimate, recorded
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile, text_as_file
 from fib_rmsnorm.reports.feedback import make_feedback
 from fib_rmsnorm.schema import Performance
 from fib_rmsnorm.sessions.job import Job, QueueFullError
-from fib_rmsnorm.sessions.kernel_file import text_as_file
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 
@@ -85,8 +86,7 @@ class KernelReward:
 
     def _submit(self, client: str, source: str, jobs: Sequence[Job]) -> Job:
         """Put a kernel into the queue, when there is room for it beside the `jobs` of the same batch."""
-        with text_as_file(source, self.language) as kernel:
-            asked = kernel.model_copy(update={"definition": self.definition})
+        with text_as_file(source, self.language, KernelFile(Path(), self.definition)) as asked:
             while True:
                 try:
                     return self.service.submit(client, asked, timed=self.timed, batch_sizes=self.batch_sizes)

@@ -18,8 +18,8 @@ from fib_rmsnorm.errors import FibRmsnormError, InputError, KernelError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.draft import draft_calls
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import StoppedError
 from fib_rmsnorm.schema import Settings, Solution
@@ -27,7 +27,6 @@ from fib_rmsnorm.sessions.contenders import Contender, History
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.evaluator import Evaluator
 from fib_rmsnorm.sessions.job import Job, QueueFullError
-from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.try_plan import TryPlan, choose_rivals, plan_try
 from fib_rmsnorm.sessions.version import Version
 
@@ -131,9 +130,9 @@ class Service(AbstractContextManager["Service"]):
         version = Version(1, kernel.file.name, kernel.definition or "", hardware)
         job = Job(uuid.uuid4().hex[:12], client, on_change, version, timed=timed, history=history)
         try:
-            definition = choose_definition(self._registry, kernel.file, kernel.definition)
+            definition = choose_definition(self._registry, kernel)
             version = replace(version, definition=definition.name)
-            drafts = draft_calls(self._registry, kernel.file, definition, kernel.call, strided=kernel.strided)
+            drafts = draft_calls(self._registry, kernel, definition)
             job.plan = plan_try(
                 self._registry, definition, drafts, tuple(batch_sizes), self.devices[0], file=kernel.file
             )

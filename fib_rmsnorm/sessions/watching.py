@@ -18,13 +18,12 @@ from watchfiles import watch
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.callees import KernelCall
-from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.draft import draft_calls
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.schema import Solution, digest
 from fib_rmsnorm.sessions.contenders import History
 from fib_rmsnorm.sessions.job import Job, follow
-from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 
@@ -182,8 +181,8 @@ class Watch:
         """A digest of the kernel's content, and the kernel; None if it cannot be read."""
         kernel = self._kernel
         try:
-            definition = choose_definition(self._registry, kernel.file, kernel.definition)
-            drafts = draft_calls(self._registry, kernel.file, definition, kernel.call, strided=kernel.strided)
+            definition = choose_definition(self._registry, kernel)
+            drafts = draft_calls(self._registry, kernel, definition)
         except InputError as error:
             return str(error), None
         return digest(next(iter(drafts.values()))), drafts

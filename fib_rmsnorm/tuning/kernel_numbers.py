@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition
 from fib_rmsnorm.schema import Definition, SourceFile
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable
 
@@ -44,8 +44,9 @@ def find_in_file(
 
     `call` says what to call in it. Raises InputError if it has no numbers of these names, or none is chosen.
     """
-    wanted = definitions or [choose_definition(registry, file)]
-    drafts = [draft_solution(registry, file, each, call) for each in wanted]
+    kernel = KernelFile(file, call=call)
+    wanted = definitions or [choose_definition(registry, kernel)]
+    drafts = [draft_solution(registry, kernel, each) for each in wanted]
     texts = [each.content for each in drafts[0].sources if Path(each.path).name == file.name]
     names = {found[2] or found[3] for text in texts for found in _NUMBER.finditer(text)}
     known = f"available: {', '.join(sorted(names)) or 'none'}"

@@ -23,7 +23,7 @@ from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device, find_properties
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.selection import row_size
-from fib_rmsnorm.registry.store import append_line, read_jsonl
+from fib_rmsnorm.registry.store import append_lines, read_jsonl
 from fib_rmsnorm.registry.workload_generation import refuse_empty
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Trace, Workload
@@ -119,7 +119,7 @@ class Sweep:
         def record(event: Evaluated) -> None:
             if self._tunable.tuning_file:
                 kept = convert(event.trace)
-                append_line(self._tunable.tuning_file, kept.model_dump_json(), self._tunable.root)
+                append_lines(self._tunable.tuning_file, [kept.model_dump_json()], self._tunable.root)
 
         plan = Plan([Group(self._tunable.definition, workload, solutions) for workload in workloads])
         with ForkServer(ROLES) as fork_server:

@@ -14,8 +14,8 @@ import pytest
 
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.sources.definition_choice import choose_definition
 from fib_rmsnorm.registry.sources.draft import draft_calls
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition
 from fib_rmsnorm.schema import DType
 from support.paths import REPOSITORY
 from support.registries import make_empty_registry
@@ -37,7 +37,7 @@ CALLED = {file: said.removeprefix("Called as ") for file, (_, said) in HEADERS.i
 @pytest.mark.parametrize("file", CALLED, ids=str)
 def test_the_call_is_among_the_likely_ones(file):
     registry = Registry(REPOSITORY)
-    drafts = draft_calls(registry, FIELD / file, choose_definition(registry, FIELD / file))
+    drafts = draft_calls(registry, FIELD / file, choose_definition(registry, KernelFile(FIELD / file)))
     assert any(call.text.startswith(CALLED[file]) for call in drafts)
 
 

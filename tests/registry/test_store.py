@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.store import append_line, read_jsonl, write_atomic
+from fib_rmsnorm.registry.store import append_lines, read_jsonl, write_atomic
 
 
 class Record(BaseModel):
@@ -41,7 +41,7 @@ def test_a_torn_last_line_costs_no_whole_record(written, data):
         path.write_bytes(kept)
         assert read_jsonl(path, Record) == written[:whole]
         added = Record(n=1, text="añadido")
-        append_line(path, added.model_dump_json())
+        append_lines(path, [added.model_dump_json()])
         assert read_jsonl(path, Record) == [*written[:whole], added]
         assert path.read_bytes().endswith(b"\n")
         assert all(json.loads(line) for line in path.read_bytes().splitlines())
@@ -50,7 +50,7 @@ def test_a_torn_last_line_costs_no_whole_record(written, data):
 def test_a_torn_line_longer_than_a_block_is_cut_off(tmp_path):
     path = tmp_path / "records.jsonl"
     path.write_text('{"n":1}\n{"n":2,"text":"' + "x" * 300_000)
-    append_line(path, '{"n":3}')
+    append_lines(path, ['{"n":3}'])
     assert [record.n for record in read_jsonl(path, Record)] == [1, 3]
 
 

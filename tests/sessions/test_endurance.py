@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.registry.sources.kernel_file import text_as_file
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sessions.contenders import History
-from fib_rmsnorm.sessions.kernel_file import text_as_file
 from fib_rmsnorm.sessions.service import Service
 from support.registries import CRASHES, NO_EPS, QUICK, RIGHT, add_kernel, make_registry
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
 from fib_rmsnorm import FibRmsnormError, InputError
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile, text_as_file
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.job import Job, QueueFullError
-from fib_rmsnorm.sessions.kernel_file import KernelFile, text_as_file
 from fib_rmsnorm.sessions.service import Service
 from support.hanging import FOR_EVER_S
 from support.registries import CRASHES, HANGS, NO_EPS, RIGHT
@@ -161,12 +162,12 @@ def test_a_reference_that_fails_costs_a_request_its_verdict_and_blames_no_kernel
     registry.write_definition(broken)
     service = serve()
     with text_as_file(RIGHT, "python") as kernel:
-        named = kernel.model_copy(update={"definition": "broken"})
+        named = replace(kernel, definition="broken")
         job = service.submit("a", named, batch_sizes=(2,), timed=False)
     with pytest.raises(FibRmsnormError, match="the reference of broken failed"):
         job.wait()
     with text_as_file(RIGHT, "python") as kernel:
-        named = kernel.model_copy(update={"definition": "rmsnorm_d128"})
+        named = replace(kernel, definition="rmsnorm_d128")
         assert service.submit("a", named, batch_sizes=(2,), timed=False).wait().status == "PASSED"
     registry.layout.definition("norm", "broken").unlink(missing_ok=True)
 

@@ -12,11 +12,11 @@ import pytest
 
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.operators import RmsNorm
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.sessions import service as service_module
 from fib_rmsnorm.sessions.contenders import History
 from fib_rmsnorm.sessions.job import Job
-from fib_rmsnorm.sessions.kernel_file import KernelFile
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 from fib_rmsnorm.sessions.watching import Watch

@@ -17,10 +17,10 @@ from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.building.source_files import write_sources
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.sources.packing import pack
 from fib_rmsnorm.schema import Solution
 from support.command_line import run_process
 from support.paths import REPOSITORY, TESTS
+from support.registries import pack
 
 OPERATORS = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)

@@ -13,7 +13,7 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
-from fib_rmsnorm.registry.sources.packing import pack
+from fib_rmsnorm.registry.sources.packing import pack_sound
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace
 from support.paths import REPOSITORY, TESTS
@@ -121,6 +121,14 @@ def copy_shared(registry: Registry) -> None:
     """Copy what the shipped kernels share into the registry."""
     shared = Path("fib-rmsnorm", "shared")
     shutil.copytree(REPOSITORY / "solutions" / shared, registry.layout.solutions / shared)
+
+
+def pack(registry: Registry) -> list[Solution]:
+    """All Solutions as their sources are now. Raises the error of sources that cannot be packed."""
+    packed, faulty = pack_sound(registry, registry.definitions())
+    for each in faulty:
+        raise each.error
+    return packed
 
 
 def pack_all(registry: Registry) -> list[Solution]:

@@ -55,10 +55,10 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     return sorted(found)
 
 
-def read_bytes(path: Path, root: Path | None = None, most: int = MOST_RECORD) -> bytes:
-    """Read a whole file. Raises InputError as `open_regular` does, and for more than `most` bytes."""
+def read_bytes(path: Path, root: Path | None = None) -> bytes:
+    """Read a whole file. Raises InputError as `open_regular` does, and for more than `MOST_RECORD` bytes."""
     with open_regular(path, root) as file:
-        return _read_at_most(file, most, path)
+        return _read_at_most(file, MOST_RECORD, path)
 
 
 def read_records(path: Path, root: Path | None = None) -> Iterator[tuple[int, bytes | msgspec.Raw]]:

@@ -35,11 +35,6 @@ class KernelFolder:
     home: Definition | None
     """The Definition in whose folder it lies; None if its registry lacks it."""
 
-    @property
-    def solutions(self) -> Path:
-        """The registry's folder of Solutions."""
-        return self.registry.layout.solutions
-
     def serves(self, definition: str) -> bool:
         """Whether its manifest names a Definition."""
         return self.manifest.serves(definition, self.folder.parent.name)
@@ -122,8 +117,8 @@ def _name(kernel: KernelFolder, definition: Definition) -> str:
 
 def _list_sources(kernel: KernelFolder) -> list[str]:
     """The kernel's files and what they include, as paths in solutions/. Raises InputError for files in subfolders."""
-    included = find_included(kernel.folder, kernel.manifest.include, kernel.solutions)
-    place = kernel.folder.relative_to(kernel.solutions)
+    included = find_included(kernel.folder, kernel.manifest.include, kernel.registry.layout.solutions)
+    place = kernel.folder.relative_to(kernel.registry.layout.solutions)
     mine = []
     for source in read_sources(kernel.folder, included):
         if "/" in source.path:
@@ -135,14 +130,14 @@ def _list_sources(kernel: KernelFolder) -> list[str]:
 
 def _write(registry: Registry, kernel: KernelFolder, definition: Definition, files: dict[str, str]) -> Solution:
     layout = registry.layout
-    author = kernel.folder.relative_to(kernel.solutions).parts[0]
+    author = kernel.folder.relative_to(kernel.registry.layout.solutions).parts[0]
     folder = layout.solution(author, definition.op_type, definition.name, _name(kernel, definition)).with_suffix("")
     with locked(writing=[registry.root]):
         if folder.exists() and not _is_adapted(folder):
             raise InputError(f"{folder} exists, and fib-rmsnorm adapt did not write it; remove it first")
         if kernel.registry.root != registry.root:
             for path in _list_sources(kernel):
-                text, target = read_text(kernel.solutions / path), layout.solutions / path
+                text, target = read_text(kernel.registry.layout.solutions / path), layout.solutions / path
                 if not target.exists():
                     write_atomic(target, text, registry.root)
                 elif read_text(target) != text:
@@ -159,19 +154,8 @@ def _is_adapted(folder: Path) -> bool:
     return (folder / MANIFEST).is_file() and read_text(folder / MANIFEST).startswith(_MARK)
 
 
-@dataclass(frozen=True)
-class _BoundCall:
-    """A call of a kernel, written in the names of another Definition than its own."""
-
-    parameters: dict[str, str]
-    """The arguments of the caller, by the Definition's names in order, with their types in C++."""
-    arguments: tuple[str, ...]
-    """The arguments of the kernel, in its order."""
-    scratch: dict[str, str]
-    """Outputs of the kernel that the Definition does not have, and the tensor that each is like."""
-    returned: tuple[int, ...] | None
-    """The indices of the returned values that the Definition wants; None if it writes to its last arguments."""
-    all_returned: int
+_UNFIT = "only compiled kernels that tvm-ffi binds, and that write to their outputs, can be adapted"
+_SCRATCH_IN_CPP = "tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {0}.shape(), {0}.dtype(), {0}.device())"
 
 
 def _write_adapter(
@@ -184,37 +168,48 @@ def _write_adapter(
     """
     if spec.in_place:
         raise InputError("it writes to its inputs")
-    call = _plan(own, definition, recognition, spec)
+    is_compiled, is_destination = LANGUAGES[spec.language.value].is_compiled, spec.destination_passing_style
+    scratch = _SCRATCH_IN_CPP if is_compiled else "torch.empty_like({0})"
+    parts = [*own.inputs, *(own.outputs if is_destination else ())]
+    arguments = ", ".join(_find_argument(part, own, definition, recognition, scratch) for part in parts)
+    passed = {**definition.inputs, **(definition.outputs if is_destination else {})}
     file, _, entry = spec.entry_point.partition("::")
-    if not LANGUAGES[spec.language.value].is_compiled:
-        text = _write_python(call, file.removesuffix(".py").replace("/", "."), entry, about)
-        return spec.model_copy(update={"entry_point": "adapter.py::run"}), "adapter.py", text
-    if spec.binding is SupportedBindings.TORCH or call.returned is not None:
-        raise InputError("only compiled kernels that tvm-ffi binds, and that write to their outputs, can be adapted")
-    adapted = spec.model_copy(update={"entry_point": "adapter.cpp::run_adapted"})
-    return adapted, "adapter.cpp", _write_native(call, entry, about)
+    if is_compiled:
+        if spec.binding is SupportedBindings.TORCH or not is_destination:
+            raise InputError(_UNFIT)
+        kinds = {identifier(name): "double" if each.shape is None else "TensorView" for name, each in passed.items()}
+        text = _write_native(entry, ", ".join(f"{kind} {name}" for name, kind in kinds.items()), arguments, about)
+        return spec.model_copy(update={"entry_point": "adapter.cpp::run_adapted"}), "adapter.cpp", text
+    part_of = {name: part for part, name in recognition.tensors.items()}
+    returned = [list(own.outputs).index(part_of[name]) for name in definition.outputs]
+    if is_destination:
+        body = f"_kernel({arguments})"
+    elif returned == list(range(len(own.outputs))):
+        body = f"return _kernel({arguments})"
+    else:
+        body = f"outputs = _kernel({arguments})\n    return {', '.join(f'outputs[{at}]' for at in returned)}"
+    imports = ["import torch", ""] if "torch." in arguments else []
+    imports += [f"from .{file.removesuffix('.py').replace('/', '.')} import {entry} as _kernel"]
+    head = f"def run({', '.join(map(identifier, passed))}):"
+    text = "\n".join([f'"""{about}"""', "", *imports, "", "", head, f"    {body}", ""])
+    return spec.model_copy(update={"entry_point": "adapter.py::run"}), "adapter.py", text
 
 
-def _plan(own: Definition, definition: Definition, recognition: Recognition, spec: BuildSpec) -> _BoundCall:
-    names = {part: identifier(name) for part, name in recognition.tensors.items()}
-    passed = [*definition.inputs, *(definition.outputs if spec.destination_passing_style else ())]
-    specs = {**definition.inputs, **definition.outputs}
-    types = {identifier(name): "double" if specs[name].shape is None else "TensorView" for name in passed}
-    scratch = {}
-    arguments = []
-    for part in (*own.inputs, *(own.outputs if spec.destination_passing_style else ())):
-        if part not in names and part not in recognition.constants:
-            names[part] = part
-            scratch[part] = names[_find_like(own, part)]
-        if part in own.inputs and part in recognition.tensors:
-            is_number = own.inputs[part].shape is None
-            if is_number != (specs[recognition.tensors[part]].shape is None):
-                raise InputError(f"it takes {part} as a {'number' if is_number else 'tensor'}")
-        arguments.append(names[part] if part in names else repr(recognition.constants[part]))
-    parts = {name: part for part, name in recognition.tensors.items()}
-    wanted = tuple(list(own.outputs).index(parts[name]) for name in definition.outputs)
-    returned = None if spec.destination_passing_style else wanted
-    return _BoundCall(types, tuple(arguments), scratch, returned, len(own.outputs))
+def _find_argument(part: str, own: Definition, definition: Definition, recognition: Recognition, scratch: str) -> str:
+    """The caller's argument that plays a part, a constant, or memory for an output that the Definition does not have.
+
+    `scratch` makes memory like that of a tensor, in the adapter's language.
+    """
+    name = recognition.tensors.get(part)
+    if name is None:
+        if part in recognition.constants:
+            return repr(recognition.constants[part])
+        return scratch.format(identifier(recognition.tensors[_find_like(own, part)]))
+    if part in own.inputs:
+        is_number = own.inputs[part].shape is None
+        if is_number != ({**definition.inputs, **definition.outputs}[name].shape is None):
+            raise InputError(f"it takes {part} as a {'number' if is_number else 'tensor'}")
+    return identifier(name)
 
 
 def _find_like(own: Definition, output: str) -> str:
@@ -226,28 +221,8 @@ def _find_like(own: Definition, output: str) -> str:
     raise InputError(f"it needs {output}")
 
 
-def _write_python(call: _BoundCall, module: str, entry: str, about: str) -> str:
-    made = {name: f"torch.empty_like({like})" for name, like in call.scratch.items()}
-    called = f"_kernel({', '.join(made.get(each, each) for each in call.arguments)})"
-    if call.returned is None or call.returned == tuple(range(call.all_returned)):
-        body = called if call.returned is None else f"return {called}"
-    else:
-        chosen = ", ".join(f"outputs[{at}]" for at in call.returned)
-        body = f"outputs = {called}\n    return {chosen}"
-    imports = ["import torch", ""] if made else []
-    lines = [f'"""{about}"""', "", *imports, f"from .{module} import {entry} as _kernel", "", ""]
-    return "\n".join([*lines, f"def run({', '.join(call.parameters)}):", f"    {body}", ""])
-
-
-def _write_native(call: _BoundCall, entry: str, about: str) -> str:
-    parameters = [f"{kind} {name}" for name, kind in call.parameters.items()]
-    made = [
-        f"  const auto {name} =\n"
-        f"      tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {like}.shape(), {like}.dtype(), {like}.device());"
-        for name, like in call.scratch.items()
-    ]
-    arguments = ", ".join(("nullptr", f"__tvm_ffi_{entry}", *call.arguments))
-    headers = ["container/tensor.h", *(["extra/c_env_api.h"] if made else []), "function.h"]
+def _write_native(entry: str, parameters: str, arguments: str, about: str) -> str:
+    headers = ["container/tensor.h", *(["extra/c_env_api.h"] if "FromEnvAlloc" in arguments else []), "function.h"]
     return "\n".join(
         [
             f"// {about}",
@@ -259,9 +234,8 @@ def _write_native(call: _BoundCall, entry: str, about: str) -> str:
             "",
             "using tvm::ffi::TensorView;",
             "",
-            f"void Adapted({', '.join(parameters)}) {{",
-            *made,
-            f"  tvm::ffi::Function::InvokeExternC({arguments});",
+            f"void Adapted({parameters}) {{",
+            f"  tvm::ffi::Function::InvokeExternC(nullptr, __tvm_ffi_{entry}, {arguments});",
             "}",
             "",
             "}  // namespace",

@@ -7,17 +7,18 @@ from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError, KernelError, blaming_kernel
-from fib_rmsnorm.languages import KERNEL_LANGUAGES, Language
+from fib_rmsnorm.languages import KERNEL_LANGUAGES
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.callees import UNNAMED, KernelCall
-from fib_rmsnorm.registry.sources.definition_choice import choose_definition
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest, write_manifest
 from fib_rmsnorm.registry.sources.native_kernel import NativeKernel
 from fib_rmsnorm.registry.sources.packing import (
@@ -28,9 +29,8 @@ from fib_rmsnorm.registry.sources.packing import (
     read_sources,
     require_packed,
 )
-from fib_rmsnorm.registry.sources.parameters import call_in_order, find_style
+from fib_rmsnorm.registry.sources.parameters import bind, call_in_order, render
 from fib_rmsnorm.registry.sources.python_kernel import PythonKernel
-from fib_rmsnorm.registry.sources.python_module import locate_kernel
 from fib_rmsnorm.registry.store import describe, read_text, write_atomic
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile
 
@@ -50,11 +50,11 @@ def find_solution(
     sources serve. `call` says what to call in a file. Raises InputError with similar names for an unknown name, for a
     `call` of a registered Solution, and for sources of it that cannot be packed.
     """
-    path, call = locate_kernel(Path(name), call)
+    kernel = KernelFile.locate(Path(name), call, definition=definition)
     if definition is not None:
         registry.definition(definition)  # reports an unknown Definition before an unknown Solution
-    if path.exists() and (path.suffix or "/" in name):
-        return draft_kernel(registry, path, call, definition)
+    if kernel.file.exists() and (kernel.file.suffix or "/" in name):
+        return draft_kernel(registry, kernel)
     refuse_call(name, call)
     current = read_current(registry)
     require_packed(current.faulty, [name], current.by_name)
@@ -76,35 +76,22 @@ def refuse_call(name: str, call: str | None) -> None:
         raise InputError(f"--call {call}: {name!r} is not a kernel's file or folder; a Solution names its own function")
 
 
-def draft_kernel(
-    registry: Registry,
-    path: Path,
-    call: str | None = None,
-    definition: str | None = None,
-    *,
-    strided: bool = False,
-) -> tuple[Definition, Solution]:
-    """The Definition that a kernel is judged by, and the Solution for it, as `choose_definition` chooses it."""
-    wanted = choose_definition(registry, path, definition)
-    return wanted, draft_solution(registry, path, wanted, call, strided=strided)
+def draft_kernel(registry: Registry, kernel: KernelFile) -> tuple[Definition, Solution]:
+    """The Definition that a kernel is judged by, as `choose_definition` chooses it, and the Solution for it."""
+    wanted = choose_definition(registry, kernel)
+    return wanted, draft_solution(registry, kernel, wanted)
 
 
-def draft_solution(
-    registry: Registry,
-    path: Path,
-    definition: Definition,
-    call: str | None = None,
-    *,
-    strided: bool = False,
-) -> Solution:
+def draft_solution(registry: Registry, kernel: KernelFile | Path, definition: Definition) -> Solution:
     """The Solution that a kernel makes, as `draft_calls` makes it.
 
     Raises KernelError with the calls to choose from if several may be meant, which only running them can tell.
     """
-    drafts = draft_calls(registry, path, definition, call, strided=strided)
+    drafts = draft_calls(registry, kernel, definition)
     likeliest, *others = drafts
     if others and (others[0].rank == likeliest.rank or likeliest.rank >= UNNAMED):
-        raise ask_for_call(f"{path}: several calls may be meant, and try finds the right one", drafts)
+        file = KernelFile.of(kernel).file
+        raise ask_for_call(f"{file}: several calls may be meant, and try finds the right one", drafts)
     return drafts[likeliest]
 
 
@@ -114,54 +101,61 @@ def ask_for_call(why: str, calls: Iterable[KernelCall]) -> KernelError:
     return KernelError(f"{why}; choose one of:", "\n".join(lines))
 
 
-def draft_calls(
-    registry: Registry,
-    path: Path,
-    definition: Definition,
-    call: str | None = None,
-    *,
-    strided: bool = False,
-) -> dict[KernelCall, Solution]:
+def draft_calls(registry: Registry, kernel: KernelFile | Path, definition: Definition) -> dict[KernelCall, Solution]:
     """Make a Solution for each call that the author of a kernel may have meant, the likeliest first.
 
     The kernel is a `.py`, `.cu` or `.cpp` file with the files that it includes, or a source folder. There is one
     Solution for a folder, for an entry point that takes the Definition's names in order, and for a `call`: a function's
     name, or an expression over the names and axes of the Definition. A solution.toml in its folder may include shared
-    files of the registry. `strided` says that it takes rows at any stride.
-    Raises KernelError that says what is wrong in the files, and InputError for what the caller named.
+    files of the registry. Raises KernelError that says what is wrong in the files, and InputError for what the caller
+    named.
     """
-    folder = path if path.is_dir() else path.parent
-    languages = _find_languages(path)
-    expression = call if call and not call.isidentifier() else None
-    with blaming_kernel():
-        manifest = read_manifest(folder / MANIFEST) if (folder / MANIFEST).exists() else None
-        shared = find_included(folder, manifest.include, registry.layout.solutions) if manifest else {}
-        kernel = _read_kernel(path, languages, None if expression else call) if languages else None
-        if kernel and manifest and manifest.tune and (folder / manifest.tune.table).is_file():
-            shared[manifest.tune.table] = folder / manifest.tune.table
-        try:
-            sources = kernel.read_sources(shared) if kernel else read_sources(path, shared) if manifest else []
-        except ValidationError as error:  # such as an empty header
-            raise InputError(f"{path}: {describe(error)}") from None
-    given: dict[str, object] = {"strided": True} if strided else {}
+    kernel = KernelFile.of(kernel)
+    given: dict[str, Any] = {"strided": True} if kernel.strided else {}
     try:
-        if kernel is not None:
-            found = [] if expression else _find_calls(registry, kernel, definition, call)
-            calls = [place for each in found for place in kernel.list_places(each, definition)]
-            calls = [KernelCall(expression)] if expression else calls
-            return {each: _draft_call(kernel, each, definition, sources, given) for each in calls}
-        if manifest is None:
-            raise InputError(f"{path}: this folder has no {MANIFEST}; add one, or name the kernel's file")
-        if expression:
-            raise InputError(f"--call {call!r}: {path} is a folder; name a function of it, or give the kernel's file")
+        if kernel.file.is_dir():
+            return {KernelCall(""): _draft_folder(registry, kernel, definition, given)}
+        return _draft_file(registry, kernel, definition, given)
+    except ValidationError as error:
+        raise InputError(f"{kernel.file}: {describe(error)}") from None
+
+
+def _draft_folder(registry: Registry, kernel: KernelFile, definition: Definition, given: dict[str, Any]) -> Solution:
+    folder, call = kernel.file, kernel.call
+    if not (folder / MANIFEST).exists():
+        raise InputError(f"{folder}: this folder has no {MANIFEST}; add one, or name the kernel's file")
+    if call and not call.isidentifier():
+        raise InputError(f"--call {call!r}: {folder} is a folder; name a function of it, or give the kernel's file")
+    with blaming_kernel():
+        manifest = read_manifest(folder / MANIFEST)
+        sources = read_sources(folder, find_included(folder, manifest.include, registry.layout.solutions))
         if call:
             given["entry_point"] = f"{manifest.spec.entry_point.partition('::')[0]}::{call}"
         spec = BuildSpec.model_validate({**manifest.spec.model_dump(), **given})
-    except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
+        folder = folder.resolve()  # `.` has no name
+        return make_solution(folder, folder.name, AUTHOR, definition, spec, sources)
+
+
+def _draft_file(
+    registry: Registry, kernel: KernelFile, definition: Definition, given: Mapping[str, Any]
+) -> dict[KernelCall, Solution]:
+    path, folder = kernel.file, kernel.file.parent
+    expression = kernel.call if kernel.call and not kernel.call.isidentifier() else None
+    function = None if expression else kernel.call
+    read = _read_kernel(path, function)
     with blaming_kernel():
-        path = path.resolve()  # `.` has no name
-        return {KernelCall(""): make_solution(path, path.name, AUTHOR, definition, spec, sources)}
+        manifest = read_manifest(folder / MANIFEST) if (folder / MANIFEST).exists() else None
+        shared = find_included(folder, manifest.include, registry.layout.solutions) if manifest else {}
+        if manifest and manifest.tune and (folder / manifest.tune.table).is_file():
+            shared[manifest.tune.table] = folder / manifest.tune.table
+        try:
+            sources = read.read_sources(shared)
+        except ValidationError as error:  # such as an empty header
+            raise InputError(f"{path}: {describe(error)}") from None
+    found = [] if expression else _find_calls(registry, read, definition, function)
+    calls = [place for each in found for place in read.list_places(each, definition)]
+    calls = [KernelCall(expression)] if expression else calls
+    return {each: _draft_call(read, each, definition, sources, given) for each in calls}
 
 
 def _draft_call(
@@ -169,7 +163,7 @@ def _draft_call(
     call: KernelCall,
     definition: Definition,
     sources: list[SourceFile],
-    given: Mapping[str, object],
+    given: Mapping[str, Any],
 ) -> Solution:
     name, _, arguments = call.made.removesuffix(")").partition("(")
     in_order = ", ".join(call.passed(definition))
@@ -182,7 +176,7 @@ def _draft_call(
     spec = {
         "destination_passing_style": call.writes(definition),
         "language": kernel.language.recorded_as or kernel.language.name,
-        "target_hardware": kernel.target_hardware,
+        "target_hardware": kernel.language.target_hardware,
         "entry_point": entry_point,
         "binding": kernel.binding,
         "in_place": call.in_place,
@@ -193,32 +187,23 @@ def _draft_call(
         return make_solution(kernel.path, kernel.path.name, AUTHOR, definition, built, sources, called)
 
 
-def _find_languages(path: Path) -> list[Language]:
-    """The languages that a file's suffix stands for; none for a folder, whose solution.toml names it.
+def _read_kernel(path: Path, entry: str | None) -> PythonKernel | NativeKernel:
+    """Read a file. `entry` defaults to `run`, and in C++ and CUDA to the only export; imports tell Python's languages.
 
-    Raises InputError for what is neither.
+    Raises InputError for a file that is not there or whose suffix is of no language, KernelError for what it holds.
     """
-    if path.is_dir():
-        return []
     if not path.is_file():  # reading a FIFO would block
         raise InputError(f"{path}: not a regular file or a folder" if path.exists() else f"no such file: {path}")
     languages = [language for language in KERNEL_LANGUAGES.values() if path.suffix in language.suffixes]
     if not languages:
         raise InputError(f"{path}: unknown language: name the file .py, .cu or .cpp, or give a source folder")
-    return languages
-
-
-def _read_kernel(path: Path, languages: list[Language], entry: str | None) -> PythonKernel | NativeKernel:
-    """Read a file in one of these languages. `entry` defaults to `run`, and in C++ and CUDA to the only export.
-
-    The imports decide the language. Raises InputError for a file that is none of these, or no Python.
-    """
-    text = read_text(path)
-    if not text:
-        raise InputError(f"{path}: is empty")
-    if languages[0].is_compiled:
-        return NativeKernel(path, text, languages[0], entry)
-    return PythonKernel(path, text, languages, entry)
+    with blaming_kernel():
+        text = read_text(path)
+        if not text:
+            raise InputError(f"{path}: is empty")
+        if languages[0].is_compiled:
+            return NativeKernel(path, text, languages[0], entry)
+        return PythonKernel(path, text, languages, entry)
 
 
 def _find_calls(
@@ -231,10 +216,13 @@ def _find_calls(
     """
     with blaming_kernel():
         parameters = kernel.parameters
-    style = find_style(parameters, definition) if parameters is not None else None
-    if style is not None or (kernel.entry in kernel.entries and parameters is None):
+    usual, with_outputs = (call_in_order(definition, is_destination=is_destination) for is_destination in (False, True))
+    likeliest = usual if kernel.entry in kernel.entries else None
+    if parameters is not None:  # one of another name counts as that at its place, unless its name or type denies it
+        likeliest = next((render(parameters, each) for each, _ in bind(parameters, definition)), None)
+    if likeliest in (usual, with_outputs):
         callee = kernel.entry if kernel.entry != "run" else ""  # which returns its outputs, or takes them
-        return [KernelCall(f"{kernel.entry}({call_in_order(definition, is_destination=bool(style))})", callee)]
+        return [KernelCall(f"{kernel.entry}({likeliest})", callee)]
     taken = ", ".join(each.name for each in parameters or ())
     what = f"{kernel.entry}({taken}) does not fit" if parameters is not None else "nothing in it fits"
     with blaming_kernel() if function is None or parameters else nullcontext():
@@ -250,7 +238,7 @@ def _find_calls(
                 raise KernelError(f"{kernel.path}: {what} {definition.name}, but:", lines)
         if calls:
             return [call for call in calls if call.rank < UNNAMED] or calls[:_MOST_CALLS]
-    usual = f"{kernel.entry}({call_in_order(definition, is_destination=False)})"
+    usual = f"{kernel.entry}({usual})"
     if parameters is not None:
         raise KernelError(f"{kernel.path}: {kernel.entry}({taken}) cannot be called as {usual} for {definition.name}")
     other = "give the call with --call" if kernel.names else "start from a kernel of: fib-rmsnorm new triton FILE"

@@ -95,7 +95,7 @@ class Manifest(BaseModel):
 def read_manifest(path: Path) -> Manifest:
     """Read a solution.toml. Raises InputError that names the file and the first fault."""
     try:
-        return Manifest.model_validate(read_toml(path, path.parent))
+        return Manifest.model_validate(read_toml(path))
     except ValidationError as error:
         raise InputError(f"{path}: {describe(error)}") from None
 

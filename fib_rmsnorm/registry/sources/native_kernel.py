@@ -51,7 +51,6 @@ class NativeKernel:
 
     def __init__(self, path: Path, text: str, language: Language, entry: str | None) -> None:
         self.path, self.name, self.text, self.language = path, path.name, text, language
-        self.target_hardware = list(language.target_hardware)
         code = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
         self._functions = {function.name: function for function in _find_functions(code)}
         self.names = [*self._functions]

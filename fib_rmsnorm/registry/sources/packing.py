@@ -51,17 +51,6 @@ class FaultySources:
         return may_serve and (not names or any(map(self.may_make, names)))
 
 
-def pack(registry: Registry) -> list[Solution]:
-    """Pack every source folder, once for each Definition that it serves.
-
-    Raises InputError for sources that cannot be packed, or a name used twice.
-    """
-    packed, faulty = pack_sound(registry, registry.definitions())
-    if faulty:
-        raise faulty[0].error
-    return packed
-
-
 def pack_sound(registry: Registry, definitions: dict[str, Definition]) -> tuple[list[Solution], list[FaultySources]]:
     """Pack every source folder that can be packed; return the others too. Raises InputError for a name used twice."""
     packed: dict[str, Solution] = {}

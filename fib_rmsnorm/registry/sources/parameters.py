@@ -90,16 +90,6 @@ def bind(parameters: Parameters, definition: Definition, given: Collection[str] 
     return [(arguments, is_named and cost == least) for cost, arguments, is_named in found[:_MOST_CALLS]]
 
 
-def find_style(parameters: Parameters, definition: Definition) -> bool | None:
-    """Whether a function is destination-passing; None if it is not called with the Definition's names in order.
-
-    A parameter that has another name than the Definition's counts as the one at its place, unless its name or type
-    says that it is another.
-    """
-    likeliest = next((render(parameters, arguments) for arguments, _ in bind(parameters, definition)), None)
-    return {call_in_order(definition, is_destination=style): style for style in (False, True)}.get(likeliest or "")
-
-
 def call_in_order(definition: Definition, *, is_destination: bool) -> str:
     """The arguments of an entry point."""
     return ", ".join([*definition.inputs, *(definition.outputs if is_destination else ())])

@@ -51,7 +51,6 @@ class PythonKernel:
         """The path in a Solution."""
         plain = next(language for language in languages if language.module is None)
         self.language = next((known for known in languages if known.module in self.module.imports), plain)
-        self.target_hardware = list(self.language.target_hardware)
         self.is_installed = self.root.name in _INSTALLED
         """Whether it is imported where it lies, with all that it needs."""
         self.names = [*self.module.functions, *self.module.classes]

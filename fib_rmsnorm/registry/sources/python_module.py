@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ast
-import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
 from pathlib import Path
 
 from fib_rmsnorm import syntax_trees
@@ -47,24 +44,6 @@ class PythonModule:
             return None
         nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
         return next((read_parameters(node.args, skipped=1) for node in nodes if node.name == name), None)
-
-
-def locate_kernel(path: Path, call: str | None = None) -> tuple[Path, str | None]:
-    """A kernel's file or folder, and what to call in it. `package.module:name` means a function of a module's file.
-
-    The module is looked for from the working folder, then among what is installed, and nothing of it runs. Raises
-    InputError for a module that is not there, or if `call` says what to call too.
-    """
-    named = re.fullmatch(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)", str(path))
-    if named is None or path.exists():
-        return path, call
-    if call is not None:
-        raise InputError(f"{path} names what to call: leave out --call {call!r}, or name the file")
-    module = Path(*named[1].split("."))
-    for folder, end in product((Path(), *map(Path, sys.path)), (".py", "/__init__.py")):
-        if (file := folder / f"{module}{end}").is_file():
-            return file, named[2]
-    raise InputError(f"{path}: no module {named[1]!r} in the working folder, and none installed ({module}.py)")
 
 
 def read_module(path: Path, text: str) -> PythonModule:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cached_property
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import Layout, is_source
+from fib_rmsnorm.registry.registry import Named
 from fib_rmsnorm.registry.store import describe, is_json, read_text
 from fib_rmsnorm.schema import Definition, Solution, Trace
 
@@ -68,52 +69,45 @@ class Dataset:
     @classmethod
     def read(cls, root: Path, *, published_only: bool = False) -> Dataset:
         """Read every record under `root`, or of its Traces the published ones alone."""
-        dataset = cls(Layout(root))
-        layout = dataset.layout
-        for path in find_files(layout.definitions, "*.json"):
-            dataset.definitions += dataset._read_json(path, Definition)
-        for path in find_files(layout.solutions, "*.json"):
-            if not is_source(path, layout.solutions):
-                dataset.solutions += dataset._read_json(path, Solution)
-        for path in find_files(layout.workloads, "*.jsonl"):
-            dataset.workloads += dataset._read_lines(path)
-        for path in find_files(layout.published if published_only else layout.traces, "*.jsonl"):
-            dataset.traces += dataset._read_lines(path)
+        layout = Layout(root)
+        dataset = cls(layout)
+        packed = (path for path in find_files(layout.solutions, "*.json") if not is_source(path, layout.solutions))
+        traces = layout.published if published_only else layout.traces
+        dataset.definitions += dataset._read(find_files(layout.definitions, "*.json"), Definition)
+        dataset.solutions += dataset._read(packed, Solution)
+        dataset.workloads += dataset._read(find_files(layout.workloads, "*.jsonl"), Trace)
+        dataset.traces += dataset._read(find_files(traces, "*.jsonl"), Trace)
         return dataset
 
-    def _read_json(self, path: Path, model: type[Model]) -> Iterator[Record[Model]]:
-        text = self._read_text(path)
-        return self._parse(path, text, None, model) if text is not None else iter(())
+    def _read(self, paths: Iterable[Path], model: type[Model]) -> Iterator[Record[Model]]:
+        for path in paths:
+            try:
+                text = read_text(path, self.layout.root)
+            except InputError as error:
+                self._add_damaged(path, str(error).removeprefix(f"{path}: "))
+                continue
+            for line, part in self._split(path, text) if path.suffix == ".jsonl" else [(None, text)]:
+                try:
+                    yield Record(model.model_validate_json(part), path, self.layout.root, line)
+                except ValidationError as error:  # noqa: PERF203 - of one line
+                    self._add_damaged(path, describe(error), line)
 
-    def _read_lines(self, path: Path) -> Iterator[Record[Trace]]:
-        text = self._read_text(path) or ""
+    def _split(self, path: Path, text: str) -> Iterator[tuple[int, str]]:
+        """The lines of a file, numbered, that are not empty or torn."""
         lines = text.split("\n")
         for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            if number == len(lines) and not is_json(line):
+            if number == len(lines) and line.strip() and not is_json(line):
                 message = "torn last line: a writer was killed; the next append removes the line"
                 self.findings.append(self.finding("warning", path, message, number))
-                continue
-            if len(line.splitlines()) > 1:
-                message = "contains a Unicode line break, at which flashinfer-bench splits the record"
-                self.findings.append(self.finding("warning", path, message, number))
-            yield from self._parse(path, line, number, Trace)
+            elif line.strip():
+                if len(line.splitlines()) > 1:
+                    message = "contains a Unicode line break, at which flashinfer-bench splits the record"
+                    self.findings.append(self.finding("warning", path, message, number))
+                yield number, line
 
-    def _read_text(self, path: Path) -> str | None:
-        try:
-            return read_text(path, self.layout.root)
-        except InputError as error:
-            self.damaged.append(path)
-            self.findings.append(self.finding("error", path, str(error).removeprefix(f"{path}: ")))
-            return None
-
-    def _parse(self, path: Path, text: str, line: int | None, model: type[Model]) -> Iterator[Record[Model]]:
-        try:
-            yield Record(model.model_validate_json(text), path, self.layout.root, line)
-        except ValidationError as error:
-            self.damaged.append(path)
-            self.findings.append(self.finding("error", path, describe(error), line))
+    def _add_damaged(self, path: Path, message: str, line: int | None = None) -> None:
+        self.damaged.append(path)
+        self.findings.append(self.finding("error", path, message, line))
 
     def finding(self, level: Level, path: Path, message: str, line: int | None = None) -> Finding:
         """A finding about a whole file, or one line of it."""
@@ -129,13 +123,13 @@ class Dataset:
         return {record.model.name: record.model for record in reversed(self.definitions)}
 
 
-def check_unique(records: list[Record[Model]], what: str, name_of: Callable[[Model], str]) -> Iterator[Finding]:
+def check_unique(records: list[Record[Named]]) -> Iterator[Finding]:
     """Report names that occur twice in the dataset."""
-    first: dict[str, Record[Model]] = {}
+    first: dict[str, Record[Named]] = {}
     for record in records:
-        name = name_of(record.model)
+        name, kind = record.model.name, type(record.model).__name__
         if name in first:
-            yield record.error(f"{what} {name!r} already exists: {first[name].place}")
+            yield record.error(f"a {kind} named {name!r} already exists: {first[name].place}")
         first.setdefault(name, record)
 
 

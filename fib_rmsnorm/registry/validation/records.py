@@ -1,16 +1,19 @@
-"""Check records: Definitions, Workloads against them, Solutions and their sources, and Traces against all others."""
+"""Check a dataset: Definitions, Workloads against them, Solutions and their sources, and Traces against all others."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.files.tensor_files import check_blob
+from fib_rmsnorm.registry.layout import FOLDERS
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.selection import bench_command
@@ -25,9 +28,54 @@ _REPACK = "run: fib-rmsnorm solve --definitions '*'"
 _PARTS = 4  # author, op_type, definition, solution
 
 
-def check_definitions(dataset: Dataset) -> Iterator[Finding]:
+@dataclass(frozen=True)
+class Validation:
+    """The findings about a dataset, sorted by file and line."""
+
+    root: Path
+    counts: dict[str, int]
+    """The number of readable records of each kind."""
+    findings: list[Finding]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the findings include no error; warnings and notes are allowed."""
+        return not any(finding.level == "error" for finding in self.findings)
+
+
+def validate(root: Path, *, published_only: bool = False) -> Validation:
+    """Check a registry or any other FlashInfer Trace dataset; folders may be missing.
+
+    With `published_only`, Traces of local benches are left out. References to a missing folder are not checked. Raises
+    InputError if `root` is not a dataset.
+    """
+    if not root.is_dir():
+        raise InputError(f"not a folder: {root}" if root.exists() else f"no such folder: {root}")
+    missing = [folder for folder in FOLDERS if not (root / folder).is_dir()]
+    if len(missing) == len(FOLDERS):
+        raise InputError(f"not a dataset: {root} has none of {', '.join(f'{name}/' for name in FOLDERS)}")
+    with locked(reading=[root]):  # the checks read again: sources, tensors
+        dataset = Dataset.read(root, published_only=published_only)
+        findings = [
+            *(
+                Finding("note", f"{folder}/", None, "missing: references to it are not checked")
+                for folder in missing
+                if folder != "traces"  # nothing refers to Traces
+            ),
+            *dataset.findings,
+            *_check_definitions(dataset),
+            *_check_solutions(dataset),
+            *_check_workloads(dataset),
+            *_check_traces(dataset),
+        ]
+    counts = {kind: len(getattr(dataset, kind)) for kind in FOLDERS}
+    ordered = sorted(dict.fromkeys(findings), key=lambda finding: (finding.path, finding.line or 0))
+    return Validation(root, counts, ordered)
+
+
+def _check_definitions(dataset: Dataset) -> Iterator[Finding]:
     """Check paths, names and axes."""
-    yield from check_unique(dataset.definitions, "a Definition named", lambda d: d.name)
+    yield from check_unique(dataset.definitions)
     for record in dataset.definitions:
         definition = record.model
         yield from check_place(record, partial(dataset.layout.definition, definition.op_type, definition.name))
@@ -35,7 +83,7 @@ def check_definitions(dataset: Dataset) -> Iterator[Finding]:
             yield record.error(f"axis {axis!r} is 0; it must be positive")
 
 
-def check_workloads(dataset: Dataset) -> Iterator[Finding]:
+def _check_workloads(dataset: Dataset) -> Iterator[Finding]:
     """Check that each Workload lies in its Definition's file and gives exactly the values that it needs."""
     seen: dict[tuple[str, str], Record[Trace]] = {}
     for record in dataset.workloads:
@@ -102,9 +150,9 @@ def _check_blobs(root: Path, definition: Definition, workload: Workload) -> Iter
                 yield f"input {name!r}: {problem}"
 
 
-def check_solutions(dataset: Dataset) -> Iterator[Finding]:
+def _check_solutions(dataset: Dataset) -> Iterator[Finding]:
     """Check paths, names and Definitions, and that packed JSON equals its sources."""
-    yield from check_unique(dataset.solutions, "a Solution named", lambda s: s.name)
+    yield from check_unique(dataset.solutions)
     for record in dataset.solutions:
         yield from _check_solution(dataset, record)
     yield from _check_packing(dataset)
@@ -171,7 +219,7 @@ def _packing_finding(dataset: Dataset, manifest: Path, error: InputError) -> Fin
     return dataset.finding("error", manifest if path.is_dir() else path, message)
 
 
-def check_traces(dataset: Dataset) -> Iterator[Finding]:
+def _check_traces(dataset: Dataset) -> Iterator[Finding]:
     """Check every Trace against the other records."""
     sealer = Sealer.of_this_machine()
     solutions = {record.model.name: record.model for record in dataset.solutions}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.store import append_line
+from fib_rmsnorm.registry.store import append_lines
 from support.full_registry import (
     CUDA_TRACES,
     DEFINITION,
@@ -170,4 +170,4 @@ def test_a_kernel_that_is_a_fifo_is_not_waited_for(fib, registry, tmp_path):
 def test_an_append_to_an_endless_last_line_ends(tmp_path):
     make_endless(tmp_path / "traces.jsonl", tmp_path)
     with pytest.raises(InputError, match="too large"):
-        append_line(tmp_path / "traces.jsonl", "{}")
+        append_lines(tmp_path / "traces.jsonl", ["{}"])

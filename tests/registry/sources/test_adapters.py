@@ -13,6 +13,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import draft_calls, draft_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.schema import Solution
 from support.paths import REPOSITORY
 
@@ -47,19 +48,6 @@ TAKEN = {
     .replace("+ eps", "+ epsilon"),
 }
 ADAPTED = {
-    "two parameters": (
-        FUNCTION.replace("norm", "_norm")
-        + "\n\ndef forward(hidden_states, weight):\n    return _norm(hidden_states, weight, 1e-2)\n",
-        "forward(x, weight)",
-    ),
-    "by keyword": (
-        FUNCTION + "\n\ndef run(x, weight, *, block=128, eps):\n    return norm(x, weight, eps)\n",
-        "run(x, weight, eps=eps)",
-    ),
-    "autograd function": (
-        FUNCTION.replace("norm(", "_norm(") + FORWARD.replace("norm(x", "_norm(x"),
-        "Norm.apply(x, weight, eps)",
-    ),
     "sizes": (
         FUNCTION + "\n\ndef launch(X, W, Y, M, N, eps):\n    assert (M, N) == X.shape\n    Y.copy_(norm(X, W, eps))\n",
         "launch(x, weight, out, batch, hidden, eps)",
@@ -68,10 +56,6 @@ ADAPTED = {
         FUNCTION + "\n\ndef rms_norm(M, N):\n    def main(A: torch.Tensor, W: torch.Tensor, eps):\n"
         "        return norm(A, W, eps)\n\n    return main\n",
         "rms_norm(batch, hidden)(x, weight, eps)",
-    ),
-    "several outputs": (
-        FUNCTION + "\n\ndef forward(x, w, eps):\n    y = norm(x, w, eps)\n    return y, y, 128\n",
-        "forward(x, weight, eps)[0]",
     ),
     "reference beside a kernel": (
         FUNCTION + "\n\ndef rms_norm(x, weight, eps):\n    return _kernels[0](x, weight, eps)\n\n\n_kernels = [norm]\n",
@@ -82,7 +66,7 @@ ADAPTED = {
 
 def draft(path: Path, source: str, call: str | None = None) -> Solution:
     path.write_text(source)
-    return draft_solution(Registry(REPOSITORY), path, DEFINITION, call)
+    return draft_solution(Registry(REPOSITORY), KernelFile(file=path, call=call), DEFINITION)
 
 
 def assert_right(solution: Solution, cache: Path) -> None:

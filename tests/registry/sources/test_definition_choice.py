@@ -60,19 +60,6 @@ def check(fib, registry):
     return run
 
 
-@pytest.fixture
-def register(fib, registry):
-    """Register a file and return where it was filed."""
-
-    def run(path, name: str, *options: str) -> str:
-        outcome = fib("register", path, "--name", name, "--author", "ann", *options, "--root", registry.root)
-        filed = registry.packed_solutions()[name].definition
-        assert outcome.lines[1] == f"It is filed under {filed}, and not judged yet."
-        return filed
-
-    return run
-
-
 def test_another_norm_fails_by_the_main_definition_and_passes_by_its_own(check, write):
     wrong = check(write(LAYERNORM, "layernorm_instead.py"))
     assert wrong.code == 1
@@ -124,13 +111,20 @@ def test_each_definition_that_the_parameters_fit_is_offered(fib, check, write):
     assert said.code == 1 and said.err.endswith(f"does not fit layernorm_d4096, but:\n\n{offered}")
 
 
-def test_what_is_registered_is_filed_by_the_same_rule(register, write):
-    assert register(write(RIGHT, "layernorm.py"), "layernorm_python_mine_v1") == "rmsnorm_d4096"
+def test_what_is_registered_is_filed_by_the_same_rule(fib, registry, write):
     cpp = "// A norm.\n// definition: layernorm_d4096\n"
     cpp += "void Run(tvm::ffi::TensorView x, tvm::ffi::TensorView weight, double eps, tvm::ffi::TensorView out) {}\n"
     cpp += "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run);\n"
-    assert register(write(cpp, "kernel.cpp"), "native_v1") == "layernorm_d4096"
-    assert register(write(cpp, "kernel.cpp"), "small_v1", "--definition", "rmsnorm_d128") == "rmsnorm_d128"
+    for name, source, file, asked, filed in (
+        ("layernorm_python_mine_v1", RIGHT, "layernorm.py", (), "rmsnorm_d4096"),
+        ("native_v1", cpp, "kernel.cpp", (), "layernorm_d4096"),
+        ("small_v1", cpp, "kernel.cpp", ("--definition", "rmsnorm_d128"), "rmsnorm_d128"),
+    ):
+        outcome = fib(
+            "register", write(source, file), "--name", name, "--author", "ann", *asked, "--root", registry.root
+        )
+        assert registry.packed_solutions()[name].definition == filed
+        assert outcome.lines[1] == f"It is filed under {filed}, and not judged yet."
 
 
 def test_a_line_that_names_an_unknown_definition_is_refused(check, write):
