@@ -51,8 +51,6 @@ class TraceSet:
     """A line for each file that could not be read whole."""
     solutions: dict[str, Solution] = field(default_factory=dict)
     """The measured Solutions, as their sources are today, once `read_solutions` was called."""
-    digests: dict[str, str] = field(default_factory=dict)
-    """Theirs."""
     superseded: int = 0
     """How many Traces sections leave out because a newer one of the same evaluation is there."""
 
@@ -93,14 +91,12 @@ class TraceSet:
         """
         from fib_rmsnorm.registry.registry import Registry
         from fib_rmsnorm.registry.sources.packing import read_current
-        from fib_rmsnorm.schema import digest
 
         measured = {trace.solution for trace in self.traces}
         for root in self.roots:
             with suppress(InputError):
                 self.solutions = {**read_current(Registry(root)).by_name, **self.solutions}
         self.solutions = {name: each for name, each in self.solutions.items() if name in measured}
-        self.digests = {name: digest(each) for name, each in self.solutions.items()}
         return self
 
     def choose(self, choice: TraceChoice) -> None:

@@ -12,7 +12,7 @@ from functools import cached_property
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference, find_speedup, recorded, relate
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference, find_speedup, relate
 from fib_rmsnorm.analysis.sections import Section, SectionConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
@@ -67,9 +67,8 @@ class WorkloadResults:
     title: str
     """`batch=32`; with the scalars, then the uuid, if another Workload has the same axes."""
     workload: str
-    reference: RunLatency | None
     empty_ms: float | None
-    copy: RunLatency | None
+    copy_ms: float | None
     results: tuple[Result, ...]
 
     @property
@@ -164,7 +163,10 @@ class SectionResults:
 
 def find_results(found: TraceSet, baseline: str | None = None) -> list[SectionResults]:
     """Sum up each section. Raises InputError if no Trace is of the `baseline`."""
+    from fib_rmsnorm.schema import digest
+
     sections = found.sections
+    digests = {name: digest(each) for name, each in found.solutions.items()}
     if baseline is not None:
         names = sorted({record.solution for section in sections for record in section.records})
         if baseline not in names:
@@ -172,8 +174,7 @@ def find_results(found: TraceSet, baseline: str | None = None) -> list[SectionRe
                 f"no Trace of a Solution {baseline!r} to use as the baseline (found: {', '.join(names) or 'none'})"
             )
     return [
-        _section_results(section, baseline or _find_baseline(section, found.solutions), found.digests)
-        for section in sections
+        _section_results(section, baseline or _find_baseline(section, found.solutions), digests) for section in sections
     ]
 
 
@@ -236,9 +237,8 @@ def _workload_results(
     return WorkloadResults(
         title,
         workload,
-        next(filter(None, map(RunLatency.of_reference, ordered)), None),
         next((record.empty_ms for record in ordered if record.empty_ms), None),
-        next(filter(None, map(_copy_of, ordered)), None),
+        next((record.copy_ms for record in ordered if record.copy_ms), None),
         tuple(_result(record, labels[record.solution, record.solution_sha256], rival) for record in ordered),
     )
 
@@ -249,13 +249,6 @@ def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Resul
     bandwidth, peak = record.bandwidth_gb_per_s, peak_of(record)
     of_peak = 100 * bandwidth / peak.gb_per_s if bandwidth and peak else None
     return Result(record, label, of_peak, find_speedup(record), relate(record, rival) if record is not rival else None)
-
-
-def _copy_of(record: TraceRecord) -> RunLatency | None:
-    if not record.copy_ms:
-        return None
-    interval = recorded(record.copy_ms, record.copy_low_ms, record.copy_high_ms)
-    return RunLatency(record.copy_ms, interval, record.timer, record.device_session)
 
 
 @dataclass(frozen=True)

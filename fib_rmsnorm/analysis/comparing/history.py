@@ -91,7 +91,11 @@ def find_histories(records: Iterable[TraceRecord]) -> Histories:
     }
     lines = [line for found in homes.values() for line in found.values()]
     confidence = share_confidence(sum(before is not None and run.passed for line in lines for run, before in line))
-    drift = estimate_drift(latencies(repeats) for line in lines for repeats in _find_repeats(line, conditions))
+    repeats: dict[tuple[str | None, ...], _Runs] = {}  # of equal sources under equal conditions
+    for run in runs:
+        key = run.definition, run.solution, run.workload, run.solution_sha256, *conditions.key(run)
+        repeats.setdefault(key, []).append(run)
+    drift = estimate_drift(map(latencies, repeats.values()))
     drift = replace(drift, may_rule=False)  # or a change between runs of equal sources would hide itself
 
     histories = []
@@ -125,15 +129,6 @@ def _find_befores(runs: _Runs, conditions: RunConditions) -> _Line:
             newest[conditions.key(run)] = run
         passed = run if run.is_native else passed
     return found
-
-
-def _find_repeats(line: _Line, conditions: RunConditions) -> Iterable[_Runs]:
-    """The runs of equal sources under equal conditions."""
-    groups: dict[tuple[str | None, ...], _Runs] = {}
-    for run, _ in line:
-        if run.is_native:
-            groups.setdefault((run.solution_sha256, *conditions.key(run)), []).append(run)
-    return groups.values()
 
 
 def _tell(line: _Line, conditions: RunConditions, drift: Drift, confidence: float) -> tuple[Run, ...]:

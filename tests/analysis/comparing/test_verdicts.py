@@ -111,17 +111,6 @@ def test_what_is_assumed_of_runs_is_what_benches_of_an_h200_show():
         assert 0.8 * shown < assumed < 3 * shown
 
 
-@pytest.mark.fuzz
-def test_eight_workloads_together_raise_no_more_false_alarms_than_one():
-    source = random.Random(8)
-    batches = tuple(range(1, 9))
-    alarms = 0
-    for _ in range(200):
-        found = compare(side(source, 0.002, "ab", batches), side(source, 0.002, "cd", batches))
-        alarms += any(each.verdict != "tie" for each in found.comparisons)
-    assert alarms <= 10
-
-
 Noise = Callable[[random.Random], float]
 """What a run lies off the truth by, as a logarithm."""
 TRIALS, CALLS = 4, 5
