@@ -10,10 +10,10 @@ from fib_rmsnorm.evaluation.plan import Selection
 from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry.selection import BASELINE_AUTHOR
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Trace
-from fib_rmsnorm.sessions.try_plan import BASELINE_AUTHOR
 from fib_rmsnorm.tuning.choosing import collect_timings, make_table
 from fib_rmsnorm.tuning.sweep import read_kept
 from fib_rmsnorm.tuning.tunable import find_tunables

@@ -145,7 +145,7 @@ class TraceSet:
         stays = shows_them and not kept and len(versions) == 1
         counts = Counter(trace.definition for trace in outdated)
         for name, number in counts.items():
-            version = f"{_traces(number)} of another version of Definition {name}"
+            version = f"{number} Trace{'s' * (number != 1)} of another version of Definition {name}"
             told.append(f"{version} than the registry's" if stays else f"{version} (left out)")
         if not stays:
             self.traces = kept
@@ -211,10 +211,6 @@ def read_definitions(names: Collection[str], roots: Iterable[Path]) -> dict[str,
     for root in roots:
         found |= Registry(root).find_definitions({*names} - found.keys())
     return found
-
-
-def _traces(number: int) -> str:
-    return f"{number} Trace{'s' * (number != 1)}"
 
 
 def find_false(records: Iterable[TraceRecord]) -> dict[tuple[str, int], TraceOrigin]:

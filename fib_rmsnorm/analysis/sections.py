@@ -115,10 +115,6 @@ class RunConditions:
             if before is not None and after is not None and before != after
         }
 
-    def is_redefined(self, old: TraceRecord, new: TraceRecord) -> bool:
-        """Whether they are of different versions of the Definition."""
-        return DEFINITION in self.find_differing(old, new)
-
 
 Home = tuple[str, SectionConditions]
 """A Definition and conditions: what makes a section."""

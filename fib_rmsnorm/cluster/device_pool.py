@@ -68,7 +68,8 @@ class DevicePool:
             ready, _ = ray.wait([*waiting], timeout=0.5)
             for answer in ready:
                 last = time.monotonic()
-                self._take_in(*waiting.pop(answer), answer)
+                node, actor = waiting.pop(answer)
+                self._take_in(node, actor, answer)
         for _, actor in waiting.values():  # whose devices other jobs of the cluster hold
             ray.kill(actor)
         if not self.devices:

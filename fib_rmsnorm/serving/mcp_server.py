@@ -22,7 +22,7 @@ from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.inspection.facts import Explanation
 from fib_rmsnorm.reports.feedback import Feedback, make_feedback
 from fib_rmsnorm.reports.legend import LEGEND
-from fib_rmsnorm.serving.requests import NewKernel, Rankings, Requests, TimedComparison, Work
+from fib_rmsnorm.serving.requests import Kernel, NewKernel, Rankings, Requests, TimedComparison, Work
 from fib_rmsnorm.sessions.job import Job
 
 INSTRUCTIONS = """\
@@ -128,7 +128,7 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
         batch_sizes: Sizes = [],  # noqa: B006
     ) -> Annotated[CallToolResult, Explanation]:
         """Explain a GPU kernel from its compiled code: registers, memory accesses, occupancy, and what limits it."""
-        kernel = (source, language, path, definition, call, [], False)
+        kernel: Kernel = (source, language, path, definition, call, [], False)
         work = partial(requests.explain, kernel, solution, arch, tuple(batch_sizes))
         return await _work(context, requests, work, Explanation, is_alone=False)
 

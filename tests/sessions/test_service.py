@@ -171,7 +171,8 @@ def test_a_reference_that_fails_costs_a_request_its_verdict_and_blames_no_kernel
 
 
 def test_nothing_is_judged_while_something_is_timed():
-    turns, judging, timing, faults = DeviceTurns(), [], [], []
+    turns = DeviceTurns()
+    judging, timing, faults = list[int](), list[int](), list[int]()
 
     def judge() -> None:
         with turns.judging():

@@ -122,7 +122,7 @@ def _find_befores(runs: _Runs, conditions: RunConditions) -> _Line:
     passed: TraceRecord | None = None
     for run in runs:
         alike = conditions.equal_to(run, newest.values()) if run.is_native else []
-        failing = not run.passed and passed and not conditions.is_redefined(passed, run)
+        failing = not run.passed and passed and DEFINITION not in conditions.find_differing(passed, run)
         found.append((run, alike[-1] if alike else passed if failing else None))
         if run.is_native:
             newest.pop(conditions.key(run), None)  # in the order of time
@@ -138,7 +138,7 @@ def _tell(line: _Line, conditions: RunConditions, drift: Drift, confidence: floa
     for run, before in line:
         change = judge([before], [run], drift, confidence) if before else None
         is_new = last is not None and last.solution_sha256 != run.solution_sha256
-        if last is not None and conditions.is_redefined(last, run):
+        if last is not None and DEFINITION in conditions.find_differing(last, run):
             said = _say(run, None, timed, change, conditions)
             verdict = said if DEFINITION in said else f"{said}, other {DEFINITION}"
         else:
