@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +13,6 @@ from support.paths import REPOSITORY
 from support.registries import copy_shared, make_registry
 
 SHIPPED = REPOSITORY / "solutions" / "fib-rmsnorm" / "norm" / "rmsnorm_d4096"
-
-
-def make_kernel(tmp_path, name, table):
-    """The shipped kernel with another table."""
-    shutil.copytree(SHIPPED / name, tmp_path / name)
-    (tmp_path / name / table[0]).write_text(table[1])
-    return tmp_path / name
 
 
 @pytest.mark.parametrize(
@@ -48,7 +42,8 @@ def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, 
     registry = make_registry(tmp_path / "registry", 4096)
     copy_shared(registry)
     monkeypatch.chdir(registry.root)
-    kernel = make_kernel(tmp_path, name, (tuning.table, render_table(name, columns, choices, where)))
+    kernel = Path(shutil.copytree(SHIPPED / name, tmp_path / name))
+    (kernel / tuning.table).write_text(render_table(name, columns, choices, where))
     outcome = fib("explain", kernel, "--arch", "sm_90", "--batch-sizes", "8,100,1000", "--json")
     assert outcome.code == 0, outcome.err
     blocks = [launch["block"] for launch in json.loads(outcome.out)["launches"]]
