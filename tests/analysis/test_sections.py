@@ -103,7 +103,7 @@ def match_of(*traces, peers=()):
     found = trace_set(*traces)
     for record in (record for section in found.sections for record in section.records):
         record.author = "baseline" if record.solution in peers else "ann"
-    ((match,),) = [each.matches for each in summarize(find_results(found))]
+    ((match,),) = summarize(find_results(found)).values()
     return match
 
 
@@ -126,7 +126,7 @@ def test_a_device_has_a_summary_of_all_definitions():
     other = trace("other_v1", latency_ms=0.003)
     other["definition"] = "layernorm_d4096"
     found = summarize(find_results(trace_set(trace("mine"), other, trace("mine", hardware="Some GPU"))))
-    told = {each.hardware: [(m.definition, m.own.winner.record.latency_ms) for m in each.matches] for each in found}
+    told = {on: [(m.definition, m.own.winner.record.latency_ms) for m in matches] for on, matches in found.items()}
     assert told["NVIDIA H200"] == [("layernorm_d4096", 0.003), ("rmsnorm_d4096", 0.002)]
     assert told["Some GPU"] == [("rmsnorm_d4096", 0.002)]
 
