@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.sections import Section, split
+from fib_rmsnorm.analysis.sections import Home, split
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.trace_sources import read_files, read_items
 from fib_rmsnorm.errors import InputError
@@ -60,10 +60,11 @@ class TraceSet:
         return self._complete(self.traces)
 
     @cached_property
-    def sections(self) -> list[Section]:
+    def sections(self) -> dict[Home, list[TraceRecord]]:
         """The newest of each evaluation, which of many Traces are few, in sections whose numbers can be compared."""
         found, self.superseded = split(self.traces)
-        self._complete([record for section in found for record in section.records])
+        for records in found.values():
+            self._complete(records)
         return found
 
     def _complete(self, records: list[TraceRecord]) -> list[TraceRecord]:
@@ -198,7 +199,7 @@ def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, tol
     found.leave_out_outdated(shows_them=choice.shows_outdated, told=told)
     found.read_solutions()
     # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
-    if not choice.believes_all and find_false(each for section in found.sections for each in section.records):
+    if not choice.believes_all and find_false(each for records in found.sections.values() for each in records):
         found = found.leave_out_false(told)
     return found
 

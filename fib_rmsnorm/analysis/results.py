@@ -13,7 +13,7 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference, find_speedup, relate
-from fib_rmsnorm.analysis.sections import Section, SectionConditions
+from fib_rmsnorm.analysis.sections import SectionConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.gpu_models import find_gpu_model
@@ -168,35 +168,34 @@ def find_results(found: TraceSet, baseline: str | None = None) -> list[SectionRe
     sections = found.sections
     digests = {name: digest(each) for name, each in found.solutions.items()}
     if baseline is not None:
-        names = sorted({record.solution for section in sections for record in section.records})
+        names = sorted({record.solution for records in sections.values() for record in records})
         if baseline not in names:
             raise InputError(
                 f"no Trace of a Solution {baseline!r} to use as the baseline (found: {', '.join(names) or 'none'})"
             )
-    return [
-        _section_results(section, baseline or _find_baseline(section, found.solutions), digests) for section in sections
-    ]
+    results = []
+    for (definition, conditions), records in sections.items():
+        chosen = baseline or _find_baseline(records, found.solutions)
+        workloads = _list_workloads(records, chosen, _label(records, digests))
+        is_there = any(record.solution == chosen for record in records)
+        results.append(SectionResults(definition, conditions, chosen if is_there else None, workloads))
+    return results
 
 
-def _find_baseline(section: Section, solutions: Mapping[str, Solution]) -> str | None:
-    names = {record.solution for record in section.records if record.is_native}
+def _find_baseline(records: Sequence[TraceRecord], solutions: Mapping[str, Solution]) -> str | None:
+    names = {record.solution for record in records if record.is_native}
     found = find_baseline(solutions[name] for name in names & solutions.keys())
     return found.name if found else None
 
 
-def _section_results(section: Section, baseline: str | None, digests: Mapping[str, str]) -> SectionResults:
-    labels = _label(section.records, digests)
-    titles = title_workloads([NamedWorkload(each.workload, each.axes, each.scalars) for each in section.records])
+def _list_workloads(
+    records: Sequence[TraceRecord], baseline: str | None, labels: dict[tuple[str, str | None], str]
+) -> tuple[WorkloadResults, ...]:
+    titles = title_workloads([NamedWorkload(each.workload, each.axes, each.scalars) for each in records])
     groups: dict[str, list[TraceRecord]] = {}
-    for record in sorted(section.records, key=lambda record: tuple(record.axes.values())):
+    for record in sorted(records, key=lambda record: tuple(record.axes.values())):
         groups.setdefault(record.workload, []).append(record)
-    workloads = [_workload_results(titles[uuid], uuid, mine, labels, baseline) for uuid, mine in groups.items()]
-    return SectionResults(
-        section.definition,
-        section.conditions,
-        baseline if any(record.solution == baseline for record in section.records) else None,
-        tuple(workloads),
-    )
+    return tuple(_workload_results(titles[uuid], uuid, mine, labels, baseline) for uuid, mine in groups.items())
 
 
 def _label(records: Sequence[TraceRecord], digests: Mapping[str, str]) -> dict[tuple[str, str | None], str]:

@@ -138,11 +138,10 @@ def _tell(line: _Line, conditions: RunConditions, drift: Drift, confidence: floa
     for run, before in line:
         change = judge([before], [run], drift, confidence) if before else None
         is_new = last is not None and last.solution_sha256 != run.solution_sha256
-        if last is not None and DEFINITION in conditions.find_differing(last, run):
-            said = _say(run, None, timed, change, conditions)
-            verdict = said if DEFINITION in said else f"{said}, other {DEFINITION}"
-        else:
-            verdict = _say(run, last, timed, change, conditions)
+        is_redefined = last is not None and DEFINITION in conditions.find_differing(last, run)
+        verdict = _say(run, None if is_redefined else last, timed, change, conditions)
+        if is_redefined and DEFINITION not in verdict:
+            verdict += f", other {DEFINITION}"
         told.append(Run(run, conditions.key(run), is_new, change, verdict))
         last, timed = run, run if run.is_native else timed
     return tuple(told)
