@@ -7,23 +7,26 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
 from fib_rmsnorm.analysis.loading import decode_traces
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.exercises.course import TRACES, Exercise, KernelTask, find_definition
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.shipped import shipped_registry
+from fib_rmsnorm.registry.sources.callees import KernelCall
+from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import read_text
-from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, digest
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.schema import Definition, Settings, Solution, SupportedLanguages, digest
+from fib_rmsnorm.sessions.contenders import Contender
+from fib_rmsnorm.sessions.evaluator import Evaluator
+from fib_rmsnorm.sessions.try_plan import plan_try
 
 _ANSWER = re.compile(r"^\*\*(?P<label>[^*]+):\*\*(?P<text>.*)$", re.MULTILINE)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -55,9 +58,6 @@ def grade(exercise: Exercise, folder: Path) -> list[Task]:
 
 def _grade_kernels(registry: Registry, kernels: Sequence[KernelTask]) -> list[Task]:
     """Judge each file as `try --check` does. Raises InputError if the judge cannot judge."""
-    from fib_rmsnorm.evaluation import ROLES
-    from fib_rmsnorm.sandbox.fork_server import ForkServer
-
     tasks = []
     with ForkServer(ROLES, {"OMP_WAIT_POLICY": "passive"}) as fork_server:
         for kernel in kernels:
@@ -68,8 +68,6 @@ def _grade_kernels(registry: Registry, kernels: Sequence[KernelTask]) -> list[Ta
 
 def _draft(registry: Registry, kernel: KernelTask, definition: Definition) -> Solution:
     """The Solution that the file makes. Raises InputError if it makes none."""
-    from fib_rmsnorm.registry.sources.draft import draft_solution
-
     draft = draft_solution(registry, registry.root / kernel.file, definition, "run")
     if draft.description:
         raise InputError(f"{kernel.file}: run does not take the Definition's inputs in order")
@@ -85,12 +83,6 @@ def _draft(registry: Registry, kernel: KernelTask, definition: Definition) -> So
 
 def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask) -> str:
     """The first failure; empty if there is none. Raises InputError unless all Workloads were judged."""
-    from fib_rmsnorm.registry.sources.callees import KernelCall
-    from fib_rmsnorm.schema import Settings
-    from fib_rmsnorm.sessions.contenders import Contender
-    from fib_rmsnorm.sessions.evaluator import Evaluator
-    from fib_rmsnorm.sessions.try_plan import plan_try
-
     definition, device = find_definition(kernel.definition), choose_devices()[0]
     try:
         draft = _draft(registry, kernel, definition)

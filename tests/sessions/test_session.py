@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -22,12 +23,12 @@ from support.hanging import FOR_EVER_S, when_printed
 from support.registries import CRASHES, HANGS, RIGHT, make_scaling_registry
 
 
+@dataclass
 class Session:
     """The versions of one kernel, which a service judges."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        self.history = History()
+    service: Service
+    history: History = field(default_factory=History)
 
     def submit(self, kernel: Path, *, timed: bool = True, **options) -> Job:
         asked = {"timed": timed, "batch_sizes": (2,), "history": self.history, **options}
