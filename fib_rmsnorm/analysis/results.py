@@ -203,15 +203,11 @@ def _label(records: Sequence[TraceRecord], digests: Mapping[str, str]) -> dict[t
 
     Where today's is not known, the newest counts as it.
     """
-    newest: dict[str, TraceRecord] = {}
-    for record in records:
-        if record.solution not in newest or newest[record.solution].timestamp < record.timestamp:
-            newest[record.solution] = record
+    newest = {record.solution: record.solution_sha256 for record in sorted(records, key=lambda each: each.timestamp)}
 
     def is_current(record: TraceRecord) -> bool:
-        if record.solution in digests and record.solution_sha256 is not None:
-            return record.solution_sha256 == digests[record.solution]
-        return record.solution_sha256 == newest[record.solution].solution_sha256
+        todays = digests.get(record.solution) if record.solution_sha256 is not None else None
+        return record.solution_sha256 == (todays or newest[record.solution])
 
     return {
         (record.solution, record.solution_sha256): record.solution

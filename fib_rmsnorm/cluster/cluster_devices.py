@@ -81,7 +81,11 @@ class ClusterDevices(LocalDevices):
             while (group := queue.take(device.number)) is not None:
                 missing = yield from self._find_missing(device.hardware, group)
                 if missing:
-                    self._start(device, group, missing)
+                    if group.peer and group.peer not in missing:
+                        missing.insert(0, group.peer)  # again: the others' outputs are compared with its own
+                    lacking = replace(group, solutions=tuple(missing))
+                    answers = device.actor.evaluate.options(num_returns="streaming").remote(lacking)
+                    self._running[answers] = device, group
                     break
 
     def _find_missing(self, hardware: str, group: Group) -> Generator[Event, None, list[Solution]]:
@@ -101,12 +105,6 @@ class ClusterDevices(LocalDevices):
         self._record(event)
         self._recorded.add(key)
         return event
-
-    def _start(self, device: PooledDevice, group: Group, missing: list[Solution]) -> None:
-        if group.peer and group.peer not in missing:
-            missing = [group.peer, *missing]  # evaluated again, because the others' outputs are compared with its own
-        lacking = replace(group, solutions=tuple(missing))
-        self._running[device.actor.evaluate.options(num_returns="streaming").remote(lacking)] = device, group
 
     def _advance(self, answer: Any) -> Generator[Event | Told]:
         """Take the next event of a device that has one, or see that it is done or lost."""

@@ -131,7 +131,7 @@ class Evaluator:
                 others = () if plan.is_interpreted else (*([before] if before else []), *rivals)
                 version = replace(version, before=before.solution.name if before else "")
                 yield from self._time(current, plan, version, others)
-            self._start_spare(plan.definition, plan.workloads[0], current.solution)
+            self._runner.start_spare(plan.definition, plan.workloads[0], plan.draft.spec.language.value)
         except KernelError as error:
             yield version.with_fault(error)
         except ReferenceFailedError as error:
@@ -243,13 +243,9 @@ class Evaluator:
             with suppress(EvaluationFailedError, DeviceUnusableError):  # the verdict says so
                 self._runner.workers.find(definition, solution, ahead=True)
             if not is_timed:  # else it would run beside the trials, which begin soon
-                self._start_spare(definition, workload, solution)
+                self._runner.start_spare(definition, workload, solution.spec.language.value)
         with self.turns.judging():
             return self._runner.gate.check(definition, workload, solution)
-
-    def _start_spare(self, definition: Definition, workload: Workload, solution: Solution) -> None:
-        """Start the worker of the next kernel, probably one like this."""
-        self._runner.start_spare(definition, workload, solution.spec.language.value)
 
     def _time(
         self, current: Contender, plan: TryPlan, version: Version, others: Sequence[Contender]
