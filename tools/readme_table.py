@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_interval
-from fib_rmsnorm.analysis.results import Result, SectionResults
+from collections.abc import Callable
+
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_interval, recorded
+from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import format_either_side
 
@@ -20,15 +23,25 @@ def make_table(section: SectionResults) -> str:
             found.setdefault(result.label, {})[each.workload] = _cell(result)
     rows = [
         ("*an empty kernel*", *(_number(each.empty_ms, None) for each in workloads)),
-        ("*a copy of the same bytes*", *(_bound(each.copy) for each in workloads)),
-        ("*the reference*", *(_bound(each.reference) for each in workloads)),
+        ("*a copy of the same bytes*", *(_first(each, _find_copy) for each in workloads)),
+        ("*the reference*", *(_first(each, _find_reference) for each in workloads)),
     ]
     rows += [(label, *(cells.get(each.workload, "") for each in workloads)) for label, cells in sorted(found.items())]
     return Grid(("us (speedup)", *(f">{each.title}" for each in workloads)), rows).as_markdown()
 
 
-def _bound(bound: RunLatency | None) -> str:
-    return _number(bound.ms, bound.interval_ms) if bound else ""
+def _first(workload: WorkloadResults, find: Callable[[TraceRecord], Estimate | None]) -> str:
+    found = next(filter(None, (find(result.record) for result in workload.results)), None)
+    return _number(found.value, found) if found else ""
+
+
+def _find_copy(record: TraceRecord) -> Estimate | None:
+    return recorded(record.copy_ms, record.copy_low_ms, record.copy_high_ms)
+
+
+def _find_reference(record: TraceRecord) -> Estimate | None:
+    reference = RunLatency.of_reference(record)
+    return reference.interval_ms if reference else None
 
 
 def _number(latency_ms: float | None, interval_ms: Estimate | None) -> str:

@@ -43,11 +43,6 @@ class _Workload:
 class _Environment:
     hardware: str = ""
 
-    @cached_property
-    def device(self) -> str:
-        """The hardware, by which Traces of an interpreter stand beside those of its processor."""
-        return self.hardware.removesuffix(INTERPRETER)
-
 
 _HINTS = get_type_hints(TraceRecord, include_extras=True)
 _UNKNOWN: dict[str, Any] = {
@@ -173,7 +168,7 @@ def _decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord
         "scalars": workload.scalars,
         "solution": trace.solution or "",
         "settings": _decode_settings(bytes(evaluation.settings)) or _NO_SETTINGS,
-        "hardware": _decode_environment(bytes(evaluation.environment)).device,
+        "hardware": _decode_environment(bytes(evaluation.environment)).hardware.removesuffix(INTERPRETER),
         "during_mhz": performance.clocks.during_mhz if performance and performance.clocks else None,
         "latency_ms": latency_ms or None,  # 0 where nothing was timed
         "line": line,

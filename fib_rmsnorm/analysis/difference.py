@@ -11,6 +11,7 @@ are compared as pairs: what the machine does to both sides of a round cancels ou
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -95,29 +96,20 @@ class RunLatency:
     @staticmethod
     def of(measured: TraceRecord | Performance | None) -> RunLatency | None:
         """A Solution's; None if it was not timed."""
-        if measured is None:
+        if measured is None or not (ms := measured.latency_ms):
             return None
-        interval = recorded(measured.latency_ms, measured.latency_low_ms, measured.latency_high_ms)
-        return _run(measured, measured.latency_ms, interval, measured.trial_scatter, measured.pieces)
+        interval = recorded(ms, measured.latency_low_ms, measured.latency_high_ms)
+        scatter, pieces = measured.trial_scatter or 0.0, measured.pieces or 1
+        return RunLatency(ms, interval, measured.timer, measured.device_session, scatter, pieces)
 
     @staticmethod
     def of_reference(measured: TraceRecord | Performance) -> RunLatency | None:
         """The reference's, in the same run."""
-        interval = recorded(measured.reference_latency_ms, measured.reference_low_ms, measured.reference_high_ms)
-        scatter, pieces = measured.reference_trial_scatter, measured.reference_pieces
-        return _run(measured, measured.reference_latency_ms, interval, scatter, pieces)
-
-
-def _run(
-    measured: TraceRecord | Performance,
-    ms: float | None,
-    interval: Estimate | None,
-    trial_scatter: float | None,
-    pieces: int | None,
-) -> RunLatency | None:
-    if not ms:
-        return None
-    return RunLatency(ms, interval, measured.timer, measured.device_session, trial_scatter or 0.0, pieces or 1)
+        if not (ms := measured.reference_latency_ms):
+            return None
+        interval = recorded(ms, measured.reference_low_ms, measured.reference_high_ms)
+        scatter, pieces = measured.reference_trial_scatter or 0.0, measured.reference_pieces or 1
+        return RunLatency(ms, interval, measured.timer, measured.device_session, scatter, pieces)
 
 
 @dataclass(frozen=True)
@@ -283,9 +275,7 @@ def imbalance(old: Sequence[RunLatency], new: Sequence[RunLatency]) -> float:
 
 
 def _shares(runs: Sequence[RunLatency], side: str) -> Mapping[str, float]:
-    sessions: dict[str, int] = {}
-    for run in runs:
-        sessions[run.device_session or side] = sessions.get(run.device_session or side, 0) + 1
+    sessions = Counter(run.device_session or side for run in runs)
     return {session: number / len(runs) for session, number in sessions.items()}
 
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fib_rmsnorm.analysis.sections import Section, split
+from fib_rmsnorm.analysis.sections import Home, split
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.analysis.trace_sources import read_files, read_items
 from fib_rmsnorm.errors import InputError
@@ -51,8 +51,6 @@ class TraceSet:
     """A line for each file that could not be read whole."""
     solutions: dict[str, Solution] = field(default_factory=dict)
     """The measured Solutions, as their sources are today, once `read_solutions` was called."""
-    digests: dict[str, str] = field(default_factory=dict)
-    """Theirs."""
     superseded: int = 0
     """How many Traces sections leave out because a newer one of the same evaluation is there."""
 
@@ -62,10 +60,11 @@ class TraceSet:
         return self._complete(self.traces)
 
     @cached_property
-    def sections(self) -> list[Section]:
+    def sections(self) -> dict[Home, list[TraceRecord]]:
         """The newest of each evaluation, which of many Traces are few, in sections whose numbers can be compared."""
         found, self.superseded = split(self.traces)
-        self._complete([record for section in found for record in section.records])
+        for records in found.values():
+            self._complete(records)
         return found
 
     def _complete(self, records: list[TraceRecord]) -> list[TraceRecord]:
@@ -93,14 +92,12 @@ class TraceSet:
         """
         from fib_rmsnorm.registry.registry import Registry
         from fib_rmsnorm.registry.sources.packing import read_current
-        from fib_rmsnorm.schema import digest
 
         measured = {trace.solution for trace in self.traces}
         for root in self.roots:
             with suppress(InputError):
                 self.solutions = {**read_current(Registry(root)).by_name, **self.solutions}
         self.solutions = {name: each for name, each in self.solutions.items() if name in measured}
-        self.digests = {name: digest(each) for name, each in self.solutions.items()}
         return self
 
     def choose(self, choice: TraceChoice) -> None:
@@ -149,7 +146,7 @@ class TraceSet:
         stays = shows_them and not kept and len(versions) == 1
         counts = Counter(trace.definition for trace in outdated)
         for name, number in counts.items():
-            version = f"{_traces(number)} of another version of Definition {name}"
+            version = f"{number} Trace{'s' * (number != 1)} of another version of Definition {name}"
             told.append(f"{version} than the registry's" if stays else f"{version} (left out)")
         if not stays:
             self.traces = kept
@@ -202,7 +199,7 @@ def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, tol
     found.leave_out_outdated(shows_them=choice.shows_outdated, told=told)
     found.read_solutions()
     # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
-    if not choice.believes_all and find_false(each for section in found.sections for each in section.records):
+    if not choice.believes_all and find_false(each for records in found.sections.values() for each in records):
         found = found.leave_out_false(told)
     return found
 
@@ -215,10 +212,6 @@ def read_definitions(names: Collection[str], roots: Iterable[Path]) -> dict[str,
     for root in roots:
         found |= Registry(root).find_definitions({*names} - found.keys())
     return found
-
-
-def _traces(number: int) -> str:
-    return f"{number} Trace{'s' * (number != 1)}"
 
 
 def find_false(records: Iterable[TraceRecord]) -> dict[tuple[str, int], TraceOrigin]:

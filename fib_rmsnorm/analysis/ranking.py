@@ -36,20 +36,8 @@ class Match:
         return self.times_as_fast.inverse.verdict if self.times_as_fast else None
 
 
-@dataclass(frozen=True)
-class Summary:
-    """A device, and a match for each Workload of each Definition on it."""
-
-    hardware: str
-    matches: tuple[Match, ...]
-
-    def count(self, verdict: Verdict) -> int:
-        """The number of Workloads with that verdict."""
-        return sum(match.verdict == verdict for match in self.matches)
-
-
-def summarize(sections: Iterable[SectionResults]) -> list[Summary]:
-    """One for each device.
+def summarize(sections: Iterable[SectionResults]) -> dict[str, list[Match]]:
+    """A match for each Workload of each Definition on a device, by the device's model.
 
     The sections of a Definition come newest first. Of a Workload in several, the newest counts in which both sides
     have a latency, or else the newest.
@@ -63,10 +51,10 @@ def summarize(sections: Iterable[SectionResults]) -> list[Summary]:
             sides = [replace(each, results=results) for results in (others, peers)]
             match = Match(section.definition, section.conditions.text, each, *sides)
             found.setdefault((match.definition, each.workload), []).append(match)
-    summaries = []
+    summaries = {}
     for hardware, found in devices.items():
         matches = [next((match for match in mine if match.times_as_fast), mine[0]) for mine in found.values()]
         # By Definition, then by size.
         matches.sort(key=lambda each: (each.definition, tuple(each.workload.results[0].record.axes.values())))
-        summaries.append(Summary(hardware, tuple(matches)))
+        summaries[hardware] = matches
     return summaries

@@ -13,8 +13,8 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.analysis.decoding import record_of
-from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference, find_speedup, recorded, relate
-from fib_rmsnorm.analysis.sections import Section, SectionConditions
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference, find_speedup, relate
+from fib_rmsnorm.analysis.sections import SectionConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.gpu_models import find_gpu_model
@@ -68,9 +68,8 @@ class WorkloadResults:
     title: str
     """`batch=32`; with the scalars, then the uuid, if another Workload has the same axes."""
     workload: str
-    reference: RunLatency | None
     empty_ms: float | None
-    copy: RunLatency | None
+    copy_ms: float | None
     results: tuple[Result, ...]
 
     @property
@@ -165,17 +164,23 @@ class SectionResults:
 
 def find_results(found: TraceSet, baseline: str | None = None) -> list[SectionResults]:
     """Sum up each section. Raises InputError if no Trace is of the `baseline`."""
+    from fib_rmsnorm.schema import digest
+
     sections = found.sections
+    digests = {name: digest(each) for name, each in found.solutions.items()}
     if baseline is not None:
-        names = sorted({record.solution for section in sections for record in section.records})
+        names = sorted({record.solution for records in sections.values() for record in records})
         if baseline not in names:
             raise InputError(
                 f"no Trace of a Solution {baseline!r} to use as the baseline (found: {', '.join(names) or 'none'})"
             )
-    return [
-        _section_results(section, baseline or _find_baseline(section, found.solutions), found.digests)
-        for section in sections
-    ]
+    results = []
+    for (definition, conditions), records in sections.items():
+        chosen = baseline or _find_baseline(records, found.solutions)
+        workloads = _list_workloads(records, chosen, _label(records, digests))
+        is_there = any(record.solution == chosen for record in records)
+        results.append(SectionResults(definition, conditions, chosen if is_there else None, workloads))
+    return results
 
 
 def sum_up_run(traces: Iterable[Trace]) -> SectionResults:
@@ -183,28 +188,24 @@ def sum_up_run(traces: Iterable[Trace]) -> SectionResults:
     records = [record for number, trace in enumerate(traces, start=1) if (record := record_of(trace, number))]
     timer = next((record.timer for record in records if record.timer), None)
     conditions = SectionConditions(records[0].hardware, timer, None, None, records[0].settings)
-    return _section_results(Section(records[0].definition, conditions, tuple(records)), None, {})
+    workloads = _list_workloads(records, None, _label(records, {}))
+    return SectionResults(records[0].definition, conditions, None, workloads)
 
 
-def _find_baseline(section: Section, solutions: Mapping[str, Solution]) -> str | None:
-    names = {record.solution for record in section.records if record.is_native}
+def _find_baseline(records: Sequence[TraceRecord], solutions: Mapping[str, Solution]) -> str | None:
+    names = {record.solution for record in records if record.is_native}
     found = find_baseline(solutions[name] for name in names & solutions.keys())
     return found.name if found else None
 
 
-def _section_results(section: Section, baseline: str | None, digests: Mapping[str, str]) -> SectionResults:
-    labels = _label(section.records, digests)
-    titles = title_workloads([NamedWorkload(each.workload, each.axes, each.scalars) for each in section.records])
+def _list_workloads(
+    records: Sequence[TraceRecord], baseline: str | None, labels: dict[tuple[str, str | None], str]
+) -> tuple[WorkloadResults, ...]:
+    titles = title_workloads([NamedWorkload(each.workload, each.axes, each.scalars) for each in records])
     groups: dict[str, list[TraceRecord]] = {}
-    for record in sorted(section.records, key=lambda record: tuple(record.axes.values())):
+    for record in sorted(records, key=lambda record: tuple(record.axes.values())):
         groups.setdefault(record.workload, []).append(record)
-    workloads = [_workload_results(titles[uuid], uuid, mine, labels, baseline) for uuid, mine in groups.items()]
-    return SectionResults(
-        section.definition,
-        section.conditions,
-        baseline if any(record.solution == baseline for record in section.records) else None,
-        tuple(workloads),
-    )
+    return tuple(_workload_results(titles[uuid], uuid, mine, labels, baseline) for uuid, mine in groups.items())
 
 
 def _label(records: Sequence[TraceRecord], digests: Mapping[str, str]) -> dict[tuple[str, str | None], str]:
@@ -212,15 +213,11 @@ def _label(records: Sequence[TraceRecord], digests: Mapping[str, str]) -> dict[t
 
     Where today's is not known, the newest counts as it.
     """
-    newest: dict[str, TraceRecord] = {}
-    for record in records:
-        if record.solution not in newest or newest[record.solution].timestamp < record.timestamp:
-            newest[record.solution] = record
+    newest = {record.solution: record.solution_sha256 for record in sorted(records, key=lambda each: each.timestamp)}
 
     def is_current(record: TraceRecord) -> bool:
-        if record.solution in digests and record.solution_sha256 is not None:
-            return record.solution_sha256 == digests[record.solution]
-        return record.solution_sha256 == newest[record.solution].solution_sha256
+        todays = digests.get(record.solution) if record.solution_sha256 is not None else None
+        return record.solution_sha256 == (todays or newest[record.solution])
 
     return {
         (record.solution, record.solution_sha256): record.solution
@@ -245,9 +242,8 @@ def _workload_results(
     return WorkloadResults(
         title,
         workload,
-        next(filter(None, map(RunLatency.of_reference, ordered)), None),
         next((record.empty_ms for record in ordered if record.empty_ms), None),
-        next(filter(None, map(_copy_of, ordered)), None),
+        next((record.copy_ms for record in ordered if record.copy_ms), None),
         tuple(_result(record, labels[record.solution, record.solution_sha256], rival) for record in ordered),
     )
 
@@ -258,13 +254,6 @@ def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Resul
     bandwidth, peak = record.bandwidth_gb_per_s, peak_of(record)
     of_peak = 100 * bandwidth / peak.gb_per_s if bandwidth and peak else None
     return Result(record, label, of_peak, find_speedup(record), relate(record, rival) if record is not rival else None)
-
-
-def _copy_of(record: TraceRecord) -> RunLatency | None:
-    if not record.copy_ms:
-        return None
-    interval = recorded(record.copy_ms, record.copy_low_ms, record.copy_high_ms)
-    return RunLatency(record.copy_ms, interval, record.timer, record.device_session)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord, TraceSettings
 
@@ -27,15 +28,6 @@ class SectionConditions:
 
     And with the settings without which it would be that of another section: `iterations=200`.
     """
-
-
-@dataclass(frozen=True)
-class Section:
-    """The results under the same conditions; of each Solution on each Workload the newest Trace."""
-
-    definition: str
-    conditions: SectionConditions
-    records: tuple[TraceRecord, ...]
 
 
 def _range_clocks(records: Iterable[TraceRecord]) -> dict[tuple[str, str | None, float | None], tuple[float, float]]:
@@ -115,16 +107,12 @@ class RunConditions:
             if before is not None and after is not None and before != after
         }
 
-    def is_redefined(self, old: TraceRecord, new: TraceRecord) -> bool:
-        """Whether they are of different versions of the Definition."""
-        return DEFINITION in self.find_differing(old, new)
-
 
 Home = tuple[str, SectionConditions]
 """A Definition and conditions: what makes a section."""
 
 
-def split(traces: Iterable[TraceRecord]) -> tuple[list[Section], int]:
+def split(traces: Iterable[TraceRecord]) -> tuple[dict[Home, list[TraceRecord]], int]:
     """Sort into sections, the newest first for each Definition; of equal evaluations the newest counts.
 
     Also how many Traces they leave out because a newer one of the same evaluation is there.
@@ -146,26 +134,23 @@ def split(traces: Iterable[TraceRecord]) -> tuple[list[Section], int]:
         if not trace.latency_ms:
             for home in _homes_of_failure(trace, newest):
                 _keep_newest(newest.setdefault(home, {}), trace)
-    kept = {id(trace) for mine in newest.values() for trace in mine.values()}
-    sections = [
-        Section(definition, conditions, tuple(mine.values())) for (definition, conditions), mine in newest.items()
-    ]
-    sections.sort(key=lambda section: max(record.timestamp for record in section.records), reverse=True)
-    sections.sort(key=lambda section: section.definition)
-    return list(_tell_apart(sections)), len(listed) - len(kept)
+    order = sorted(newest, key=lambda home: max(trace.timestamp for trace in newest[home].values()), reverse=True)
+    order.sort(key=itemgetter(0))
+    found = {named: list(newest[home].values()) for named, home in zip(_tell_apart(order), order, strict=True)}
+    return found, len(listed) - len({id(trace) for records in found.values() for trace in records})
 
 
-def _tell_apart(sections: Sequence[Section]) -> Iterator[Section]:
+def _tell_apart(homes: Sequence[Home]) -> Iterator[Home]:
     """The sections with their texts; those with the same tell the settings in which they differ."""
     same: dict[tuple[str, str], list[TraceSettings]] = {}
-    for section in sections:
-        same.setdefault((section.definition, _describe(section.conditions)), []).append(section.conditions.settings)
-    for section in sections:
-        text = _describe(section.conditions)
-        settings = same[section.definition, text]
+    for definition, conditions in homes:
+        same.setdefault((definition, _describe(conditions)), []).append(conditions.settings)
+    for definition, conditions in homes:
+        text = _describe(conditions)
+        settings = same[definition, text]
         told = [name for name in settings[0].__struct_fields__ if len({getattr(each, name) for each in settings}) > 1]
-        whole = ", ".join([text, *(_tell(section.conditions.settings, name) for name in told)])
-        yield replace(section, conditions=replace(section.conditions, text=whole))
+        whole = ", ".join([text, *(_tell(conditions.settings, name) for name in told)])
+        yield definition, replace(conditions, text=whole)
 
 
 def _describe(conditions: SectionConditions) -> str:

@@ -186,7 +186,6 @@ def exercise(
     from shlex import join
 
     from fib_rmsnorm.exercises.course import find_exercise, set_up
-    from fib_rmsnorm.exercises.grading import grade
     from fib_rmsnorm.registry.shipped import shipped_registry
     from fib_rmsnorm.reports.text.console import Folded
 
@@ -203,6 +202,8 @@ def exercise(
     if not exercise.is_set_up(target):
         start = join(["fib-rmsnorm", "exercise", str(number), *([str(folder)] if folder else [])])
         raise InputError(f"{target} holds no {exercise.sheet}, so not exercise {number}; set it up with: {start}")
+    from fib_rmsnorm.exercises.grading import grade
+
     tasks = grade(exercise, target)
     earned, points = sum(task.earned for task in tasks), sum(task.points for task in tasks)
     width = max(len(task.title) for task in tasks)

@@ -7,23 +7,27 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
 from fib_rmsnorm.analysis.loading import decode_traces
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.exercises.course import TRACES, Exercise, KernelTask, find_definition
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.shipped import shipped_registry
+from fib_rmsnorm.registry.sources.callees import KernelCall
+from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import read_text
-from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages, digest
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.sandbox.fork_server import ForkServer
+from fib_rmsnorm.schema import Definition, Settings, Solution, SupportedLanguages, digest
+from fib_rmsnorm.sessions.contenders import Contender
+from fib_rmsnorm.sessions.evaluator import Evaluator
+from fib_rmsnorm.sessions.try_plan import plan_try
 
 _ANSWER = re.compile(r"^\*\*(?P<label>[^*]+):\*\*(?P<text>.*)$", re.MULTILINE)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -55,9 +59,6 @@ def grade(exercise: Exercise, folder: Path) -> list[Task]:
 
 def _grade_kernels(registry: Registry, kernels: Sequence[KernelTask]) -> list[Task]:
     """Judge each file as `try --check` does. Raises InputError if the judge cannot judge."""
-    from fib_rmsnorm.evaluation import ROLES
-    from fib_rmsnorm.sandbox.fork_server import ForkServer
-
     tasks = []
     with ForkServer(ROLES, {"OMP_WAIT_POLICY": "passive"}) as fork_server:
         for kernel in kernels:
@@ -68,10 +69,8 @@ def _grade_kernels(registry: Registry, kernels: Sequence[KernelTask]) -> list[Ta
 
 def _draft(registry: Registry, kernel: KernelTask, definition: Definition) -> Solution:
     """The Solution that the file makes. Raises InputError if it makes none."""
-    from fib_rmsnorm.registry.sources.draft import draft_solution
-    from fib_rmsnorm.registry.sources.kernel_file import KernelFile
-
-    draft = draft_solution(registry, KernelFile(file=registry.root / kernel.file, call="run"), definition)
+    kernel_file = KernelFile(registry.root / kernel.file, call="run")
+    draft = draft_solution(registry, kernel_file, definition)
     if draft.description:
         raise InputError(f"{kernel.file}: run does not take the Definition's inputs in order")
     if draft.spec.language is not SupportedLanguages(kernel.language):
@@ -86,12 +85,6 @@ def _draft(registry: Registry, kernel: KernelTask, definition: Definition) -> So
 
 def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask) -> str:
     """The first failure; empty if there is none. Raises InputError unless all Workloads were judged."""
-    from fib_rmsnorm.registry.sources.callees import KernelCall
-    from fib_rmsnorm.schema import Settings
-    from fib_rmsnorm.sessions.contenders import Contender
-    from fib_rmsnorm.sessions.evaluator import Evaluator
-    from fib_rmsnorm.sessions.try_plan import plan_try
-
     definition, device = find_definition(kernel.definition), choose_devices()[0]
     try:
         draft = _draft(registry, kernel, definition)
@@ -117,9 +110,7 @@ def _grade_evaluations(
     file, share = registry.root / TRACES, exercise.evaluation_points
     records = decode_traces([file], registry.root).records if file.exists() else []
     made, earned, remarks, faults = 0, 0, [], []
-    bench = f"fib-rmsnorm bench --output {TRACES}"
-    if exercise.against:
-        bench = f"fib-rmsnorm bench --output {TRACES} --against '{exercise.against}'"
+    against = f" --against '{exercise.against}'" if exercise.against else ""
     for kernel in kernels:
         solution, remark = _find_own(solutions, registry.root, kernel)
         remarks.append(remark)
@@ -130,7 +121,7 @@ def _grade_evaluations(
         earned += share * (len(batch_sizes) - len(lacking)) // len(batch_sizes)
         if lacking:
             where = f" at batch {', '.join(map(str, sorted(lacking)))}"
-            run = f"{bench} --batch-sizes {','.join(map(str, batch_sizes))}"
+            run = f"fib-rmsnorm bench --output {TRACES}{against} --batch-sizes {','.join(map(str, batch_sizes))}"
             faults.append(f"{kernel.title}: {TRACES} has no passed Trace of it as it is{where}; run: {run}")
     points = share * len(kernels)
     return [

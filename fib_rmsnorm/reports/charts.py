@@ -147,7 +147,7 @@ def _latency_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]
     peak, floor = findings.peak, min((each.empty_ms or 0.0 for _, each in along), default=0.0)
     least = [(x, _bytes_of(each) / peak.gb_per_s / 1e6) for x, each in along] if peak else []
     limits = {
-        "a copy of the same bytes": [(x, 1e3 * each.copy.ms) for x, each in along if each.copy],
+        "a copy of the same bytes": [(x, 1e3 * each.copy_ms) for x, each in along if each.copy_ms],
         "an empty kernel": [(x, 1e3 * each.empty_ms) for x, each in along if each.empty_ms],
         "the bytes at the peak": [(x, 1e3 * time_ms) for x, time_ms in least if time_ms and time_ms >= floor / 2],
     }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
 
-from fib_rmsnorm.analysis.ranking import Match, Summary
+from fib_rmsnorm.analysis.ranking import Match
 from fib_rmsnorm.analysis.results import SectionResults, WorkloadResults
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.workload_titles import show_name
@@ -122,18 +123,17 @@ def winner_record(workload: WorkloadResults) -> dict[str, Any]:
     }
 
 
-def describe_summaries(summaries: Sequence[Summary]) -> Iterator[Part]:
+def describe_summaries(summaries: Mapping[str, Sequence[Match]]) -> Iterator[Part]:
     """How often the fastest Solution beats all peers, and a row for each Workload: a table for each device."""
-    for summary in summaries:
-        definitions = {each.definition for each in summary.matches}
-        yield Heading(f"{count(len(definitions), 'Definition')} on {summary.hardware}")
-        yield _count_verdicts(summary)
-        yield Grid(_SUMMARY_COLUMNS, [_match_row(match) for match in summary.matches], is_grouped=True)
-        conditions = dict.fromkeys(match.conditions.removeprefix(f"{summary.hardware}, ") for match in summary.matches)
+    for hardware, matches in summaries.items():
+        yield Heading(f"{count(len({each.definition for each in matches}), 'Definition')} on {hardware}")
+        yield _count_verdicts(matches)
+        yield Grid(_SUMMARY_COLUMNS, map(_match_row, matches), is_grouped=True)
+        conditions = dict.fromkeys(match.conditions.removeprefix(f"{hardware}, ") for match in matches)
         yield f"Measured with {'; '.join(conditions)}."
         yield from describe_noisy(
             (show_name(side.winner.label, match.workload.title), side.winner.record.noisy)
-            for match in summary.matches
+            for match in matches
             for side in (match.own, match.peers)
             if side.winner
         )
@@ -157,25 +157,25 @@ def _match_row(match: Match) -> Sequence[str]:
     )
 
 
-def _count_verdicts(summary: Summary) -> str:
-    total = len(summary.matches)
-    faster, alike, slower = (summary.count(verdict) for verdict in ("faster", "tie", "slower"))
+def _count_verdicts(matches: Sequence[Match]) -> str:
+    total, verdicts = len(matches), Counter(match.verdict for match in matches)
+    faster, alike, slower = verdicts["faster"], verdicts["tie"], verdicts["slower"]
     told = f"Faster than all peers on {faster} of {count(total, 'Workload')}, a tie on {alike}, slower on {slower}"
     unknown = total - faster - alike - slower
     return f"{told}, not known on {unknown}." if unknown else f"{told}."
 
 
-def summary_records(summaries: Sequence[Summary]) -> list[dict[str, Any]]:
+def summary_records(summaries: Mapping[str, Sequence[Match]]) -> list[dict[str, Any]]:
     """A row for each Workload of each Definition on each device, in numbers."""
-    return [_match_record(summary, match) for summary in summaries for match in summary.matches]
+    return [_match_record(hardware, match) for hardware, matches in summaries.items() for match in matches]
 
 
-def _match_record(summary: Summary, match: Match) -> dict[str, Any]:
+def _match_record(hardware: str, match: Match) -> dict[str, Any]:
     own, peer = (side.winner.record if side.winner else None for side in (match.own, match.peers))
     ratio = pick(match.times_as_fast, "value", "low", "high", "apart")
     return {
         "definition": match.definition,
-        "hardware": summary.hardware,
+        "hardware": hardware,
         "conditions": match.conditions,
         **match.workload.identity,
         "fastest": own.solution if own else None,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _LIMIT_S = 300.0
 Work = Callable[[Job], object]
-"""What a service does for a request other than to judge a kernel."""
+"""The work of a request other than to judge a kernel."""
 Kernel = tuple[str | None, str | None, str | None, str | None, str | None, bool]
 """source, language, path, definition and call of a kernel, and whether it takes rows at any stride."""
 

@@ -108,7 +108,7 @@ def reward_kernel(version: Version) -> RewardedKernel:
     if version.is_cheat:
         reward = CHEAT_REWARD
     elif version.passed:
-        shares = [find_share(trace.performance) for trace in version.timings if trace.performance]
+        shares = [_find_share(trace.performance) for trace in version.timings if trace.performance]
         known = [share for share in shares if share is not None]
         reward = UNTIMED_REWARD
         if len(known) == len(version.workloads):
@@ -117,7 +117,7 @@ def reward_kernel(version: Version) -> RewardedKernel:
     return RewardedKernel(reward, interval, version.status, feedback.mistake, version.is_cheat, feedback.to_json())
 
 
-def find_share(performance: Performance) -> Estimate | None:
+def _find_share(performance: Performance) -> Estimate | None:
     """The share of the limit that a kernel reaches: the time of a copy of the same bytes over its time, at most 1.
 
     None without a copy or a time.

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
 
 from fib_rmsnorm.errors import InputError, KernelError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
@@ -21,12 +22,14 @@ from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
 from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.sources.callees import KernelCall
+from fib_rmsnorm.registry.sources.draft import ask_for_call
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Settings, Solution, Trace, Workload
 from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
-from fib_rmsnorm.sessions.try_plan import TryPlan, find_right_call
+from fib_rmsnorm.sessions.try_plan import TryPlan, measure_distance
 from fib_rmsnorm.sessions.version import Version
 
 _MOST_DEFINITIONS = 3
@@ -128,7 +131,7 @@ class Evaluator:
                 others = () if plan.is_interpreted else (*([before] if before else []), *rivals)
                 version = replace(version, before=before.solution.name if before else "")
                 yield from self._time(current, plan, version, others)
-            self._start_spare(plan.definition, plan.workloads[0], current.solution)
+            self._runner.start_spare(plan.definition, plan.workloads[0], plan.draft.spec.language.value)
         except KernelError as error:
             yield version.with_fault(error)
         except ReferenceFailedError as error:
@@ -138,30 +141,44 @@ class Evaluator:
                 self._evaluated = None
 
     def _find_call(self, current: Contender, plan: TryPlan, *, timed: bool) -> TryPlan:
-        """The plan with the right call, or the nearest one; `current` is the kernel called so, and what `abandon` ends.
+        """The plan with the draft whose call is right on its first Workload; `current` is the kernel called so.
 
-        Raises KernelError if several are right.
+        If none is, the nearest one is chosen: its verdict says what is wrong. One that overwrites inputs is the last to
+        be: what returns nothing has often lost its `return`. Of equally likely calls those of all functions are made;
+        a function that hangs is called no other way. Raises KernelError if several functions are right, and
+        ReferenceFailedError.
         """
-        name = current.solution.name
-
-        def take_up(draft: Solution) -> None:
-            current.solution = draft.model_copy(update={"name": name})
-
-        def check(draft: Solution) -> Check | None:
-            take_up(draft)
-            if self._abandoned.is_set():
-                return None
-            with self._runner.workers.limited(_CALL_LIMIT_S):
-                found, _ = self._check(plan.definition, plan.workloads[0], current.solution, is_timed=True)
-            if not found.passed:
+        if len(plan.drafts) == 1:
+            return plan
+        self._warm_up(plan, timed=timed)
+        name, checks, hanging = current.solution.name, dict[KernelCall, Check](), set[str]()
+        for _, equal in groupby(plan.drafts, key=lambda call: call.rank):
+            right: dict[str, KernelCall] = {}
+            for call in equal:
+                if call.callee in right or call.callee in hanging:
+                    continue
+                current.solution = plan.drafts[call].model_copy(update={"name": name})
+                if self._abandoned.is_set():
+                    return plan
+                with self._runner.workers.limited(_CALL_LIMIT_S):
+                    found, _ = self._check(plan.definition, plan.workloads[0], current.solution, is_timed=True)
+                checks[call] = found
+                if found.passed:
+                    right[call.callee] = call
+                    continue
                 self._end_others()
-            return found
-
-        if len(plan.drafts) > 1:
-            self._warm_up(plan, timed=timed)
-        found = find_right_call(plan, check)
-        take_up(found.draft)
-        return found
+                if found.status is EvaluationStatus.TIMEOUT:
+                    hanging.add(call.callee)
+            if len(right) > 1:
+                raise ask_for_call(f"{plan.draft.name}: {' and '.join(right)} are correct", right.values())
+            if right:
+                chosen = right.popitem()[1]
+                break
+        else:
+            chosen = min(checks, key=lambda call: (bool(call.in_place), *measure_distance(checks[call])))
+        draft = plan.drafts[chosen]
+        current.solution = draft.model_copy(update={"name": name})
+        return replace(plan, draft=draft)
 
     def _judge(
         self, current: Contender, plan: TryPlan, version: Version, started: float, *, timed: bool
@@ -233,13 +250,9 @@ class Evaluator:
             with suppress(EvaluationFailedError, DeviceUnusableError):  # the verdict says so
                 self._runner.workers.find(definition, solution, ahead=True)
             if not is_timed:  # else it would run beside the trials, which begin soon
-                self._start_spare(definition, workload, solution)
+                self._runner.start_spare(definition, workload, solution.spec.language.value)
         with self.turns.judging():
             return self._runner.check(definition, workload, solution)
-
-    def _start_spare(self, definition: Definition, workload: Workload, solution: Solution) -> None:
-        """Start the worker of the next kernel, probably one like this."""
-        self._runner.start_spare(definition, workload, solution.spec.language.value)
 
     def _time(
         self, current: Contender, plan: TryPlan, version: Version, others: Sequence[Contender]

@@ -52,10 +52,9 @@ class Job:
         done = len(self.version.checks) + len(self.version.own_traces) if self.version else 0
         return (steps if self.state == "done" else done), steps
 
-    def wait(self, timeout_s: float | None = None) -> Version:
-        """Wait for the verdict. Raises FibRmsnormError if there is none, TimeoutError if it takes longer."""
-        if not self.finished.wait(timeout_s):
-            raise TimeoutError
+    def wait(self) -> Version:
+        """Wait for the verdict. Raises FibRmsnormError if there is none."""
+        self.finished.wait()
         if self.error or self.version is None:
             raise FibRmsnormError(self.error or "this request is not about a kernel")
         return self.version

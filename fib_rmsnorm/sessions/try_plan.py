@@ -1,10 +1,9 @@
-"""Plan how a kernel is judged: its Workloads, its rivals, and the right one of the calls that may be meant."""
+"""Plan how a kernel is judged: its Workloads, its rivals, and how far a call is from the right one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import join
 
@@ -16,7 +15,6 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved
 from fib_rmsnorm.registry.selection import BASELINE_AUTHOR, find_baseline
 from fib_rmsnorm.registry.sources.callees import KernelCall
-from fib_rmsnorm.registry.sources.draft import ask_for_call
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.schema import (
     Check,
@@ -62,7 +60,7 @@ def plan_try(
 ) -> TryPlan:
     """Choose the Workloads. A registry's Solution has no `file`.
 
-    Of `drafts`, one for each call that may be meant, the likeliest one is planned until `find_right_call`. Raises
+    Of `drafts`, one for each call that may be meant, the likeliest one is planned until the right one is known. Raises
     UnsuitedError if it cannot run on the device, and InputError if a requested batch size does not fit it.
     """
     draft = next(iter(drafts.values()))
@@ -119,41 +117,7 @@ def choose_rivals(
     return tuple(filter(None, (find_baseline(runnable), best)))
 
 
-def find_right_call(trial: TryPlan, check: Callable[[Solution], Check | None]) -> TryPlan:
-    """The plan with the draft whose call is right on its first Workload, by the `check` of each that may be meant.
-
-    If none is, the nearest one is chosen: its verdict says what is wrong. One that overwrites inputs is the last to be:
-    what returns nothing has often lost its `return`. Of equally likely calls those of all
-    functions are made; a function that hangs is called no other way. A check of None ends the search. Raises
-    KernelError if several functions are right, and ReferenceFailedError.
-    """
-    if len(trial.drafts) == 1:
-        return trial
-    checks: dict[KernelCall, Check] = {}
-    hanging: set[str] = set()
-    for _, equal in groupby(trial.drafts, key=lambda call: call.rank):
-        right: dict[str, KernelCall] = {}
-        for call in equal:
-            if call.callee in right or call.callee in hanging:
-                continue
-            found = check(trial.drafts[call])
-            if found is None:
-                return trial
-            checks[call] = found
-            if found.passed:
-                right[call.callee] = call
-            elif found.status is EvaluationStatus.TIMEOUT:
-                hanging.add(call.callee)
-        if len(right) > 1:
-            raise ask_for_call(f"{trial.draft.name}: {' and '.join(right)} are correct", right.values())
-        if right:
-            return replace(trial, draft=trial.drafts[right.popitem()[1]])
-    return replace(
-        trial, draft=trial.drafts[min(checks, key=lambda call: (bool(call.in_place), *_distance(checks[call])))]
-    )
-
-
-def _distance(check: Check) -> tuple[int, int]:
+def measure_distance(check: Check) -> tuple[int, int]:
     """How far a call is from the right one: by what it fails, and by the number of wrong elements."""
     far = _NEAREST.index(check.status) if check.status in _NEAREST else len(_NEAREST)
     return far, sum(case.mismatched for case in list_cases(check.correctness))

@@ -43,13 +43,6 @@ def test_what_takes_longest_bounds(definition):
     assert [each.memory_ms for each in found.workloads] == pytest.approx([each / 4814.304e6 for each in moved])
 
 
-def test_an_unknown_device_has_no_roof(definition):
-    bare = trace(hardware="Some CPU", clock=None)
-    bare["evaluation"]["performance"]["ceiling"] = None
-    found = roofline(definition, bare)
-    assert (found.peak, found.ridge, found.workloads[0].bound, found.workloads[0].fits_l2) == (None,) * 4
-
-
 def test_an_unknown_operator_has_no_cost(definition):
     assert roofline(None, trace()).workloads[0].cost is None
     relu = definition.model_copy(update={"reference": "def run(x, weight, eps):\n    return x.relu()\n"})

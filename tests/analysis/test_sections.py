@@ -19,7 +19,7 @@ from support.trace_json import trace, trace_set, upstream_trace
 
 
 def titles(*traces) -> list[str]:
-    return [section.conditions.text for section in trace_set(*traces).sections]
+    return [conditions.text for _, conditions in trace_set(*traces).sections]
 
 
 def test_numbers_of_other_conditions_get_another_section():
@@ -60,14 +60,14 @@ def test_a_failure_replaces_what_passed_before_at_any_clock():
     older, newer = (trace(latency_ms=None, timestamp=stamp) for stamp in ("2026-01-01T12", "2026-01-03"))
     other = trace("other", clock=1200.0)
     found = trace_set(*passed, newer, older, other)
-    assert sorted(record.status for section in found.sections for record in section.records) == [
+    assert sorted(record.status for records in found.sections.values() for record in records) == [
         "PASSED",
         "RUNTIME_ERROR",
         "RUNTIME_ERROR",
     ]
     assert found.superseded == 3
     found = trace_set(*passed, older)
-    assert [record.status for section in found.sections for record in section.records] == ["PASSED", "RUNTIME_ERROR"]
+    assert [record.status for records in found.sections.values() for record in records] == ["PASSED", "RUNTIME_ERROR"]
 
 
 def test_a_failure_alone_has_a_section():
@@ -101,9 +101,9 @@ def test_clusters_cover_all_values_and_lie_apart(values, gap):
 def match_of(*traces, peers=()):
     """The only match of Traces on one Workload; `peers` names the Solutions by the author baseline."""
     found = trace_set(*traces)
-    for record in (record for section in found.sections for record in section.records):
+    for record in (record for records in found.sections.values() for record in records):
         record.author = "baseline" if record.solution in peers else "ann"
-    ((match,),) = [each.matches for each in summarize(find_results(found))]
+    ((match,),) = summarize(find_results(found)).values()
     return match
 
 
@@ -126,7 +126,7 @@ def test_a_device_has_a_summary_of_all_definitions():
     other = trace("other_v1", latency_ms=0.003)
     other["definition"] = "layernorm_d4096"
     found = summarize(find_results(trace_set(trace("mine"), other, trace("mine", hardware="Some GPU"))))
-    told = {each.hardware: [(m.definition, m.own.winner.record.latency_ms) for m in each.matches] for each in found}
+    told = {on: [(m.definition, m.own.winner.record.latency_ms) for m in matches] for on, matches in found.items()}
     assert told["NVIDIA H200"] == [("layernorm_d4096", 0.003), ("rmsnorm_d4096", 0.002)]
     assert told["Some GPU"] == [("rmsnorm_d4096", 0.002)]
 

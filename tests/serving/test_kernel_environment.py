@@ -20,8 +20,8 @@ from support.registries import NO_EPS, RIGHT
 
 @pytest.fixture
 def make_environment(serve, rival_registry):
-    options = {"attempts": 2, "timed": False, "batch_sizes": (2,)}
-    return partial(KernelEnvironment, serve(), rival_registry, "rmsnorm_d128", **options)
+    made = partial(KernelEnvironment, serve(), rival_registry, "rmsnorm_d128")
+    return partial(made, attempts=2, timed=False, batch_sizes=(2,))
 
 
 def attempt(source: str) -> KernelAction:

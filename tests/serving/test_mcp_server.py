@@ -59,33 +59,31 @@ def test_what_is_named_wrong_is_reported_in_a_line(serve_mcp, tmp_path):
     outside.write_text(RIGHT)
     (tmp_path / "link.py").symlink_to(outside)
     bad = [
-        ({}, "give either `source`"),
-        ({"source": RIGHT, "path": "mine.py"}, "give either `source`"),
-        ({"source": RIGHT}, "needs its `language`"),
-        (kernel(RIGHT, language="fortran"), "unknown language 'fortran'"),
-        (kernel(RIGHT, definition="nonesuch"), "no Definition 'nonesuch'"),
-        (kernel(RIGHT, call="nonesuch"), "no function 'nonesuch'"),
-        (kernel(RIGHT, batch_sizes=[-1]), "batch"),
-        (kernel(RIGHT, batch_sizes=["many"]), "batch_sizes"),
-        ({"path": "gone.py"}, "no such file"),
-        ({"path": "a\0b.py"}, "is not a path"),
-        ({"path": str(outside)}, "a client may name files in"),
-        ({"path": "link.py"}, "a client may name files in"),
-        ({"path": "../outside.py"}, "a client may name files in"),
+        ("check", {}, "give either `source`"),
+        ("check", {"source": RIGHT, "path": "mine.py"}, "give either `source`"),
+        ("check", {"source": RIGHT}, "needs its `language`"),
+        ("check", kernel(RIGHT, language="fortran"), "unknown language 'fortran'"),
+        ("check", kernel(RIGHT, definition="nonesuch"), "no Definition 'nonesuch'"),
+        ("check", kernel(RIGHT, call="nonesuch"), "no function 'nonesuch'"),
+        ("check", kernel(RIGHT, batch_sizes=[-1]), "batch"),
+        ("check", kernel(RIGHT, batch_sizes=["many"]), "batch_sizes"),
+        ("check", {"path": "gone.py"}, "no such file"),
+        ("check", {"path": "a\0b.py"}, "is not a path"),
+        *(
+            ("check", {"path": f"{path}"}, "a client may name files in")
+            for path in (outside, "link.py", "../outside.py")
+        ),
+        ("new", {"language": "fortran"}, "unknown language"),
+        ("best", {}, "no Traces"),
+        ("explain", kernel(RIGHT), "has no code of a GPU to explain"),
+        ("compare", {"old": "nonesuch", "new": "mine.py"}, "neither a Solution"),
+        ("compare", {"old": "mine.py", "new": str(outside)}, "a client may name files in"),
     ]
 
     async def drive() -> None:
         async with Client(serve_mcp()[0]) as client:
-            for arguments, said in bad:
-                assert said in await refused(client, "check", arguments), arguments
-            for tool, arguments, said in (
-                ("new", {"language": "fortran"}, "unknown language"),
-                ("best", {}, "no Traces"),
-                ("explain", kernel(RIGHT), "has no code of a GPU to explain"),
-                ("compare", {"old": "nonesuch", "new": "mine.py"}, "neither a Solution"),
-                ("compare", {"old": "mine.py", "new": str(outside)}, "a client may name files in"),
-            ):
-                assert said in await refused(client, tool, arguments), tool
+            for tool, arguments, said in bad:
+                assert said in await refused(client, tool, arguments), arguments
             with pytest.raises(Exception, match="no request 'nonesuch'"):
                 await client.read_resource("fib-rmsnorm://results/nonesuch")
             assert (await ask(client, "check", {"path": "mine.py", "batch_sizes": [2]}))["status"] == "PASSED"

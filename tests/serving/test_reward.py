@@ -16,7 +16,6 @@ from fib_rmsnorm.serving.reward import (
     UNTIMED_REWARD,
     KernelReward,
     extract_source,
-    find_share,
     reward_kernel,
 )
 from fib_rmsnorm.sessions.version import Version
@@ -27,13 +26,13 @@ from support.registries import CRASHES, NO_EPS, RIGHT
 CHEATS = RIGHT.replace("import torch\n", "import torch\n\ntorch.equal = lambda *_: True\n")
 
 
-def make_version(*statuses: str, is_cheat: bool = False, latencies_ms: tuple[float, ...] = ()) -> Version:
+def make_version(*statuses: str, is_cheat: bool = False, latencies_ms: tuple[float, ...] = (), **changes) -> Version:
     definition = RmsNorm().define(128)
     kernel, workloads = kernel_for(definition, "k", RIGHT), generate_workloads(definition, range(1, len(statuses) + 1))
     traces = [make_trace(kernel, each, status=status) for each, status in zip(workloads, statuses, strict=True)]
     checks = {each.workload.uuid: Check.of(each).model_copy(update={"is_cheat": is_cheat}) for each in traces}
     for trace, latency_ms in zip(traces, latencies_ms, strict=False):
-        trace.evaluation.performance = perform(latency_ms)
+        trace.evaluation.performance = perform(latency_ms).model_copy(update=changes)
     return Version(1, "k", definition.name, HARDWARE, kernel, workloads, checks, traces[: len(latencies_ms)])
 
 
@@ -46,35 +45,33 @@ def perform(latency_ms: float) -> Performance:
     )
 
 
-def test_a_correct_kernel_gets_the_mean_share_of_the_limit_with_its_interval():
-    found = reward_kernel(make_version("PASSED", "PASSED", latencies_ms=(2.0, 8.0)))
-    assert found.reward == pytest.approx(0.25)
-    assert found.interval == pytest.approx((0.25 * 0.9 / 1.1, 0.25 * 1.1 * 1.1))
+UNFINISHED = replace(make_version("PASSED", "PASSED"), checks={})
 
 
-def test_nobody_gains_by_a_time_below_the_limit():
-    assert reward_kernel(make_version("PASSED", "PASSED", latencies_ms=(0.01, 4.0))).reward == pytest.approx(0.5)
+@pytest.mark.parametrize(
+    ("version", "reward"),
+    [
+        (make_version("PASSED", "PASSED", latencies_ms=(2.0, 8.0)), 0.25),
+        (make_version("PASSED", "PASSED", latencies_ms=(0.01, 4.0)), 0.5),
+        (make_version("PASSED", "PASSED", latencies_ms=(2.0,)), UNTIMED_REWARD),
+        (make_version("PASSED", "PASSED", latencies_ms=(2.0, 8.0), ceiling=None), UNTIMED_REWARD),
+        (make_version("PASSED", "PASSED", latencies_ms=(2.0, 8.0), latency_low_ms=None), UNTIMED_REWARD),
+        (make_version("PASSED", "TIMEOUT", latencies_ms=(2.0,)), 0),
+        (UNFINISHED, 0),
+    ],
+    ids=["mean", "below the limit", "once timed", "no copy", "no interval", "one fails", "not judged"],
+)
+def test_a_correct_kernel_gets_the_mean_share_of_the_limit_and_at_most_one(version, reward):
+    assert reward_kernel(version).reward == pytest.approx(reward)
 
 
-def test_a_latency_without_a_lower_bound_has_a_share_of_at_most_one():
-    share = find_share(perform(2.0).model_copy(update={"latency_low_ms": 0.0, "latency_high_ms": None}))
-    assert (share.low, share.value, share.high) == (0.0, 0.5, 1.0)
-
-
-@pytest.mark.parametrize("lacks", ["ceiling", "latency_low_ms"])
-def test_without_a_copy_or_an_interval_the_share_is_unknown(lacks):
-    assert find_share(perform(2.0).model_copy(update={lacks: None})) is None
-
-
-def test_a_correct_kernel_that_was_not_timed_on_every_workload_gets_the_constant():
-    found = reward_kernel(make_version("PASSED", "PASSED", latencies_ms=(2.0,)))
-    assert (found.reward, found.interval) == (UNTIMED_REWARD, None)
-
-
-def test_nothing_that_was_not_judged_right_on_every_workload_gets_a_reward():
-    unfinished = replace(make_version("PASSED", "PASSED"), checks={})
-    for version in (make_version("PASSED", "TIMEOUT", latencies_ms=(2.0,)), unfinished):
-        assert reward_kernel(version).reward == 0
+@pytest.mark.parametrize(
+    ("changes", "interval"),
+    [({}, (0.25 * 0.9 / 1.1, 0.25 * 1.1 * 1.1)), ({"latency_low_ms": 0.0, "latency_high_ms": None}, (0.0, 1.0))],
+)
+def test_the_share_has_an_interval(changes, interval):
+    found = reward_kernel(make_version("PASSED", "PASSED", latencies_ms=(2.0, 8.0), **changes))
+    assert found.interval == pytest.approx(interval)
 
 
 def test_a_named_cheat_gets_less_than_a_failure():

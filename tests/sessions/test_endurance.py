@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -78,14 +78,9 @@ def test_many_kernels_leave_nothing_and_get_the_correct_verdicts(tmp_path, monke
     with ForkServer(ROLES) as forks, Service(registry, device="cpu", settings=QUICK, fork_server=forks) as service:
         found = []
         for start, stop in (0, _FIRST), (_FIRST, total):
-            threads = [
-                threading.Thread(target=run, args=(client, range(start + client, stop, clients)))
-                for client in range(clients)
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            with ThreadPoolExecutor(clients) as pool:
+                each = [range(start + client, stop, clients) for client in range(clients)]
+                list(pool.map(run, range(clients), each))
             found.append((_left(cache, temporary), _memory()))
         assert not problems, problems[:3]
         (left, memory), (later, after) = found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from time import sleep
 
 import pytest
 
@@ -38,11 +40,8 @@ def test_eight_clients_get_each_their_own_verdicts(serve):
         for status, source in KERNELS.items():
             found[client, status] = submit(service, f"client {client}", f"{source}# {client}\n", timed=client == 0)
 
-    threads = [threading.Thread(target=ask, args=(client,)) for client in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(8)))
     for (client, status), job in found.items():
         version = job.wait()
         assert version.status == status, version
@@ -174,27 +173,23 @@ def test_a_reference_that_fails_costs_a_request_its_verdict_and_blames_no_kernel
 
 def test_nothing_is_judged_while_something_is_timed():
     turns = DeviceTurns()
-    judging: list = []
-    timing: list = []
-    faults: list = []
+    judging, timing, faults = list[int](), list[int](), list[int]()
 
     def judge() -> None:
-        for _ in range(50):
-            with turns.judging():
-                judging.append(1)
-                faults.extend(timing)
-                judging.pop()
+        with turns.judging():
+            judging.append(1)
+            sleep(1e-4)
+            faults.extend(timing)
+            judging.pop()
 
     def time() -> None:
-        for _ in range(50):
-            with turns.timing():
-                timing.append(1)
-                faults.extend([*judging, *timing[1:]])
-                timing.pop()
+        with turns.timing():
+            timing.append(1)
+            sleep(1e-4)
+            faults.extend([*judging, *timing[1:]])
+            timing.pop()
 
-    threads = [threading.Thread(target=work) for work in (judge, judge, judge, time, time)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(5) as pool:
+        for number in range(250):
+            pool.submit(time if number % 5 < 2 else judge)
     assert not faults

@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import gc
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 
 import psutil
 import pytest
 
-from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
-from fib_rmsnorm.sessions import service as service_module
 from fib_rmsnorm.sessions.contenders import History
 from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 from fib_rmsnorm.sessions.watching import Watch
 from support.hanging import FOR_EVER_S, when_printed
-from support.lent_fork_server import LentForkServer
-from support.registries import CRASHES, HANGS, QUICK, RIGHT, make_scaling_registry
+from support.registries import CRASHES, HANGS, RIGHT, make_scaling_registry
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("session")
-
-
+@dataclass
 class Session:
     """The versions of one kernel, which a service judges."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        self.history = History()
+    service: Service
+    history: History = field(default_factory=History)
 
     def submit(self, kernel: Path, *, timed: bool = True, **options) -> Job:
         asked = {"timed": timed, "batch_sizes": (2,), "history": self.history, **options}
@@ -45,14 +38,9 @@ class Session:
         return self.submit(kernel, **options).wait()
 
 
-@pytest.fixture(scope="module")
-def session(folder, rival_registry):
-    with pytest.MonkeyPatch.context() as patch, LentForkServer(ROLES) as forks:
-        patch.setenv("FIB_RMSNORM_CACHE", str(folder / "cache"))
-        patch.setattr(service_module, "_count_evaluators", lambda _: 1)
-        with Service(rival_registry, device="cpu", settings=QUICK, fork_server=forks) as service:
-            yield Session(service)
-        assert not list((folder / "cache/sessions").iterdir())
+@pytest.fixture
+def session(serve):
+    return Session(serve())
 
 
 @pytest.fixture
@@ -92,18 +80,18 @@ def test_the_right_call_of_each_version_is_found(session, kernel):
     assert second.before == f"kernel.py#{first.number}"
 
 
-def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, folder):
+def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, tmp_path):
     for number in range(2):
         session.measure(save(kernel, f"{RIGHT}# {number}\n"))
     gc.collect()  # what other tests have left
-    held, files = workers(), len(list((folder / "cache/sessions").glob("*/*")))
+    held, files = workers(), len(list((tmp_path / "cache/sessions").glob("*/*")))
     descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     for number, source in enumerate((CRASHES, RIGHT + "# 3\n", "def run(x, weight, eps:\n", RIGHT + "# 4\n")):
         session.measure(save(kernel, source))
         assert len(workers()) <= len(held), number
     gc.collect()
     assert len(workers()) == len(held)
-    assert len(list((folder / "cache/sessions").glob("*/*"))) == files == 2
+    assert len(list((tmp_path / "cache/sessions").glob("*/*"))) == files == 2
     assert len(os.listdir("/proc/self/fd")) <= descriptors  # noqa: PTH208
 
 

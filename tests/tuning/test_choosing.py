@@ -27,20 +27,17 @@ def chosen(choices, batch):
     return [choice.parameters for choice in choices if choice.min_batch <= batch][-1]
 
 
-def test_one_choice_that_is_good_everywhere_is_enough():
-    (choice,) = choose(SHAPE, [{1: {A: 1.0, B: 1.005}, 8: {A: 2.1, B: 2.0}, 64: {A: 3.0, B: 3.02}}])
-    assert (choice.min_batch, choice.parameters) == (0, {"threads": 2})
-
-
-def test_the_border_lies_between_the_batches_that_were_measured():
-    few, many = choose(SHAPE, [{512: {A: 1.0, B: 2.0}, 2048: {A: 2.0, B: 1.0}}])
-    assert (few.min_batch, few.parameters) == (0, {"threads": 1})
-    assert (many.min_batch, many.parameters) == (1025, {"threads": 2})
-
-
-def test_of_equally_far_reaching_choices_the_faster_wins():
-    (choice,) = choose(SHAPE, [{1: {A: 1.008, B: 1.0, C: 1.004}, 2: {A: 1.0, B: 1.005, C: 1.0}}])
-    assert choice.parameters == {"threads": 3}
+@pytest.mark.parametrize(
+    ("latencies", "choices"),
+    [
+        ({1: {A: 1.0, B: 1.005}, 8: {A: 2.1, B: 2.0}, 64: {A: 3.0, B: 3.02}}, [(0, 2)]),
+        ({512: {A: 1.0, B: 2.0}, 2048: {A: 2.0, B: 1.0}}, [(0, 1), (1025, 2)]),
+        ({1: {A: 1.008, B: 1.0, C: 1.004}, 2: {A: 1.0, B: 1.005, C: 1.0}}, [(0, 3)]),
+    ],
+    ids=["good everywhere", "a border between those that were measured", "of equally far-reaching ones the faster"],
+)
+def test_the_fewest_choices_that_are_as_good(latencies, choices):
+    assert [(each.min_batch, each.parameters["threads"]) for each in choose(SHAPE, [latencies])] == choices
 
 
 def test_models_that_share_a_table_lose_least_where_they_lose_most():
@@ -80,12 +77,11 @@ def test_no_other_choice_would_lose_less_on_the_model_where_it_loses_most(models
     assert [each.min_batch for each in shuffled] == borders
 
 
-LONG = {"hidden": 4096, "itemsize": 2}
 CHOICES = [
     Choice({"hidden": 2048, "itemsize": 4}, 0, {"threads": 256, "rows": 1}),
-    Choice(LONG, 0, {"threads": 512, "rows": 1}, "1: 1.60 us, 32: 2.10 us (+0.5%)"),
-    Choice(LONG, 65, {"threads": 128, "rows": 2}),
-    Choice(LONG, 4097, {"threads": 64, "rows": 4}),
+    Choice(SHAPE, 0, {"threads": 512, "rows": 1}, "1: 1.60 us, 32: 2.10 us (+0.5%)"),
+    Choice(SHAPE, 65, {"threads": 128, "rows": 2}),
+    Choice(SHAPE, 4097, {"threads": 64, "rows": 4}),
 ]
 
 
@@ -101,9 +97,9 @@ def find(tmp_path):
 @pytest.mark.parametrize(
     ("batch", "shape", "choice"),
     [
-        *((batch, LONG, (512, 1)) for batch in (0, 1, 64)),
-        *((batch, LONG, (128, 2)) for batch in (65, 4096)),
-        *((batch, LONG, (64, 4)) for batch in (4097, 1 << 40)),
+        *((batch, SHAPE, (512, 1)) for batch in (0, 1, 64)),
+        *((batch, SHAPE, (128, 2)) for batch in (65, 4096)),
+        *((batch, SHAPE, (64, 4)) for batch in (4097, 1 << 40)),
         (1, {"hidden": 2048, "itemsize": 4}, (256, 1)),
         (1, {"hidden": 4096, "itemsize": 4}, None),
         (1, {"hidden": 128, "itemsize": 2}, None),
@@ -115,4 +111,4 @@ def test_a_shape_finds_its_choice(find, batch, shape, choice):
 
 
 def test_batches_compare_in_rows_per_multiprocessor(find):
-    assert [find(batch, 66, **LONG)["threads"] for batch in (1, 32, 33, 2048, 2049)] == [512, 512, 128, 128, 64]
+    assert [find(batch, 66, **SHAPE)["threads"] for batch in (1, 32, 33, 2048, 2049)] == [512, 512, 128, 128, 64]

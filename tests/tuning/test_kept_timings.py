@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.tuning.choosing import write_table
 from fib_rmsnorm.tuning.sweep import read_kept
@@ -87,8 +88,6 @@ def test_timings_of_a_definition_that_nobody_knows_are_not_lost(fib, tuned):
 @pytest.fixture
 def other_definition(tuned):
     """Another Definition that the sources serve."""
-    from fib_rmsnorm.operators import RmsNorm
-
     manifest = folder_of(tuned) / "solution.toml"
     manifest.write_text(f'definitions = ["rmsnorm_d*"]\n{manifest.read_text()}')
     return tuned.write_definition(RmsNorm().define(256))

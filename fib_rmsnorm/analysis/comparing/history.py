@@ -91,7 +91,11 @@ def find_histories(records: Iterable[TraceRecord]) -> Histories:
     }
     lines = [line for found in homes.values() for line in found.values()]
     confidence = share_confidence(sum(before is not None and run.passed for line in lines for run, before in line))
-    drift = estimate_drift(latencies(repeats) for line in lines for repeats in _find_repeats(line, conditions))
+    repeats: dict[tuple[str | None, ...], _Runs] = {}  # of equal sources under equal conditions
+    for run in runs:
+        key = run.definition, run.solution, run.workload, run.solution_sha256, *conditions.key(run)
+        repeats.setdefault(key, []).append(run)
+    drift = estimate_drift(map(latencies, repeats.values()))
     drift = replace(drift, may_rule=False)  # or a change between runs of equal sources would hide itself
 
     histories = []
@@ -118,22 +122,13 @@ def _find_befores(runs: _Runs, conditions: RunConditions) -> _Line:
     passed: TraceRecord | None = None
     for run in runs:
         alike = conditions.equal_to(run, newest.values()) if run.is_native else []
-        failing = not run.passed and passed and not conditions.is_redefined(passed, run)
+        failing = not run.passed and passed and DEFINITION not in conditions.find_differing(passed, run)
         found.append((run, alike[-1] if alike else passed if failing else None))
         if run.is_native:
             newest.pop(conditions.key(run), None)  # in the order of time
             newest[conditions.key(run)] = run
         passed = run if run.is_native else passed
     return found
-
-
-def _find_repeats(line: _Line, conditions: RunConditions) -> Iterable[_Runs]:
-    """The runs of equal sources under equal conditions."""
-    groups: dict[tuple[str | None, ...], _Runs] = {}
-    for run, _ in line:
-        if run.is_native:
-            groups.setdefault((run.solution_sha256, *conditions.key(run)), []).append(run)
-    return groups.values()
 
 
 def _tell(line: _Line, conditions: RunConditions, drift: Drift, confidence: float) -> tuple[Run, ...]:
@@ -143,11 +138,10 @@ def _tell(line: _Line, conditions: RunConditions, drift: Drift, confidence: floa
     for run, before in line:
         change = judge([before], [run], drift, confidence) if before else None
         is_new = last is not None and last.solution_sha256 != run.solution_sha256
-        if last is not None and conditions.is_redefined(last, run):
-            said = _say(run, None, timed, change, conditions)
-            verdict = said if DEFINITION in said else f"{said}, other {DEFINITION}"
-        else:
-            verdict = _say(run, last, timed, change, conditions)
+        is_redefined = last is not None and DEFINITION in conditions.find_differing(last, run)
+        verdict = _say(run, None if is_redefined else last, timed, change, conditions)
+        if is_redefined and DEFINITION not in verdict:
+            verdict += f", other {DEFINITION}"
         told.append(Run(run, conditions.key(run), is_new, change, verdict))
         last, timed = run, run if run.is_native else timed
     return tuple(told)

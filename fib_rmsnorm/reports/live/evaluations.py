@@ -137,7 +137,9 @@ def results_table(section: SectionResults) -> Grid:
     rows = sorted({result.label for result in section.results})
     for workload in section.workloads:
         cells = {result.label: _cell(result) for result in workload.results}
-        columns.append([_reference_cell(workload.reference), *(cells.get(row, _NO_CELL) for row in rows)])
+        timed = next((result.record for result in workload.results if result.record.reference_latency_ms), None)
+        reference = RunLatency.of_reference(timed) if timed else None
+        columns.append([_reference_cell(reference), *(cells.get(row, _NO_CELL) for row in rows)])
     if all(column[0] == _NO_CELL for column in columns):
         columns = [column[1:] for column in columns]
     else:

@@ -1,55 +1,71 @@
-"""Give each device one Workload at a time, record what comes back, and give what a lost device had to another."""
+"""The devices of a Ray cluster: each has one Workload at a time, and what a lost one had goes to another."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import ray
 from ray.exceptions import RayError
 
-from fib_rmsnorm.cluster.device_pool import DevicePool, PooledDevice, describe_error
-from fib_rmsnorm.evaluation.bench import Told
-from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
+from fib_rmsnorm.cluster.device_pool import DevicePool, PooledDevice, describe_error, find_readiness
+from fib_rmsnorm.errors import FibRmsnormError, InputError
+from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices, Told
+from fib_rmsnorm.evaluation.plan import BenchRecords, Group, Plan, Skip, make_plan
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, WorkQueue, result_key
+from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
-from fib_rmsnorm.schema import Settings, Solution, Trace
+from fib_rmsnorm.schema import SafetensorsInput, Solution, Trace
 
 _POLL_S = 1.0
+_NO_FILES = "it reads tensors from files, which the nodes do not have; bench it without --ray"
 
 
-class Dispatcher:
-    """Runs one Plan for each model of device."""
+class ClusterDevices(LocalDevices):
+    """The devices of a cluster: each Workload runs once on each model."""
 
-    def __init__(
-        self,
-        pool: DevicePool,
-        plans: dict[str, Plan],
-        settings: Settings,
-        *,
-        sealer: Sealer,
-        record: Callable[[Evaluated], None],
-        done: dict[ResultKey, Trace],
-    ) -> None:
+    def __init__(self, options: BenchOptions, pool: DevicePool) -> None:
+        self._options = options
         self._pool = pool
-        self._settings = settings
-        self._sealer = sealer
-        self._record = record
-        self._done = dict(done)
-        devices = Counter(device.hardware for device in pool.devices)
-        planned = [(group.definition.name, group.workload) for plan in plans.values() for group in plan.groups]
-        self._titles = title_by_definition((definition, NamedWorkload.of(each)) for definition, each in planned)
-        """The titles of the Workloads, by Definition, then by uuid."""
-        self._queues = {model: WorkQueue(plan.groups, devices[model]) for model, plan in plans.items()}
+        self.kind: DeviceKind = "cuda" if pool.kind == "cuda" else "cpu"
         self._running: dict[Any, tuple[PooledDevice, Group]] = {}
         """The work of each device, by Ray's generator of what it answers."""
         self._recorded: set[ResultKey] = set()
 
-    def run(self) -> Generator[Event | Told]:
-        """Yield events as they happen, each Trace when it is on disk."""
+    def make_plans(self, records: BenchRecords) -> list[tuple[Plan, list[str]]]:
+        """A plan for each model: what all devices of it can run, and what fits the smallest."""
+        models = self._pool.choose_models()
+        self._plans = {model: self._make_plan(records, devices) for model, devices in models.items()}
+        return [(plan, [model] * len(models[model])) for model, plan in self._plans.items()]
+
+    def _make_plan(self, records: BenchRecords, devices: list[PooledDevice]) -> Plan:
+        try:
+            found = find_readiness(devices, [*records.solutions.values()])
+        except RayError as error:
+            raise FibRmsnormError(
+                f"--ray: a node was lost before anything ran; run it again: {describe_error(error)}"
+            ) from None
+        smallest = min((device.facts.device for device in devices), key=lambda each: each.memory_bytes)
+        plan = make_plan(records, self._options.selection, smallest, lambda solution: found[solution.name])
+        for group in [each for each in plan.groups if _reads_files(each)]:
+            plan.groups.remove(group)
+            plan.skips.append(Skip(group.definition.name, None, _NO_FILES, group.workload))
+        if not plan.groups:
+            raise InputError(f"nothing to evaluate with --ray: {_NO_FILES}")
+        return plan
+
+    def run(
+        self, plans: Sequence[Plan], sealer: Sealer, record: Callable[[Evaluated], None], done: dict[ResultKey, Trace]
+    ) -> Generator[Event | Told]:
+        """Run the plan of each model on its devices. Yield each Trace when it is on disk."""
+        self._sealer, self._record, self._done = sealer, record, done
+        devices = Counter(device.hardware for device in self._pool.devices)
+        planned = [(group.definition.name, group.workload) for plan in plans for group in plan.groups]
+        self._titles = title_by_definition((definition, NamedWorkload.of(each)) for definition, each in planned)
+        self._queues = {model: WorkQueue(plan.groups, devices[model]) for model, plan in self._plans.items()}
         while self._running or any(self._queues.values()):
             yield from self._give_out()
             yield from self._give_up()
@@ -65,14 +81,18 @@ class Dispatcher:
             while (group := queue.take(device.number)) is not None:
                 missing = yield from self._find_missing(device.hardware, group)
                 if missing:
-                    self._start(device, group, missing)
+                    if group.peer and group.peer not in missing:
+                        missing.insert(0, group.peer)  # again: the others' outputs are compared with its own
+                    lacking = replace(group, solutions=tuple(missing))
+                    answers = device.actor.evaluate.options(num_returns="streaming").remote(lacking)
+                    self._running[answers] = device, group
                     break
 
     def _find_missing(self, hardware: str, group: Group) -> Generator[Event, None, list[Solution]]:
         """The Solutions of a group that have no Trace; yield the Traces of an earlier run."""
         missing = []
         for solution in group.solutions:
-            key = result_key(group, solution, hardware, self._settings)
+            key = result_key(group, solution, hardware, self._options.settings)
             if key in self._recorded:
                 continue
             if earlier := self._done.get(key):
@@ -85,12 +105,6 @@ class Dispatcher:
         self._record(event)
         self._recorded.add(key)
         return event
-
-    def _start(self, device: PooledDevice, group: Group, missing: list[Solution]) -> None:
-        if group.peer and group.peer not in missing:
-            missing = [group.peer, *missing]  # evaluated again, because the others' outputs are compared with its own
-        lacking = replace(group, solutions=tuple(missing))
-        self._running[device.actor.evaluate.options(num_returns="streaming").remote(lacking)] = device, group
 
     def _advance(self, answer: Any) -> Generator[Event | Told]:
         """Take the next event of a device that has one, or see that it is done or lost."""
@@ -107,7 +121,7 @@ class Dispatcher:
                 yield event
                 return
             solution = next(each for each in group.solutions if each.name == event.trace.solution)
-            key = result_key(group, solution, device.hardware, self._settings)
+            key = result_key(group, solution, device.hardware, self._options.settings)
             if key not in self._recorded:
                 yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
 
@@ -125,3 +139,7 @@ class Dispatcher:
             while model not in served and (group := queue.take(0)) is not None:
                 reason = f"not judged: no {model} is left in the cluster"
                 yield Skip(group.definition.name, None, reason, group.workload, is_failure=True)
+
+
+def _reads_files(group: Group) -> bool:
+    return any(isinstance(given, SafetensorsInput) for given in group.workload.inputs.values())
