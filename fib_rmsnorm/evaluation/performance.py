@@ -27,7 +27,7 @@ class Conditions:
     """The reason why there is no ceiling."""
     clocks: Clocks
     chain_clocks: Clocks | None
-    """Those of the trials in CUDA graphs, if these were requested."""
+    """The clocks during the trials in CUDA graphs, if these were requested."""
     device_session: str | None
     on_cpu: bool
 
