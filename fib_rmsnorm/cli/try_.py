@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -29,15 +28,6 @@ from fib_rmsnorm.errors import InputError
 _TIMEOUT_S = 60.0
 
 
-class Sanitizer(str, Enum):
-    """The tools of NVIDIA's compute-sanitizer."""
-
-    MEMCHECK = "memcheck"
-    INITCHECK = "initcheck"
-    RACECHECK = "racecheck"
-    SYNCCHECK = "synccheck"
-
-
 def try_(
     kernels: Annotated[
         list[Path],
@@ -59,13 +49,6 @@ def try_(
         bool, typer.Option("--watch", help="Stay, and evaluate the kernel again whenever it is saved, until Ctrl-C.")
     ] = False,
     strided: Strided = False,
-    sanitize: Annotated[
-        Sanitizer | None,
-        typer.Option(
-            "--sanitize",
-            help="Only call it once under NVIDIA's compute-sanitizer (31 rows, ten times --timeout).",
-        ),
-    ] = None,
     root: Root = None,
     json: Annotated[
         bool,
@@ -87,24 +70,12 @@ def try_(
     turn. They are ranked by their speedup over the reference, with KernelBench's fast_p. Exit code 1 if one fails, else
     2 if the device cannot run one.
     """
-    only_one = {"--call": call, "--watch": watch, "--sanitize": sanitize, "--verbose": verbose}
+    only_one = {"--call": call, "--watch": watch, "--verbose": verbose}
     for option in [option for option, given in only_one.items() if given and len(kernels) > 1]:
         raise InputError(f"{option} is for one kernel; {len(kernels)} are named")
     if verbose and (watch or not json):
         raise InputError("--verbose adds to what --json prints of one kernel: add --json, and leave out --watch")
-    if sanitize and (check or watch or strided):
-        raise InputError("--sanitize judges nothing: leave out --check, --watch and --strided")
     sizes, settings = split_sizes(batch_sizes), make_settings(rtol=rtol, atol=atol)
-    if sanitize:
-        from fib_rmsnorm.cli.inspecting import sanitize_kernel
-        from fib_rmsnorm.registry import Registry
-        from fib_rmsnorm.registry.sources.draft import draft_kernel
-        from fib_rmsnorm.registry.sources.kernel_file import KernelFile
-
-        registry = Registry.find_or_shipped(root)
-        kernel = KernelFile.locate(kernels[0], call, definition=definition)
-        found = draft_kernel(registry, kernel)
-        return sanitize_kernel(registry, *found, sanitize.value, sizes, device, timeout, as_json=json)
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 

@@ -11,8 +11,9 @@ from subprocess import CompletedProcess
 from fib_rmsnorm.building.cache import cache_folder, held
 from fib_rmsnorm.building.native import find_cuda_tool
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
+from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.profiling.tool_process import prepare_call, read_report, require_gpu, run_tool
+from fib_rmsnorm.profiling.tool_process import prepare_call, read_report, run_tool
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 _SCALES = {
@@ -133,11 +134,14 @@ def profile(
 
     Raises InputError if ncu is missing, may not read the counters or sees no kernel, or if the Solution fails.
     """
-    require_gpu(solution, device, "profile needs a GPU; without one, see: fib-rmsnorm explain")
+    if device.kind == "cpu":
+        raise InputError("profile needs a GPU; without one, see: fib-rmsnorm explain")
+    if reason := reason_to_skip(solution, device):
+        raise InputError(f"{solution.name}: {reason}")
     ncu = find_ncu()
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)
-    with prepare_call("ncu", definition, solution, workload, device, dataset=dataset, tool=ncu) as call:
+    with prepare_call(definition, solution, workload, device, dataset=dataset, tool=ncu) as call:
         with held(cache_folder()):  # one at a time can count; ncu's own lock lies among the files of this call
             run = run_tool([*_command(ncu, report), *call.command], timeout_s, solution, call.variables)
         _require_success(solution, run)

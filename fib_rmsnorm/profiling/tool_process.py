@@ -20,9 +20,8 @@ import psutil
 from fib_rmsnorm.building.cache import cache_variables, solution_cache
 from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.machine.capabilities import reason_to_skip
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.profiling.watched_call import WatchedRequest, Watcher
+from fib_rmsnorm.profiling.watched_call import WatchedRequest
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
 from fib_rmsnorm.sandbox.confinement.libc import adopt_orphans
 from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
@@ -39,14 +38,6 @@ from fib_rmsnorm.schema import Definition, Solution, Workload
 _POLL_S = 0.1
 
 
-def require_gpu(solution: Solution, device: Device, without: str) -> None:
-    """Raise InputError with the message `without` for a CPU, or with the reason if the GPU cannot run the Solution."""
-    if device.kind == "cpu":
-        raise InputError(without)
-    if reason := reason_to_skip(solution, device):
-        raise InputError(f"{solution.name}: {reason}")
-
-
 @dataclass(frozen=True)
 class WatchedCall:
     """A process that is to be watched: its command, its files and its variables."""
@@ -61,7 +52,6 @@ class WatchedCall:
 
 @contextmanager
 def prepare_call(
-    watcher: Watcher,
     definition: Definition,
     solution: Solution,
     workload: Workload,
@@ -77,7 +67,6 @@ def prepare_call(
         own.mkdir()
         installed = tool.resolve().parent  # with the tool's files, unless it is the user's home or holds it
         asked = WatchedRequest(
-            watcher=watcher,
             definition=definition,
             solution=solution,
             workload=workload,

@@ -11,7 +11,6 @@ import os
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Literal
 
 from pydantic import BaseModel
 
@@ -19,13 +18,10 @@ from fib_rmsnorm.sandbox.confinement import confine
 from fib_rmsnorm.sandbox.confinement.readable import find_readable
 from fib_rmsnorm.schema import CheckedDefinition, Solution, Workload
 
-Watcher = Literal["ncu", "compute-sanitizer"]
-
 
 class WatchedRequest(BaseModel):
     """The call that a process makes, and the files that it uses."""
 
-    watcher: Watcher
     definition: CheckedDefinition
     solution: Solution
     workload: Workload
@@ -33,16 +29,15 @@ class WatchedRequest(BaseModel):
     dataset: Path | None
     cache: Path
     own: Path
-    """The folder for its temporary files. A call under compute-sanitizer makes the file `done` there."""
+    """The folder for its temporary files."""
     readable: list[Path]
 
 
 def main(path: str) -> None:
     """Make the call of a request's file, confined by it."""
     request = WatchedRequest.model_validate_json(Path(path).read_text(encoding="utf-8"))
-    counts = request.watcher == "ncu"
     writable = [request.own, request.cache]
-    confine(find_readable(), [Path(path), *request.readable], writable, reads_counters=counts, is_watched=True)
+    confine(find_readable(), [Path(path), *request.readable], writable, is_watched=True)
     os.environ["HOME"] = str(request.own)
     tempfile.tempdir = None  # chosen anew: what is readable depended on it
 
@@ -59,15 +54,9 @@ def main(path: str) -> None:
     caller = SolutionCaller(build_entry(solution, device, request.cache), definition, solution, device)
     called = DeviceWorkload(definition, request.workload, device, request.dataset)
     inputs, outputs = generate_inputs(called), OutputBuffers(called)
-    if not counts:
-        # An allocation for each output, of its size: the tool sees neither red zones nor the inside of an allocation.
-        outputs.tensors[:] = [torch.empty_like(tensor) for tensor in outputs.tensors]
     call = caller.bind(inputs, outputs)
     call()  # compiles, tunes and allocates
     caller.synchronize()
-    if not counts:
-        (request.own / "done").touch()
-        return
     with torch.cuda.profiler.profile() if torch.cuda.is_available() else nullcontext():
         call()
         caller.synchronize()

@@ -146,10 +146,8 @@ REFUSED = [
     ("try kernel.py kernel.py --definition nonesuch", "no Definition 'nonesuch'"),
     *(
         (f"{TRY} kernel.py {option}", f"{option.partition(' ')[0]} is for one kernel; 2 are named")
-        for option in ("--watch", "--call run", "--sanitize memcheck", "--verbose --json")
+        for option in ("--watch", "--call run", "--verbose --json")
     ),
-    (f"{TRY} --sanitize memcheck", "--sanitize needs a GPU"),
-    (f"{TRY} --sanitize memcheck --check", "leave out --check"),
     *(
         (f"{TRY} {option} {value}", f"{option} {float(value)}: must be")
         for option in ("--rtol", "--atol")

@@ -20,6 +20,7 @@ from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
 from fib_rmsnorm.evaluation.tensors.guarded_memory import require_access
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, WrongOutputError, address_of, same_bits
 from fib_rmsnorm.evaluation.tensors.strided_rows import copy_whole, spread_rows, view_rows
+from fib_rmsnorm.evaluation.worker.device_pages import GuardedPlaces
 from fib_rmsnorm.sandbox.asking import DeviceMemory
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, is_device_memory, offer, write_outputs
@@ -55,6 +56,7 @@ class SolutionCaller:
         self.destination_passing = solution.spec.destination_passing_style
         self.in_place = solution.spec.in_place
         """The inputs in whose memory calls leave outputs, by output."""
+        self._places = GuardedPlaces()
 
     def bind(self, inputs: dict[str, Any], buffers: OutputBuffers) -> Callable[[], Any]:
         """Return a call without arguments. This is what is timed.
@@ -145,6 +147,7 @@ class SolutionCaller:
                 raise RefusalError("COMPILE_ERROR", f"{type(error).__name__}: {error}") from None
             wrong_style = isinstance(error, TypeError) and not is_of_solution(error)
             hint = f"{self._describe_style()}: " if wrong_style else ""
+            hint += "it reads or writes beyond a tensor: " if "illegal memory access" in str(error) else ""
             raise RefusalError("RUNTIME_ERROR", f"{hint}{describe_exception(error)}", fatal=True) from None
 
     def changed(self, now: Sequence[torch.Tensor], seen: Sequence[torch.Tensor]) -> list[str]:
@@ -166,10 +169,10 @@ class SolutionCaller:
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Call before the inputs arrive on the current stream: a call that does not wait for them reads poison."""
         late = {
-            name: torch.full_like(value, float("nan") if value.is_floating_point() else 0)
+            name: self._places.empty_like(value, number).fill_(float("nan") if value.is_floating_point() else 0)
             if isinstance(value, torch.Tensor)
             else value
-            for name, value in inputs.items()
+            for number, (name, value) in enumerate(inputs.items())
         }
         strided = [name for name, each in inputs.items() if isinstance(each, torch.Tensor) and not each.is_contiguous()]
         late |= {name: view_rows(spread_rows(late[name])) for name in strided}

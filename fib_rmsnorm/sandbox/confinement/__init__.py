@@ -37,17 +37,16 @@ def confine(
     also_readable: Sequence[str | Path],
     writable: Sequence[str | Path],
     *,
-    reads_counters: bool = False,
     is_watched: bool = False,
 ) -> None:
     """Confine this process and all its descendants permanently, as far as Linux can.
 
-    It confines the calling thread and the threads that this one starts. `reads_counters` is for a process
-    that reads a GPU's counters, `is_watched` for one with a tool that talks to a process of its own.
+    It confines the calling thread and the threads that this one starts. `is_watched` is for a process
+    that reads a GPU's counters, with a tool that talks to a process of its own.
     """
     prctl(_PR_SET_NO_NEW_PRIVS, 1)  # as Landlock and seccomp require of anyone but root
     enter_landlock([*readable.readable, *also_readable], readable.listable, writable)
-    drop_privileges(reads_counters=reads_counters)
+    drop_privileges(reads_counters=is_watched)
     enter_seccomp(sends_files=is_watched)
 
 

@@ -1,0 +1,10 @@
+#include "rmsnorm.cuh"
+
+__global__ void Read(const volatile half* beyond) { (void)*beyond; }
+
+void Run(TensorView x, TensorView weight, double eps, TensorView out) {
+  Launch(x, weight, eps, static_cast<half*>(out.data_ptr()), x.size(0), CurrentStream(x));
+  Read<<<1, 1, 0, CurrentStream(x)>>>(static_cast<const half*>(x.data_ptr()) + x.size(0) * x.size(1));
+}
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run)
