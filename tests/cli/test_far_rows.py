@@ -31,7 +31,7 @@ def far_rows(fib, registry, monkeypatch):
 
 
 @pytest.mark.parametrize("language", IN_32_BITS)
-def test_a_correct_kernel_is_said_to_compute_offsets_in_32_bits(fib, far_rows, language):
+def test_offsets_in_32_bits_of_a_correct_kernel_are_found(fib, far_rows, language):
     right, wrong = (Path(name).with_suffix({"triton": ".py", "cuda": ".cu"}[language]) for name in ("right", "wrong"))
     assert fib("new", language, str(right)).code == 0
     wrong.write_text(right.read_text().replace(*IN_32_BITS[language]))

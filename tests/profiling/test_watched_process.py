@@ -179,7 +179,7 @@ def test_two_profiles_at_once_take_turns(registry, tmp_path, monkeypatch):
         with pytest.raises(InputError, match="ncu recorded no kernel"):
             ncu.profile(definition, solution, workload, Device("cuda:0", "Fake GPU", 80 << 30), report, 60)
 
-    monkeypatch.setattr(ncu, "require_gpu", lambda *_: None)
+    monkeypatch.setattr(ncu, "reason_to_skip", lambda *_: None)
     nothing = subprocess.CompletedProcess([], 0, "", "")
     monkeypatch.setattr(ncu, "read_report", lambda *_: nothing)  # which need not wait its turn
     with ThreadPoolExecutor() as threads:
