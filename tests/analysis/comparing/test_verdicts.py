@@ -39,7 +39,7 @@ def side(source, latency_ms, sessions: str, drift: dict[str, float]):
 
 
 def verdicts(seed: int, old: str, new: str, *, slowdown: float, times: int) -> list[str]:
-    source, found = random.Random(seed), []
+    source, found = random.Random(seed), list[SolutionComparison]()
     for _ in range(times):
         drift = {letter: source.gauss(0, BY_SESSION) for letter in "abcd"}
         before, after = side(source, 0.002, old, drift), side(source, 0.002 * slowdown, new, drift)
