@@ -104,7 +104,6 @@ _KEPT = {
     if (names := [name for name in part.__struct_fields__ if name in _HINTS])
 }
 """The names of a record's fields that are in a part, and what gets their values."""
-_NO_SETTINGS = TraceSettings()
 
 
 class NotATraceError(ValueError):
@@ -167,7 +166,7 @@ def _decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord
         "axes": workload.axes,
         "scalars": workload.scalars,
         "solution": trace.solution or "",
-        "settings": _decode_settings(bytes(evaluation.settings)) or _NO_SETTINGS,
+        "settings": _decode_settings(bytes(evaluation.settings)) or TraceSettings(),
         "hardware": _decode_environment(bytes(evaluation.environment)).hardware.removesuffix(INTERPRETER),
         "during_mhz": performance.clocks.during_mhz if performance and performance.clocks else None,
         "latency_ms": latency_ms or None,  # 0 where nothing was timed

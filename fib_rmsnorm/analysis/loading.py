@@ -131,12 +131,8 @@ class TraceSet:
         """
         from fib_rmsnorm.schema import digest
 
-        newest: dict[str, tuple[str, str]] = {}
-        for trace in self.traces:
-            if sha256 := trace.definition_sha256:
-                name = trace.definition
-                newest[name] = max(newest.get(name, ("", "")), (trace.timestamp, sha256))
-        current = {name: sha256 for name, (_, sha256) in newest.items()}
+        told_versions = ((each.timestamp, each.definition_sha256 or "", each.definition) for each in self.traces)
+        current = {name: sha256 for _, sha256, name in sorted(told_versions) if sha256}  # the newest of each
         current |= {name: digest(definition) for name, definition in read_definitions(current, self.roots).items()}
         outdated, kept = list[TraceRecord](), list[TraceRecord]()
         for trace in self.traces:

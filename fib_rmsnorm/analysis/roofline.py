@@ -28,8 +28,6 @@ class WorkloadRoof:
     """To move the bytes at the device's peak bandwidth."""
     compute_ms: float | None
     """To do the arithmetic in float32 at the device's peak."""
-    floor_ms: float | None
-    """An empty kernel, as measured."""
     fits_l2: bool | None
 
     @property
@@ -52,7 +50,7 @@ class WorkloadRoof:
         """The resource that needs the longest."""
         if self.memory_ms is None:
             return None
-        if self.floor_ms is not None and self.floor_ms >= max(self.memory_ms, self.compute_ms or 0.0):
+        if self.results.empty_ms and self.results.empty_ms >= max(self.memory_ms, self.compute_ms or 0.0):
             return "launch"
         return "compute" if self.compute_ms is not None and self.compute_ms > self.memory_ms else "memory"
 
@@ -100,7 +98,6 @@ def analyze_section(section: SectionResults, definition: Definition | None) -> S
             cost=cost,
             memory_ms=moved / peak.gb_per_s / 1e6 if moved and peak else None,
             compute_ms=1e3 * cost.flops / flops_per_s if cost and flops_per_s else None,
-            floor_ms=workload.empty_ms,
             fits_l2=moved <= device.l2_bytes if moved and device and device.l2_bytes else None,
         )
 

@@ -171,16 +171,15 @@ def _tell(settings: TraceSettings, name: str) -> str:
     return f"{name}={value}"
 
 
+def _keep_newest(kept: dict[tuple[str, ...], TraceRecord], trace: TraceRecord) -> None:
+    other = kept.get(_evaluated(trace))
+    if other is None or other.timestamp <= trace.timestamp:
+        kept[_evaluated(trace)] = trace
+
+
 def _evaluated(trace: TraceRecord) -> tuple[str, ...]:
     """The key of an evaluation: of equal ones under the same conditions, the newest counts."""
     return (trace.workload, trace.solution, trace.solution_sha256 or "")
-
-
-def _keep_newest(kept: dict[tuple[str, ...], TraceRecord], trace: TraceRecord) -> None:
-    key = _evaluated(trace)
-    other = kept.get(key)
-    if other is None or other.timestamp <= trace.timestamp:
-        kept[key] = trace
 
 
 def _homes_of_failure(

@@ -110,7 +110,9 @@ def _grade_evaluations(
     file, share = registry.root / TRACES, exercise.evaluation_points
     records = decode_traces([file], registry.root).records if file.exists() else []
     made, earned, remarks, faults = 0, 0, [], []
-    against = f" --against '{exercise.against}'" if exercise.against else ""
+    bench = f"fib-rmsnorm bench --output {TRACES}"
+    if exercise.against:
+        bench = f"fib-rmsnorm bench --output {TRACES} --against '{exercise.against}'"
     for kernel in kernels:
         solution, remark = _find_own(solutions, registry.root, kernel)
         remarks.append(remark)
@@ -121,7 +123,7 @@ def _grade_evaluations(
         earned += share * (len(batch_sizes) - len(lacking)) // len(batch_sizes)
         if lacking:
             where = f" at batch {', '.join(map(str, sorted(lacking)))}"
-            run = f"fib-rmsnorm bench --output {TRACES}{against} --batch-sizes {','.join(map(str, batch_sizes))}"
+            run = f"{bench} --batch-sizes {','.join(map(str, batch_sizes))}"
             faults.append(f"{kernel.title}: {TRACES} has no passed Trace of it as it is{where}; run: {run}")
     points = share * len(kernels)
     return [

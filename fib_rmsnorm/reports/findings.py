@@ -81,7 +81,7 @@ def _describe_bounds(section: SectionFindings) -> Iterator[Part]:
     yield Grid(
         ("workload", ">launch", ">memory", ">arithmetic", "bound by"),
         [
-            (each.title, *map(_latency, (each.floor_ms, each.memory_ms, each.compute_ms)), each.bound or "")
+            (each.title, *map(_latency, (each.results.empty_ms, each.memory_ms, each.compute_ms)), each.bound or "")
             for each in section.workloads
         ],
     )
@@ -221,7 +221,7 @@ def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
         **pick(workload.cost, "flops"),
         **pick(workload, "bytes_moved", "memory_ms", "compute_ms", "fits_l2"),
         "flops_per_byte": workload.intensity,
-        "launch_ms": workload.floor_ms,
+        "launch_ms": workload.results.empty_ms,
         "bound_by": workload.bound,
         **winner_record(workload.results),
         **pick(workload.best, "percent_of_peak"),

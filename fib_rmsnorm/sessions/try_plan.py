@@ -16,14 +16,7 @@ from fib_rmsnorm.registry import Registry, bytes_moved
 from fib_rmsnorm.registry.selection import BASELINE_AUTHOR, find_baseline
 from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.registry.sources.packing import read_current
-from fib_rmsnorm.schema import (
-    Check,
-    Definition,
-    EvaluationStatus,
-    Solution,
-    Workload,
-    list_cases,
-)
+from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, Workload, list_cases
 
 DEFAULT_BATCH_SIZES = (1, 32, 512)
 _NEAREST = [EvaluationStatus.INCORRECT_NUMERICAL, EvaluationStatus.INCORRECT_DTYPE, EvaluationStatus.INCORRECT_SHAPE]

@@ -9,11 +9,6 @@ from fib_rmsnorm.errors import InputError, UnsuitedError
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 from fib_rmsnorm.schema import Check, EvaluationStatus, Solution, Trace, Workload
 
-ABANDONED = "ABANDONED"
-"""The status of a version that another replaced before it was judged."""
-SKIPPED = "SKIPPED"
-"""The status of a kernel that the device cannot run."""
-
 
 @dataclass(frozen=True)
 class Version:
@@ -54,14 +49,17 @@ class Version:
 
     @property
     def status(self) -> str:
-        """PASSED if it is correct on every planned Workload, else the status of the first failure."""
+        """PASSED if it is correct on every planned Workload, else the status of the first failure.
+
+        SKIPPED if the device cannot run it; ABANDONED if another replaced it before it was judged.
+        """
         if self.refused:
             return EvaluationStatus.COMPILE_ERROR.value
         if self.skipped:
-            return SKIPPED
+            return "SKIPPED"
         if self.failures:
             return str(self.failures[0].status.value)
-        return "PASSED" if self.workloads and len(self.checks) == len(self.workloads) else ABANDONED
+        return "PASSED" if self.workloads and len(self.checks) == len(self.workloads) else "ABANDONED"
 
     @property
     def passed(self) -> bool:

@@ -12,15 +12,7 @@ import pytest
 from fib_rmsnorm import load
 from fib_rmsnorm.analysis.results import peak_of
 from fib_rmsnorm.exercises.course import EXERCISES, STARTERS
-from support.exercise_page import (
-    correct_files,
-    fill_in,
-    fill_in_passes,
-    grade,
-    page_of,
-    run_command,
-    walk_page,
-)
+from support.exercise_page import correct_files, fill_in, fill_in_passes, grade, page_of, run_command, walk_page
 
 pytestmark = pytest.mark.timeout(900)
 STAND_IN = "traces_h200.jsonl"

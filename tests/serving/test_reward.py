@@ -11,13 +11,7 @@ from fib_rmsnorm import InputError
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Ceiling, Check, Performance
-from fib_rmsnorm.serving.reward import (
-    CHEAT_REWARD,
-    UNTIMED_REWARD,
-    KernelReward,
-    extract_source,
-    reward_kernel,
-)
+from fib_rmsnorm.serving.reward import CHEAT_REWARD, UNTIMED_REWARD, KernelReward, extract_source, reward_kernel
 from fib_rmsnorm.sessions.version import Version
 from support.full_registry import HARDWARE, make_trace
 from support.norms import kernel_for

@@ -102,13 +102,12 @@ def _blocks(number: int) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page_of(number), re.MULTILINE | re.DOTALL)
 
 
-def fill_in(folder: Path, body: str = "") -> Path:
-    """Write the body of the kernel of exercise 1, by default the page's, and return its file."""
+def fill_in(folder: Path) -> None:
+    """Write the body of the kernel of exercise 1."""
     (right,) = _blocks(1)
     kernel = folder / "triton_rmsnorm.py"
     before, rest = kernel.read_text(encoding="utf-8").split("    # One program for each row.")
-    kernel.write_text(before + (body or right) + rest[rest.index("\n\ndef run") :], encoding="utf-8")
-    return kernel
+    kernel.write_text(before + right + rest[rest.index("\n\ndef run") :], encoding="utf-8")
 
 
 def fill_in_passes(folder: Path) -> None:

@@ -65,6 +65,6 @@ def on_loopback(server):
         listening.close()
 
 
-def connect(url: str, name: str = "agent", token: str = TOKEN) -> Any:
-    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=600)
+def connect(url: str, name: str) -> Any:
+    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=600)
     return Client(streamable_http_client(url, http_client=http), client_info=Implementation(name=name, version="1"))
