@@ -15,13 +15,12 @@ from support.kernel_calls import (
     DTYPES,
     MISFITS,
     OPERATORS,
-    SETS,
+    assert_right_at_every_set,
     assert_right_gradients,
     call_backward,
     load_cpp,
     make_backward_inputs,
     make_backward_outputs,
-    run_script,
     shipped_solutions,
 )
 from support.paths import REPOSITORY
@@ -194,11 +193,7 @@ def check_gradients(operator, baseline):
 )
 @pytest.mark.timeout(900)  # a build of all sets takes half a minute of a core that is free
 def test_gradients_are_right_at_every_instruction_set(operator):
-    script = f"import test_backward_kernels as t; t.check_gradients({operator!r}, baseline=True); print('right')"
-    refusal = run_script(script, FIB_RMSNORM_ISA="sse9")
-    assert "portable" in refusal
-    for isa in (isa for isa in SETS if isa in refusal):
-        assert run_script(script, FIB_RMSNORM_ISA=isa) == "right", isa
+    assert_right_at_every_set("test_backward_kernels", f"check_gradients({operator!r}, baseline=True)")
 
 
 @needs_cxx

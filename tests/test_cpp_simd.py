@@ -10,7 +10,7 @@ import torch
 
 from fib_rmsnorm.operators import find_operator
 from support.judged_kernels import define
-from support.kernel_calls import SETS, list_forward, load_cpp, run_script
+from support.kernel_calls import assert_right_at_every_set, list_forward, load_cpp, run_script
 from support.norm_calls import SUFFIXES, WITH_FLOAT_WEIGHT, NormCall
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
@@ -127,12 +127,6 @@ def check_silu(run):
     assert (ordinals(reverse.flip(1)[known]) - ordinals(exact[known])).abs().max() <= 4
 
 
-@pytest.fixture(scope="module")
-def refusal() -> str:
-    """What is said of an instruction set that there is not."""
-    return run_script("import test_cpp_simd; test_cpp_simd.check_form('rmsnorm')", FIB_RMSNORM_ISA="sse9")
-
-
 # The exponential is written for each set. Two outputs, a mean with a bias and a rounding in between use what RMSNorm's
 # rows are made of, which are checked at every set too; the other forms are parts of these.
 AT_EVERY_SET = [
@@ -151,11 +145,9 @@ def test_each_form_is_right_on_this_processor(name):
 @pytest.mark.parametrize("name", AT_EVERY_SET)
 @pytest.mark.compile
 @pytest.mark.timeout(900)  # a build of all sets takes half a minute of a core that is free
-def test_forms_are_right_at_every_instruction_set(refusal, name):
+def test_forms_are_right_at_every_instruction_set(name):
     """One test for all sets, which are in one build."""
-    script = f"import test_cpp_simd; test_cpp_simd.check_form({name!r}); print('right')"
-    for isa in (isa for isa in SETS if isa in refusal):
-        assert run_script(script, FIB_RMSNORM_ISA=isa) == "right", isa
+    assert_right_at_every_set("test_cpp_simd", f"check_form({name!r})")
 
 
 @pytest.mark.compile
@@ -189,8 +181,3 @@ print(os.waitpid(child, 0)[1])
 @pytest.mark.compile
 def test_a_forked_child_does_not_wait_for_threads_that_it_lacks():
     assert run_script(FORKED) == "0"
-
-
-@pytest.mark.compile
-def test_an_unknown_instruction_set_is_named(refusal):
-    assert "FIB_RMSNORM_ISA is 'sse9', expected one of: " in refusal and "portable" in refusal

@@ -21,7 +21,6 @@ from support.paths import REPOSITORY
 END = "_cuda_vec16_v1"
 FORWARD = list_forward(END)
 E5M2 = [f"{each}_e5m2" for each in FORWARD if define_by_name(f"{each}_e5m2_d4096")]
-EPS = 1e-6
 SHAPES = [
     (0, 4096),
     *((3, hidden) for hidden in (1024, 2048, 4096, 8192, 16384, 32768)),  # rows of exactly some vectors a thread
@@ -111,35 +110,26 @@ def test_forms_compile_for_a_gpu_that_is_not_here(fib, operator):
         assert 16 in stored and stored <= ({16, 8, 4} if "fp8" in name else {16})
 
 
-def assert_normalized(out, x, weight):
-    torch.testing.assert_close(out, torch.nn.functional.rms_norm(x, (4096,), weight, EPS), rtol=2e-3, atol=1e-6)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_new_thread_whose_first_use_of_the_gpu_is_this_kernel(warm):
     """The driver, which launches it, gives a thread no context; the runtime does."""
-    entry = build_for_cuda()
-    x, weight = torch.randn(3, 4096, device="cuda:0").half(), torch.randn(4096, device="cuda:0").half()
-    out = torch.full_like(x, float("nan"))
+    entry, call = build_for_cuda(), NormCall(define("rmsnorm_d4096"), 3)
+    exact = call.expect()
     torch.cuda.synchronize()
     if warm:
-        entry(x, weight, EPS, out.clone())
+        call.run(entry, out=torch.empty_like(call.outputs["out"]))
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(entry, x, weight, EPS, out).result()
-    torch.cuda.synchronize()
-    assert_normalized(out, x, weight)
+        pool.submit(call.run, entry).result()
+    call.check(call.outputs, exact)
 
 
 @pytest.mark.gpu
 def test_devices_in_turn():
     """The driver's handle of a kernel is good on one device only."""
     devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    entry = build_for_cuda()
     for device in (*devices, *devices):
-        x, weight = torch.randn(3, 4096, device=device).half(), torch.randn(4096, device=device).half()
-        out = torch.full_like(x, float("nan"))
-        entry(x, weight, EPS, out)
-        torch.cuda.synchronize(device)
-        assert_normalized(out, x, weight)
+        call = NormCall(define("rmsnorm_d4096"), 3, device=device)
+        call.run(build_for_cuda())
+        call.check(call.outputs, call.expect())
         assert torch.cuda.current_device() == 0

@@ -45,24 +45,18 @@ class AotSession(ABC):
         """Stand in for the language's driver or compiler meanwhile."""
 
     def call(self, entry: Callable[..., object], arguments: Sequence[object]) -> list[Launch]:
-        """Call the entry point and return what it launches."""
+        """Call the entry point, its tensors turned into fake ones on the GPU, and return what it launches."""
         self.launches = []
-        with self.compiling():
-            call_with_fake_cuda(entry, arguments, self.arch)
-        return self.launches
-
-
-def call_with_fake_cuda(entry: Callable[..., object], arguments: Sequence[object], arch: str) -> None:
-    """Call the entry point with its tensors turned into fake ones on a GPU of this architecture."""
-    with _pretend(arch), fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
-        entry(
-            *(
-                torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="cuda")
-                if isinstance(each, torch.Tensor)
-                else each
-                for each in arguments
+        with self.compiling(), _pretend(self.arch), fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
+            entry(
+                *(
+                    torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="cuda")
+                    if isinstance(each, torch.Tensor)
+                    else each
+                    for each in arguments
+                )
             )
-        )
+        return self.launches
 
 
 @contextlib.contextmanager

@@ -42,11 +42,8 @@ def define(name: str) -> Definition:
 def find_shipped(definition: Definition) -> Solution:
     """The Triton kernel that serves a Definition."""
     registry = Registry(REPOSITORY)
-    for path in (registry.layout.solutions / "fib-rmsnorm").rglob(MANIFEST):
-        manifest = read_manifest(path)
-        if manifest.spec.language.value == "triton" and any(
-            fnmatch(definition.name, each) for each in manifest.definitions
-        ):
+    for path in registry.layout.solutions.glob(f"fib-rmsnorm/norm/*/*_triton_row_v1/{MANIFEST}"):
+        if any(fnmatch(definition.name, each) for each in read_manifest(path).definitions):
             (solution,) = pack_folder(registry, path.parent, {definition.name: definition})
             return solution
     raise AssertionError(f"no Triton kernel serves {definition.name}")

@@ -110,10 +110,6 @@ def assert_right_gradients(operator: str, inputs: Mapping[str, torch.Tensor], ou
         assert ((output.double() - right).abs() <= bound + tolerance).all(), (part, output.dtype, output.shape)
 
 
-SETS = ("avx512", "avx2", "neon", "portable")
-"""What $FIB_RMSNORM_ISA can name. A set that this machine lacks is refused by a list of those that it has."""
-
-
 def load_cpp(name: str, *, baseline: bool) -> Any:
     """Build a Solution for any processor, so that the code of all instruction sets is there, or for this one."""
     solution = shipped_solutions()[name]
@@ -128,3 +124,13 @@ def run_script(script: str, **environment: Any) -> str:
     path = os.pathsep.join([str(TESTS), *sys.path])
     done = run_process([sys.executable, "-c", script], PYTHONPATH=path, **environment)
     return (done.stdout + done.stderr).strip()
+
+
+def assert_right_at_every_set(module: str, call: str) -> None:
+    """Run a check of a test's module at each instruction set of this machine, which has those that a refusal lists."""
+    script = f"import {module}; {module}.{call}; print('right')"
+    refusal = run_script(script, FIB_RMSNORM_ISA="sse9")
+    assert "FIB_RMSNORM_ISA is 'sse9', expected one of: " in refusal and "portable" in refusal
+    for isa in ("avx512", "avx2", "neon", "portable"):
+        if isa in refusal:
+            assert run_script(script, FIB_RMSNORM_ISA=isa) == "right", isa

@@ -6,8 +6,6 @@ import pytest
 import torch
 
 from fib_rmsnorm.functional import custom_ops
-from fib_rmsnorm.operators import find_operator
-from support.mistakes import load
 
 HIDDEN = 64
 
@@ -20,10 +18,6 @@ def draw(*shape: int, seed: int = 0, grad: bool = False, dtype: torch.dtype = to
 def known(seed: int = 2, grad: bool = True) -> tuple[torch.Tensor, torch.nn.Parameter]:
     """Tensors of the shape whose kernel is known."""
     return draw(2, 3, HIDDEN, seed=seed, grad=grad), torch.nn.Parameter(draw(HIDDEN, seed=seed + 1))
-
-
-def run_reference(operator: str, *arguments: torch.Tensor | float) -> torch.Tensor | tuple[torch.Tensor, ...]:
-    return load(find_operator(operator).reference)(*arguments)
 
 
 def serve_in_python(patch: pytest.MonkeyPatch) -> None:
