@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,7 @@ class ClusterDevices(LocalDevices):
         return plan
 
     def run(
-        self, _: Sequence[Plan], sealer: Sealer, record: Callable[[Evaluated], None], done: dict[ResultKey, Trace]
+        self, sealer: Sealer, record: Callable[[Evaluated], None], done: dict[ResultKey, Trace]
     ) -> Generator[Event | Told]:
         """Run the plan of each model on its devices."""
         from fib_rmsnorm.cluster.dispatcher import Dispatcher
