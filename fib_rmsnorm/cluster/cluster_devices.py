@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -58,12 +58,12 @@ class ClusterDevices(LocalDevices):
         return plan
 
     def run(
-        self, plans: Sequence[Plan], sealer: Sealer, record: Callable[[Evaluated], None], done: dict[ResultKey, Trace]
+        self, sealer: Sealer, record: Callable[[Evaluated], None], done: dict[ResultKey, Trace]
     ) -> Generator[Event | Told]:
         """Run the plan of each model on its devices. Yield each Trace when it is on disk."""
         self._sealer, self._record, self._done = sealer, record, done
         devices = Counter(device.hardware for device in self._pool.devices)
-        planned = [(group.definition.name, group.workload) for plan in plans for group in plan.groups]
+        planned = [(group.definition.name, group.workload) for plan in self._plans.values() for group in plan.groups]
         self._titles = title_by_definition((definition, NamedWorkload.of(each)) for definition, each in planned)
         self._queues = {model: WorkQueue(plan.groups, devices[model]) for model, plan in self._plans.items()}
         while self._running or any(self._queues.values()):

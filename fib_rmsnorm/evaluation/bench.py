@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -180,16 +180,15 @@ class LocalDevices:
 
     def make_plans(self, records: BenchRecords) -> list[tuple[Plan, list[str]]]:
         """Plans that do not depend on each other, each with the model of every device that shares it."""
-        plan = make_plan(records, self._selection, self._devices[0])
-        return [(plan, [device.hardware for device in self._devices])]
+        self._plan = make_plan(records, self._selection, self._devices[0])
+        return [(self._plan, [device.hardware for device in self._devices])]
 
     def run(
-        self, plans: Sequence[Plan], sealer: Sealer, record: Callable[[Evaluated], None], done: dict[ResultKey, Trace]
+        self, sealer: Sealer, record: Callable[[Evaluated], None], done: dict[ResultKey, Trace]
     ) -> Generator[Event | Told]:
-        """Run the plans. Each Trace is sealed and recorded before its event is yielded."""
+        """Run the plans that were made. Each Trace is sealed and recorded before its event is yielded."""
         config = replace(self._config, sealer=sealer)
-        for plan in plans:
-            yield from Scheduler(self._fork_server, self._devices, config, record=record, done=done).run(plan)
+        yield from Scheduler(self._fork_server, self._devices, config, record=record, done=done).run(self._plan)
 
 
 @contextmanager
@@ -230,7 +229,7 @@ def bench(
                 done |= _find_done(registry, sealer, plan, set(hardware), options.settings)
             yield Started(plan, hardware, estimate_seconds(plan, there.kind, len(hardware), done))
             yield from plan.skips
-        yield from there.run([plan for plan, _ in planned], sealer, partial(record, registry, records, output), done)
+        yield from there.run(sealer, partial(record, registry, records, output), done)
 
 
 def check_options(options: BenchOptions, kind: str) -> None:

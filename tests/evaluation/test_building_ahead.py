@@ -17,7 +17,8 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
-from support.registries import add_kernel, make_registry
+from support.norms import kernel_for
+from support.registries import RIGHT
 
 GPU = Device("cuda:0", "a GPU", 80 << 30)
 
@@ -55,11 +56,12 @@ class Workers:
         self.asked.append(f"end all but {sorted(definitions)}")
 
 
-def make_groups(tmp_path, counts: Sequence[int], rows: int = 2) -> list[Group]:
-    registry, groups = make_registry(tmp_path), []
+def make_groups(*counts: int, rows: int = 2) -> list[Group]:
+    """One for each Definition, with as many Solutions."""
+    groups = []
     for number, count in enumerate(counts):
         definition = RmsNorm().define(128 << number).model_copy(update={"name": f"norm_{number}"})
-        solutions = [add_kernel(registry, f"kernel_{number}_{each}") for each in range(count)]
+        solutions = [kernel_for(definition, f"kernel_{number}_{each}", RIGHT) for each in range(count)]
         groups.append(Group(definition, generate_workloads(definition, [rows])[0], tuple(solutions)))
     return groups
 
@@ -80,8 +82,8 @@ def want(
     return ahead
 
 
-def test_the_next_definitions_are_built_in_their_order_and_called_once(tmp_path):
-    groups = make_groups(tmp_path, [2, 1])
+def test_the_next_definitions_are_built_in_their_order_and_called_once():
+    groups = make_groups(2, 1)
     workers = Workers()
     ahead = want(workers, groups)
     assert workers.asked[0] == "end all but ['norm_0', 'norm_1']"
@@ -93,8 +95,8 @@ def test_the_next_definitions_are_built_in_their_order_and_called_once(tmp_path)
     assert not any(each.startswith("now") for each in workers.asked)
 
 
-def test_no_more_is_built_ahead_than_memory_holds(tmp_path):
-    groups, built = make_groups(tmp_path, [20, 2, 1]), []
+def test_no_more_is_built_ahead_than_memory_holds():
+    groups, built = make_groups(20, 2, 1), []
     for gigabytes in (8, 50, 60):
         workers = Workers()
         want(workers, groups, Device("cuda:0", "a GPU", gigabytes << 30))
@@ -103,27 +105,27 @@ def test_no_more_is_built_ahead_than_memory_holds(tmp_path):
     assert built == [(24, {first}), (25, {first, second}), (30, {first, second, third})]
 
 
-def test_a_large_workload_is_built_ahead_and_not_called(tmp_path):
-    (group,) = make_groups(tmp_path, [1], rows=1 << 20)
+def test_a_large_workload_is_built_ahead_and_not_called():
+    (group,) = make_groups(1, rows=1 << 20)
     ahead = want(Workers(), [group])
     assert ahead.take(group.definition, group.workload, group.solutions[0]).answer is None
 
 
-def test_nothing_is_built_ahead_on_a_cpu(tmp_path):
+def test_nothing_is_built_ahead_on_a_cpu():
     workers = Workers()
-    want(workers, make_groups(tmp_path, [1, 1]), Device("cpu", "a CPU", 80 << 30))
+    want(workers, make_groups(1, 1), Device("cpu", "a CPU", 80 << 30))
     assert workers.asked == ["end all but ['norm_0', 'norm_1']"]
 
 
-def test_a_first_call_that_failed_ahead_is_the_failure(tmp_path):
-    (group,) = make_groups(tmp_path, [1])
+def test_a_first_call_that_failed_ahead_is_the_failure():
+    (group,) = make_groups(1)
     ahead = want(Workers(), [group], failure=EvaluationFailedError("RUNTIME_ERROR", "it divides by zero"))
     with pytest.raises(EvaluationFailedError, match=r"(?s)divides by zero.*its traceback"):
         ahead.take(group.definition, group.workload, group.solutions[0])
 
 
-def test_what_a_full_gpu_could_not_hold_is_built_when_its_turn_comes(tmp_path):
-    (group,) = make_groups(tmp_path, [1])
+def test_what_a_full_gpu_could_not_hold_is_built_when_its_turn_comes():
+    (group,) = make_groups(1)
     workers = Workers({"kernel_0_0": DeviceUnusableError("out of memory")})
     ahead = want(workers, [group])
     assert isinstance(ahead.take(group.definition, group.workload, group.solutions[0]), FirstCall)

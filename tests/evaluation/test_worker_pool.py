@@ -24,6 +24,7 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, SupportedLanguages, Workload
+from support.norms import kernel_for
 from support.registries import QUICK, RIGHT, add_kernel, bench_all, make_registry
 
 READS = """
@@ -78,45 +79,38 @@ class ShortOfMemory:
         return process
 
 
-def test_a_worker_that_was_killed_is_replaced_though_its_end_is_not_known_yet(tmp_path):
-    registry = make_registry(tmp_path)
-    (definition,) = registry.definitions().values()
-    pool = WorkerPool(ShortOfMemory(), Device("cpu", "a CPU", 1 << 30), RunConfig(QUICK, 10))
-    solution = add_kernel(registry, "first_v1")
-    killed = pool.find(definition, solution)
-    pool.end(solution)
+FIRST, SECOND = (RmsNorm().define(hidden) for hidden in (128, 256))
+ONE, BESIDE_IT = (kernel_for(FIRST, name, RIGHT) for name in ("one_v1", "beside_it_v1"))
+OTHER = kernel_for(SECOND, "other_v1", RIGHT)
+
+
+def make_pool(spawn, device="cpu"):
+    return WorkerPool(SimpleNamespace(spawn=spawn), Device(device, "small", 1 << 30), RunConfig(QUICK, 10))
+
+
+def test_a_worker_that_was_killed_is_replaced_though_its_end_is_not_known_yet():
+    pool = make_pool(ShortOfMemory().spawn)
+    killed = pool.find(FIRST, ONE)
+    pool.end(ONE)
     assert killed.process.alive  # as far as is known
-    pool.end_others([solution])
-    found = pool.find(definition, solution)
+    pool.end_others([ONE])
+    found = pool.find(FIRST, ONE)
     assert found.process.alive and found.process is not killed.process
     pool.close()
     assert not killed.process.alive and not found.process.alive
 
 
-class CheatsWhenBuilt:
-    """Starts processes that refuse to build: the code of the Solution has replaced something."""
-
-    def __init__(self) -> None:
-        self.started = 0
-
-    def spawn(self, _role, *_, **__):
-        self.started += 1
-        refusal = {"ok": False, "status": "RUNTIME_ERROR", "message": "it cheats", "fatal": True, "is_cheat": True}
-        return SimpleNamespace(alive=True, take_log=str, kill=lambda: None, request=lambda *_: refusal)
-
-
-def test_a_cheat_that_is_found_while_it_is_built_stays_one(tmp_path):
-    registry = make_registry(tmp_path / "registry")
-    (definition,) = registry.definitions().values()
-    solution = add_kernel(registry, "cheats_v1")
-    forks = CheatsWhenBuilt()
-    pool = WorkerPool(forks, Device("cpu", "a CPU", 1 << 30), RunConfig(QUICK, 10))
+def test_a_cheat_that_is_found_while_it_is_built_stays_one():
+    refusal = {"ok": False, "status": "RUNTIME_ERROR", "message": "it cheats", "fatal": True, "is_cheat": True}
+    process = SimpleNamespace(alive=True, take_log=str, kill=lambda: None, request=lambda *_: refusal)
+    processes = [process]
+    pool = make_pool(lambda *_, **__: processes.pop())
     failures = []
-    for _ in range(2):
+    for _ in range(2):  # it is started once
         with pytest.raises(EvaluationFailedError, match="it cheats") as raised:
-            pool.find(definition, solution)
+            pool.find(FIRST, ONE)
         failures.append(raised.value)
-    assert forks.started == 1 and failures[0] is not failures[1]
+    assert failures[0] is not failures[1]
     assert [failure.is_cheat for failure in failures] == [True, True]
 
 
@@ -131,52 +125,37 @@ class WhenAwaited:
         return SimpleNamespace(result=lambda: [each() for each in self.jobs])
 
 
-def test_workers_of_other_definitions_make_room_on_a_full_gpu(tmp_path, monkeypatch):
-    registries = [make_registry(tmp_path / str(hidden), hidden=hidden) for hidden in (128, 256)]
-    gpu = ShortOfMemory()
-    pool = WorkerPool(gpu, Device("cuda:0", "a small GPU", 1 << 30), RunConfig(QUICK, 10))
-    first, second = (next(iter(registry.definitions().values())) for registry in registries)
-    solution = add_kernel(registries[0], "first_v1")
+def test_workers_of_other_definitions_make_room_on_a_full_gpu(monkeypatch):
+    pool = make_pool(ShortOfMemory().spawn, "cuda:0")
     monkeypatch.setattr(pool, "_ending", WhenAwaited())
-    kept = pool.find(first, solution)
+    kept = pool.find(FIRST, ONE)
     with pytest.raises(DeviceUnusableError, match="out of memory"):
-        pool.find(first, add_kernel(registries[0], "beside_it_v1"))
+        pool.find(FIRST, BESIDE_IT)
     assert kept.process.alive
-    pool.find(second, add_kernel(registries[1], "second_v1"))
-    assert not kept.process.alive and pool.count_unbuilt([solution]) == 1
+    pool.find(SECOND, OTHER)
+    assert not kept.process.alive and pool.count_unbuilt([ONE]) == 1
 
 
-def test_the_workers_of_finished_definitions_end_and_no_others(tmp_path):
-    registries = [make_registry(tmp_path / str(hidden), hidden=hidden) for hidden in (128, 256)]
-    pool = WorkerPool(ShortOfMemory(), Device("cpu", "a CPU", 1 << 30), RunConfig(QUICK, 10))
-    workers = []
-    for registry in registries:
-        (definition,) = registry.definitions().values()
-        workers.append(pool.find(definition, add_kernel(registry, "right_v1")))
-    finished, kept = workers
+def test_the_workers_of_finished_definitions_end_and_no_others():
+    pool = make_pool(ShortOfMemory().spawn)
+    finished, kept = pool.find(FIRST, ONE), pool.find(SECOND, OTHER)
     pool.end_finished({kept.definition.name})
     assert (kept.process.alive, len(pool)) == (True, 1)
     pool.close()
     assert not finished.process.alive
 
 
-def solution_in(language, name):
-    return SimpleNamespace(name=name, spec=SimpleNamespace(language=SupportedLanguages(language)))
-
-
 def make_gate(**stubs):
-    workers, judge_client = (
-        SimpleNamespace(find=stubs["find"], build_cores=[0]),
-        SimpleNamespace(call=stubs.get("call")),
-    )
+    workers, judge_client = SimpleNamespace(find=stubs["find"], build_cores=[0]), SimpleNamespace(**stubs)
     device = Device("cpu", "a CPU", 1 << 30)
     return CorrectnessGate(workers, BuildsAhead(workers, judge_client, device), judge_client, device)
 
 
 def make_group(*languages):
-    definition = RmsNorm().define(1024)
-    solutions = (solution_in(language, f"{language} {number}") for number, language in enumerate(languages))
-    return Group(definition, generate_workloads(definition, [1])[0], tuple(solutions))
+    """One with Solutions in these languages."""
+    specs = (SimpleNamespace(language=SupportedLanguages(language)) for language in languages)
+    solutions = (SimpleNamespace(name=str(number), spec=spec) for number, spec in enumerate(specs))
+    return Group(FIRST, generate_workloads(FIRST, [1])[0], tuple(solutions))
 
 
 def test_once_the_reference_has_failed_no_other_solution_is_built(monkeypatch):

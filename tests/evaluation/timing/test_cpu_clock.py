@@ -50,41 +50,27 @@ def system(tmp_path, monkeypatch):
     return found
 
 
-@pytest.mark.parametrize(("waited_ns", "is_disturbed"), [(0, False), (100_000, False), (300_000, True), (5 * MS, True)])
+@pytest.mark.parametrize(
+    ("lasts_ns", "ran_ns", "waited_ns", "switches", "is_disturbed"),
+    [
+        (10 * MS, 12 * MS, 0, 0, False),
+        (10 * MS, 12 * MS, 100_000, 0, False),
+        (10 * MS, 12 * MS, 300_000, 0, True),
+        (10 * MS, 12 * MS, 5 * MS, 0, True),
+        (50_000, 0, 15_000, 0, False),  # a long share of a short call, which changes no median
+        (10 * MS, 20 * MS, 5 * MS, 0, False),  # its own threads wait for each other
+        (10 * MS, 0, 0, 1, True),  # a core was taken from a thread that has ended since
+    ],
+)
 @pytest.mark.parametrize("thread", ["7", "8"])
-def test_a_wait_of_any_thread_disturbs_a_call_if_it_is_long(system, thread, waited_ns, is_disturbed):
+def test_a_long_wait_of_any_thread_disturbs_a_call(system, thread, lasts_ns, ran_ns, waited_ns, switches, is_disturbed):
     def call():
-        system.now_ns += 10 * MS
-        system.ran_ns += 12 * MS
+        system.now_ns += lasts_ns
+        system.ran_ns += ran_ns
+        system.switches += switches
         system.wait(thread, waited_ns)
 
     assert system.measure(call) == is_disturbed
-
-
-def test_a_short_call_is_not_disturbed_by_what_changes_no_median(system):
-    def call():
-        system.now_ns += 50_000
-        system.wait("7", 15_000)
-
-    assert not system.measure(call)
-
-
-def test_threads_of_a_call_that_wait_for_each_other_do_not_disturb_it(system):
-    def call():
-        system.now_ns += 10 * MS
-        system.ran_ns += 20 * MS
-        system.wait("7", 5 * MS)
-
-    assert not system.measure(call)
-
-
-@pytest.mark.parametrize("switches", [0, 1])
-def test_a_core_that_was_taken_from_a_thread_that_has_ended_counts(system, switches):
-    def call():
-        system.now_ns += 10 * MS
-        system.switches += switches
-
-    assert system.measure(call) == bool(switches)
 
 
 def test_a_thread_may_end_and_a_system_tell_nothing(system):

@@ -90,11 +90,9 @@ class TestTamperCheck:
         check = armed(buffers)
         buffers.next = [buffers.tensors, {"other": OutputBuffers.__new__(Mine)}]
         assert check.replaced() == ["dict.other by Mine"]
-
-    def test_another_class_of_a_held_object_is_found(self):
         inner = holder()
         check = armed(holder(inner=inner))
-        inner.__class__ = type("Mine", (OutputBuffers,), {})
+        inner.__class__ = Mine
         assert check.replaced() == ["OutputBuffers.inner by Mine"]
 
     @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
