@@ -59,12 +59,13 @@ def test_an_operator_or_dtypes_that_cannot_be_are_refused():
     with pytest.raises(InputError, match=r"^dtype 'weight=fp32' does not fit: give one for x and all other tensors$"):
         find_operator("rmsnorm_llama").define(256, "weight=fp32")
     for other in (
-        "llama_d256_weight_fp32",
-        "d256_weight_fp16",
-        "d256_bf16_weight_fp16",
-        "bias_d256_bias_fp32_weight_fp32",
+        "rmsnorm_llama_d256_weight_fp32",
+        "rmsnorm_d256_weight_fp16",
+        "rmsnorm_d256_bf16_weight_fp16",
+        "rmsnorm_bias_d256_bias_fp32_weight_fp32",
+        *("layernorm_d4096_fp16", "layernorm_d0", "layernorm_bias_bias_d128", "layernorm"),
     ):
-        assert define_by_name(f"rmsnorm_{other}") is None
+        assert define_by_name(other) is None
     with pytest.raises(InputError, match=r"available: .*rmsnorm, rmsnorm_llama, rmsnorm_gemma"):
         find_operator("rmsnorm_t5")
 
