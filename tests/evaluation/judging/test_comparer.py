@@ -152,7 +152,7 @@ def compare_request(registry, path) -> Compare:
     inputs = generate_inputs(DeviceWorkload(definition, workload, "cpu"))
     exact = recognise_source(definition).compute_exact(inputs)
     with path.open("wb") as file:
-        write_outputs(file.fileno(), [each.values for each in exact])
+        write_outputs(file.fileno(), [each.values for each in exact.values()])
     return Compare(
         definition=definition,
         recognition=recognise_source(definition),

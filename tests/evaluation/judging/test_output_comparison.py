@@ -153,7 +153,7 @@ def test_the_numbers_of_float8_are_one_step_apart_which_is_within_its_tolerance(
 @pytest.mark.parametrize(("dtype", "said"), [(torch.float8_e5m2, "contents, or are NaN"), (torch.float16, "contents")])
 def test_what_was_never_written_may_be_a_computed_nan_in_8_bits_alone(dtype, said):
     poison = torch.full((4 * dtype.itemsize,), 255, dtype=torch.uint8).view(dtype)
-    found = describe_unwritten([poison], [torch.zeros(4, dtype=dtype)])
+    found = describe_unwritten({"y": poison}, {"y": torch.zeros(4, dtype=dtype)})
     assert found == f"4 elements were never written, or were computed from the buffer's old {said}; the first is at [0]"
 
 

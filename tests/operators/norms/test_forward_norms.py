@@ -181,7 +181,7 @@ def test_the_hard_rows_of_a_sum_cancel_and_overflow(dtype):
     inputs = {"x": x, "residual": residual, "weight": torch.ones(128, dtype=dtype), "eps": 1e-6}
     recognition = recognise_source(definition)
     case = recognition.make_hard_case(inputs, 0, "seed")
-    out, total = (each.values for each in recognition.compute_exact(case.inputs))
+    out, total = (each.values for each in recognition.compute_exact(case.inputs).values())
     kinds = {kind.partition(" (")[0]: row for row, kind in enumerate(case.row_kinds)}
     assert not total[kinds["residual = -x"]].any() and not out[kinds["residual = -x"]].any()
     near = kinds["residual near -x"]
