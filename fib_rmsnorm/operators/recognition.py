@@ -77,13 +77,12 @@ class Recognition(Parts):
         """Count the operations of a Workload whose axes, constant ones too, have these sizes."""
         return self._operator.count_cost(self._count_rows(sizes))
 
-    def compute_exact(self, inputs: Inputs) -> list[ExactOutput]:
-        """Compute the outputs in float64 and round them once to their dtypes; in the Definition's order.
-
-        Those of rows have one axis for them.
-        """
-        exact = self._operator.compute_exact(self._inputs_by_part(inputs), self._dtypes_by_part())
-        return [exact[part] for part in self._dtypes_by_part()]
+    def compute_exact(self, inputs: Inputs) -> dict[str, ExactOutput]:
+        """Compute the outputs in float64 and round them once to their dtypes. Those of rows have one axis for them."""
+        parts = {name: part for part, name in self.tensors.items()}
+        dtypes = {parts[name]: getattr(torch, dtype) for name, dtype in self.outputs.items()}
+        exact = self._operator.compute_exact(self._inputs_by_part(inputs), dtypes)
+        return {name: exact[parts[name]] for name in self.outputs}
 
     def define_own(self, definition: Definition) -> Definition:
         """Make the operator's own Definition of the sizes and dtypes that `definition` has.
@@ -131,11 +130,6 @@ class Recognition(Parts):
         sizes = {name: operator.probe_sizes[part] for part, name in self.axes.items()}
         axes = {name: sizes.get(name, 2 if name in self.row_axes else 1) for name in definition.var_axes}
         return axes, {self.tensors[part]: s.value for part, s in operator.scalars.items() if part in self.tensors}
-
-    def _dtypes_by_part(self) -> dict[str, torch.dtype]:
-        """The dtypes of the outputs, in the Definition's order."""
-        parts = {name: part for part, name in self.tensors.items()}
-        return {parts[name]: getattr(torch, dtype) for name, dtype in self.outputs.items()}
 
     def _sizes_by_part(self, sizes: Mapping[str, int]) -> dict[str, int]:
         return {part: sizes[name] for part, name in self.axes.items() if name in sizes}

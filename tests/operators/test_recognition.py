@@ -92,8 +92,3 @@ WEIGHT = {"shape": ["hidden"], "dtype": "float16"}
 )
 def test_other_shapes_and_dtypes_are_not_probed(definition):
     assert list_candidates(definition) == []
-
-
-def test_the_own_definition_has_the_sizes_and_dtypes_that_were_recognised():
-    found = define_norm("any", RENAMED, NAMES, eps="epsilon", dtype="bfloat16")
-    assert recognise_source(found).define_own(found) == RmsNorm().define(128, "bfloat16")

@@ -21,6 +21,9 @@ from fib_rmsnorm.operators import ExactOutput, Recognition
 from fib_rmsnorm.sandbox.output_transfer import OutputTransferError
 from fib_rmsnorm.schema import Definition, Settings, UlpStatistics
 
+Outputs = dict[str, torch.Tensor]
+"""The outputs of a call, or what belongs to them, by name."""
+
 _UNITS_OF_A_ROW = 32
 _ROUNDED = (torch.float16, torch.bfloat16)
 """The dtypes that float32's errors hardly ever change: of float32, nearly all elements differ, and float8 has bounds of
@@ -81,12 +84,12 @@ class ExpectedOutputs:
     """The right outputs of a call."""
 
     case: Case
-    outputs: list[ExpectedOutput]
+    outputs: dict[str, ExpectedOutput]
     contradicted: bool = False
     """Whether the reference is wrong by an operator that was recognised by the reference's outputs on other inputs."""
 
 
-def make_expected(request: Expect, case: Case, reference: list[torch.Tensor] | None) -> ExpectedOutputs:
+def make_expected(request: Expect, case: Case, reference: Outputs | None) -> ExpectedOutputs:
     """The expected outputs: those of a recognised operator, which are exact, else those of the reference.
 
     Raises OutputTransferError if the outputs of the reference are needed and missing.
@@ -95,22 +98,21 @@ def make_expected(request: Expect, case: Case, reference: list[torch.Tensor] | N
     if recognition is None:
         if reference is None:
             raise OutputTransferError("the outputs of the reference are missing")
-        return ExpectedOutputs(case, [ExpectedOutput(ExactOutput(each, _bound_sums(each))) for each in reference])
+        outputs = {name: ExpectedOutput(ExactOutput(each, _bound_sums(each))) for name, each in reference.items()}
+        return ExpectedOutputs(case, outputs)
     tensors = [name for name, value in case.inputs.items() if isinstance(value, torch.Tensor)]
     has_random_inputs = case.kind != "hard" and all(is_random(request.workload, name) for name in tensors)
-    if reference is not None:
-        reference = [recognition.fold(*each) for each in zip(request.definition.outputs, reference, strict=True)]
-    references: Sequence[torch.Tensor | None] = reference or [None] * len(request.definition.outputs)
-    found = zip(
-        recognition.compute_exact(case.inputs),
-        _find_non_finite_rows(request.definition, recognition, case),
-        references,
-        strict=True,
-    )
-    outputs = [ExpectedOutput(*each, has_random_inputs, _count_alike(case, each[0].values)) for each in found]
-    probed = [] if recognition.is_own or reference is None else zip(outputs, reference, strict=True)
-    contradicted = any(right.compare(right.pair(output), Settings()).is_wrong for right, output in probed)
-    return ExpectedOutputs(case, outputs, contradicted)
+    reference = {name: recognition.fold(name, each) for name, each in (reference or {}).items()}
+    rows = _find_non_finite_rows(request.definition, recognition, case)
+    outputs = {
+        name: ExpectedOutput(
+            exact, rows.get(name), reference.get(name), has_random_inputs, _count_alike(case, exact.values)
+        )
+        for name, exact in recognition.compute_exact(case.inputs).items()
+    }
+    probed = {} if recognition.is_own else reference
+    wrong = (outputs[name].compare(outputs[name].pair(each), Settings()).is_wrong for name, each in probed.items())
+    return ExpectedOutputs(case, outputs, contradicted=any(wrong))
 
 
 def _count_alike(case: Case, output: torch.Tensor) -> float:
@@ -142,14 +144,14 @@ def _bound_sums(output: torch.Tensor) -> torch.Tensor | None:
     return (largest * (_UNITS_OF_A_ROW * torch.finfo(wide).eps)).expand(output.shape).contiguous()
 
 
-def _find_non_finite_rows(definition: Definition, recognition: Recognition, case: Case) -> list[torch.Tensor | None]:
-    """For each output, which of its rows belong to inputs that are not finite, in a shape that broadcasts over it.
+def _find_non_finite_rows(definition: Definition, recognition: Recognition, case: Case) -> Outputs:
+    """The masks of each output's rows that belong to inputs that are not finite, in a shape that broadcasts over it.
 
-    None if none does. Only in a case that is made of them: nobody looks through the inputs of others.
+    Only in a case that is made of them: nobody looks through the inputs of others.
     """
     axis = recognition.row_axis
     if case.explains or axis is None:
-        return [None] * len(definition.outputs)
+        return {}
     inputs, outputs = (
         {name: recognition.fold_shape(name, spec.shape or ()) for name, spec in specs.items()}
         for specs in (definition.inputs, definition.outputs)
@@ -160,10 +162,11 @@ def _find_non_finite_rows(definition: Definition, recognition: Recognition, case
         if axis in shape and len(shape) > 1 and case.inputs[name].is_floating_point()
     ]
     rows = torch.stack(found).any(dim=0)
-    return [
-        rows.view([-1 if each == axis else 1 for each in shape]) if axis in shape and rows.any() else None
-        for shape in outputs.values()
-    ]
+    return {
+        name: rows.view([-1 if each == axis else 1 for each in shape])
+        for name, shape in outputs.items()
+        if axis in shape and rows.any()
+    }
 
 
 def _accept(actual: torch.Tensor, right: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

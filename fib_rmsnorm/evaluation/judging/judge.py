@@ -11,7 +11,7 @@ from itertools import chain
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutput, ExpectedOutputs, make_expected
+from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutputs, Outputs, make_expected
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
     Comparison,
@@ -50,7 +50,7 @@ class Judge:
         self._cases: dict[tuple[int, bool], ExpectedOutputs] = {}
         """By the number of the case, and whether it has few rows."""
         self._peer: Peer | None = None
-        self._peer_outputs: dict[tuple[int | None, bool, bool], list[torch.Tensor]] = {}
+        self._peer_outputs: dict[tuple[int | None, bool, bool], Outputs] = {}
         """By case too, and whether rows were strided: outputs of one Solution, with which those of others on the same
         inputs are compared."""
         self._recurring = RecurringRows()
@@ -97,31 +97,27 @@ class Judge:
         calls = zip(chain([first], expected), received, strict=True)
         return [self._compare_call(request, right, actuals) for right, actuals in calls]
 
-    def _compare_call(self, request: Compare, expected: ExpectedOutputs, actuals: list[torch.Tensor]) -> Verdict:
+    def _compare_call(self, request: Compare, expected: ExpectedOutputs, own: Outputs) -> Verdict:
         key = request.case, request.few_rows, bool(request.strided)
-        kept = None if request.keep_as else self._peer_outputs.get(key)
-        peers: Sequence[torch.Tensor | None] = kept or [None] * len(actuals)
-        recurrence = self._recurring.compare(request, expected.case, actuals)
-        recognition = request.recognition
-        shapes = {name: tuple(spec.shape or ()) for name, spec in request.definition.outputs.items()}
-        own = actuals
+        peers = {} if request.keep_as else self._peer_outputs.get(key, {})
+        recurrence = self._recurring.compare(request, expected.case, own)
+        case, recognition, actuals = expected.case, request.recognition, own
         if recognition:
-            actuals = [recognition.fold(*each) for each in zip(shapes, actuals, strict=True)]
-            shapes = {name: recognition.fold_shape(name, shape) for name, shape in shapes.items()}
+            actuals = {name: recognition.fold(name, each) for name, each in own.items()}
         if request.keep_as:
             self._peer, self._peer_outputs[key] = request.keep_as, actuals
-        compared = zip(expected.outputs, shapes.values(), actuals, own, peers, strict=True)
-        case = expected.case
-        outputs = [_judge_output(request, case, *each) for each in compared]
+        outputs = {
+            name: _judge_output(request, expected, name, actual, own[name].shape, peers.get(name))
+            for name, actual in actuals.items()
+        }
         hint = None
-        if request.suspects is None and any(output.mismatched for output in outputs):
-            hint = describe_unwritten(own, [output.exact.values for output in expected.outputs])
+        if request.suspects is None and any(output.mismatched for output in outputs.values()):
+            hint = describe_unwritten(own, {name: each.exact.values for name, each in expected.outputs.items()})
         mistakes = request.suspects or {}
         if case.explains:
             mistakes = explain_outputs(request, expected, actuals, outputs)
-        peer = self._peer if kept else None
-        by_name = dict(zip(shapes, outputs, strict=True))
-        return Verdict(case.name, case.kind, None, by_name, hint, mistakes, expected.contradicted, peer, recurrence)
+        peer = self._peer if peers else None
+        return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer, recurrence)
 
     def _expect(self, request: Expect) -> Iterator[ExpectedOutputs]:
         """The expected outputs of each call, one after the other: timed calls have their inputs in the same place."""
@@ -144,7 +140,7 @@ class Judge:
             self._cases[key] = make_expected(request, case, reference)
         yield self._cases[key]
 
-    def _read_reference(self, request: Expect, workload: Workload) -> Sequence[list[torch.Tensor] | None]:
+    def _read_reference(self, request: Expect, workload: Workload) -> Sequence[Outputs | None]:
         """The outputs of the Definition's reference for each call; None if they were not transferred."""
         if request.expected_file is None and True not in self._taken:
             return [None] * request.count
@@ -152,7 +148,7 @@ class Judge:
 
     def _read(
         self, request: Expect, workload: Workload, file: int | None, *, are_expected: bool = False
-    ) -> list[list[torch.Tensor]]:
+    ) -> list[Outputs]:
         """The outputs of each call, all at once: who transferred them could change them meanwhile.
 
         Raises OutputTransferError if they are missing.
@@ -170,7 +166,8 @@ class Judge:
             else read_outputs(self._files[file], every)
         )
         here = [output.to(request.device) for output in found]
-        return [here[start : start + len(like)] for start in range(0, len(here), len(like))]
+        names = request.definition.outputs
+        return [dict(zip(names, here[start:], strict=False)) for start in range(0, len(here), len(names))]
 
     def _require_fresh_inputs(self, request: Expect) -> FreshInputs:
         few = request.few_rows
@@ -188,20 +185,20 @@ def _timed_workload(request: Expect) -> DeviceWorkload:
 
 def _judge_output(
     request: Compare,
-    case: Case,
-    expected: ExpectedOutput,
-    shape: Sequence[str],
+    expected: ExpectedOutputs,
+    name: str,
     actual: torch.Tensor,
-    own: torch.Tensor,
+    own_shape: Sequence[int],
     peer: torch.Tensor | None,
 ) -> Comparison:
-    """Judge an output; `own` is the same in its own shape, and has not one axis of rows instead of several."""
-    has_rows = request.recognition is not None and request.recognition.row_axis in shape[:1]
-    pair = expected.pair(actual, own.shape)
-    found = expected.compare(pair, request.settings, case.row_kinds if has_rows else ())
+    """Judge an output; its own shape has not one axis of rows instead of several."""
+    right, recognition, axes = expected.outputs[name], request.recognition, request.definition.outputs[name].shape or ()
+    has_rows = recognition is not None and recognition.row_axis in recognition.fold_shape(name, axes)[:1]
+    pair = right.pair(actual, own_shape)
+    found = right.compare(pair, request.settings, expected.case.row_kinds if has_rows else ())
     # Hundreds of timed calls are right, and their distances are not reported.
     found.ulp = measure_ulp(pair) if request.case is not None or found.is_wrong else None
-    found.reference_ulp = expected.reference_ulp
+    found.reference_ulp = right.reference_ulp
     found.against = None if peer is None else _measure_difference(actual, peer)
     return found
 
@@ -219,14 +216,14 @@ def _measure_difference(actual: torch.Tensor, other: torch.Tensor) -> Difference
     )
 
 
-def describe_unwritten(actuals: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str | None:
+def describe_unwritten(actuals: Outputs, expected: Outputs) -> str | None:
     """Say how many elements of the outputs still hold poison, and where the first one is; None if none does.
 
     In 8 bits, that is a NaN that a kernel may have computed.
     """
     count, is_certain, first = 0, True, ""
-    for actual, right in zip(actuals, expected, strict=True):
-        elements = [as_bytes(tensor).view(-1, tensor.element_size()) == POISON for tensor in (actual, right)]
+    for name, actual in actuals.items():
+        elements = [as_bytes(each).view(-1, each.element_size()) == POISON for each in (actual, expected[name])]
         unwritten = elements[0].all(dim=1) & ~elements[1].all(dim=1)
         found = int(unwritten.sum().item())
         is_certain &= not (found and actual.is_floating_point() and actual.element_size() == 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutputs
+from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutputs, Outputs
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Comparison, PossibleMistake
 from fib_rmsnorm.evaluation.judging.output_comparison import tolerance
 from fib_rmsnorm.evaluation.tensors.output_buffers import as_integers
@@ -42,8 +42,8 @@ _AS_GOOD, _NEXT_TO_NOTHING = 2.0, 0.005
 def explain_outputs(
     request: Compare,
     expected: ExpectedOutputs,
-    actuals: Sequence[torch.Tensor],
-    comparisons: Sequence[Comparison],
+    actuals: Outputs,
+    comparisons: Mapping[str, Comparison],
 ) -> dict[str, list[PossibleMistake]]:
     """The usual mistakes that would give each output that is wrong or was, by its name.
 
@@ -51,15 +51,15 @@ def explain_outputs(
     """
     recognition = request.recognition
     found: dict[str, list[PossibleMistake]] = {}
-    compared = zip(request.definition.outputs.items(), expected.outputs, actuals, comparisons, strict=True)
-    for (name, spec), right_output, actual, comparison in compared:
-        before = (request.suspects or {}).get(name)
+    for name, comparison in comparisons.items():
+        right_output, actual, before = expected.outputs[name], actuals[name], (request.suspects or {}).get(name)
         if before is None and not comparison.mismatched:
             continue
         found[name] = before or []
         if recognition is None or before == [] or not actual.numel():
             continue
-        axes, row_axis = recognition.fold_shape(name, spec.shape or ()), recognition.row_axis
+        axes = recognition.fold_shape(name, request.definition.outputs[name].shape or ())
+        row_axis = recognition.row_axis
         if row_axis in axes[1:]:
             continue
         right, bound = right_output.nearest(actual), right_output.exact.bound
@@ -99,7 +99,7 @@ def _list_misread(
 
 
 def _compute_rows(recognition: Recognition, output: str, rows: int, inputs: Mapping[str, Any]) -> torch.Tensor:
-    return recognition.compute_exact(inputs)[list(recognition.outputs).index(output)].values.reshape(rows, -1)
+    return recognition.compute_exact(inputs)[output].values.reshape(rows, -1)
 
 
 def find_mistakes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import torch
 
@@ -23,14 +23,14 @@ class RecurringRows:
     def __init__(self) -> None:
         self._kept: OrderedDict[int | None, list[torch.Tensor]] = OrderedDict()
 
-    def compare(self, request: Compare, case: Case, outputs: Sequence[torch.Tensor]) -> Recurrence | None:
+    def compare(self, request: Compare, case: Case, outputs: Mapping[str, torch.Tensor]) -> Recurrence | None:
         """How many rows of a call's outputs differ from those of the first case, whose last rows are its last.
 
         None if no row recurs. The outputs of the first case are kept.
         """
         axis = (request.recognition.row_axis if request.recognition else None) or ""
-        named = zip((spec.shape or () for spec in request.definition.outputs.values()), outputs, strict=True)
-        by_row = [output.movedim(shape.index(axis), 0) for shape, output in named if axis in shape]
+        shapes = {name: spec.shape or () for name, spec in request.definition.outputs.items()}
+        by_row = [each.movedim(shapes[name].index(axis), 0) for name, each in outputs.items() if axis in shapes[name]]
         if request.case == 0:
             self._keep(request.worker, [each[-_MOST_ROWS:].clone() for each in by_row])
         if not case.recurring or not (kept := self._kept.pop(request.worker, [])):

@@ -85,7 +85,6 @@ class LayerNormOperator(RmsNorm):
     )
     steps: ClassVar[tuple[str, ...]] = ("add", "subtract the mean", "square", "add", "times rstd", "times weight")
     steps_of_row = (4, "divide twice, add eps, reciprocal square root")
-
     rows = CenteredRows
 
     def compute_rows(

@@ -68,10 +68,6 @@ class RmsNorm(NormOperator):
     list_wrong_epilogues: ClassVar[Callable[..., Iterable[Wrong]]] = staticmethod(lambda _: ())
     """The usual mistakes in `finish`, for x of a dtype."""
 
-    def scale_otherwise(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor | None:
-        """Rows that are scaled as rightly, where the convention rounds before the weight."""
-        return None
-
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """The epilogue: what becomes of the scaled rows before they are rounded, all in float64."""
         return scaled
@@ -99,7 +95,7 @@ class RmsNorm(NormOperator):
         x = inputs["x"]
         normalized = x * find_rstd(x, inputs["eps"])
         scaled = APPLY_WEIGHT[self.convention](normalized, inputs.get("weight"), dtype)
-        other = self.scale_otherwise(normalized, inputs, dtype)
+        other = _scale_otherwise(normalized, inputs["weight"], dtype) if self.convention == "llama" else None
         return {
             "out": ExactOutput(
                 finish(scaled),
@@ -131,6 +127,16 @@ class RmsNorm(NormOperator):
         return self.finish, self.list_wrong_epilogues(dtype)
 
 
+def _scale_otherwise(normalized: torch.Tensor, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Scale by the other rounding that float32 may give: a normalized value near a tie can round to either side.
+
+    Near means within the error of a statistic in float32.
+    """
+    error = float32_statistic_error(normalized.shape[1])
+    exact, low, high = (round_once(normalized * factor, dtype) for factor in (1, 1 - error, 1 + error))
+    return torch.where(low == exact, high, low).to(normalized.dtype) * weight
+
+
 class RmsNormLlama(RmsNorm):
     """RMSNorm that rounds the normalized row to the dtype of x before the weight, as Hugging Face's LlamaRMSNorm."""
 
@@ -153,16 +159,6 @@ class RmsNormLlama(RmsNorm):
         "round(x * rstd) * weight",
         note="The product in brackets is rounded to the dtype of x before the weight.",
     )
-
-    def scale_otherwise(self, normalized: torch.Tensor, inputs: Inputs, dtype: torch.dtype) -> torch.Tensor | None:
-        """By the other rounding that float32 may give: a normalized value near a tie can round to either side.
-
-        Near means within the error of a statistic in float32.
-        """
-        error, weight = float32_statistic_error(normalized.shape[1]), inputs["weight"]
-        exact, low, high = (round_once(normalized * factor, dtype) for factor in (1, 1 - error, 1 + error))
-        other: torch.Tensor = torch.where(low == exact, high, low).to(normalized.dtype) * weight
-        return other
 
 
 class RmsNormGemma(RmsNorm):

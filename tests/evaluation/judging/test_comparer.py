@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -130,26 +131,16 @@ def test_the_references_outputs_are_not_a_fault_of_a_solution(subject):
         comparer.compare(Subject(subject.definition, subject.workload, None), Transferred(worker, MEMORY), case=0)
 
 
-class Worker:
-    """Reveals the calls of these numbers, whatever it was asked for."""
-
-    def __init__(self, numbers: list[int]) -> None:
-        self._numbers = numbers
-        self.is_killed = False
-        self.process = SimpleNamespace(kill=lambda: setattr(self, "is_killed", True))
-
-    def ask(self, *_):
-        return Revealed(None, [], [], [], numbers=self._numbers)
-
-
 @pytest.mark.parametrize("numbers", [[], [7], [7, 7, 7, 7]])
 def test_fewer_calls_than_were_timed_are_a_failure(registry, numbers):
     (definition,) = registry.definitions().values()
     client = JudgeClient(None, Device("cpu", "a CPU", 1 << 30), RunConfig(QUICK, 10), lambda _: None)
-    worker = Worker(numbers)
+    killed: list[bool] = []
+    process = SimpleNamespace(kill=lambda: killed.append(True))
+    worker: Any = SimpleNamespace(process=process, ask=lambda *_: Revealed(None, [], [], [], numbers=numbers))
     with pytest.raises(EvaluationFailedError, match=rf"{len(set(numbers))} were revealed, not 4"):
         client.judge_timed_calls(registry.workloads(definition.name)[0], worker, 4)
-    assert worker.is_killed
+    assert killed
 
 
 FALSE = DeviceMemory("ab" * 64, 0, 1 << 30)
@@ -161,7 +152,7 @@ def compare_request(registry, path) -> Compare:
     inputs = generate_inputs(DeviceWorkload(definition, workload, "cpu"))
     exact = recognise_source(definition).compute_exact(inputs)
     with path.open("wb") as file:
-        write_outputs(file.fileno(), [each.values for each in exact])
+        write_outputs(file.fileno(), [each.values for each in exact.values()])
     return Compare(
         definition=definition,
         recognition=recognise_source(definition),

@@ -131,6 +131,6 @@ def test_outputs_of_other_shapes_are_tables_of_rows(monkeypatch, shape):
     definition = SimpleNamespace(outputs=outputs)
     request: Any = SimpleNamespace(recognition=recognition, definition=definition, suspects=None, strided=[])
     case: Any = SimpleNamespace(inputs={"x": right})
-    expected = ExpectedOutputs(case, [ExpectedOutput(ExactOutput(right))])
-    found = explain_outputs(request, expected, [actual], [compare(OutputPair(actual, right))])
+    expected = ExpectedOutputs(case, {"out": ExpectedOutput(ExactOutput(right))})
+    found = explain_outputs(request, expected, {"out": actual}, {"out": compare(OutputPair(actual, right))})
     assert [mistake.sentence for mistake in found["out"]] == ["twice"]

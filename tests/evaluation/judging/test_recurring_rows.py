@@ -26,7 +26,7 @@ def compare(rows: RecurringRows, worker: int, case: int, output: torch.Tensor) -
         workload=SimpleNamespace(axes={"batch": 8}),
     )
     made: Any = SimpleNamespace(recurring=4 if case else 0)
-    return rows.compare(request, made, [output])
+    return rows.compare(request, made, {"out": output})
 
 
 @pytest.mark.parametrize("changed", [None, 1])
