@@ -12,7 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import making_folders
@@ -58,7 +57,7 @@ class SpareWorker:
         process = self._spawn(wanted, folder)
         try:
             deadline = time.monotonic() + _MOST_S
-            require_device(process, self._device, partial(ask, process, deadline=deadline))
+            require_device(process, self._device, lambda request, kind: ask(process, request, kind, deadline))
             ask(process, wanted, Done, deadline)
         except BaseException:
             process.kill()

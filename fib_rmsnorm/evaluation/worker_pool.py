@@ -313,7 +313,7 @@ class WorkerPool:
         try:
             # By a request of its own: no code of a Solution can forge the answer yet.
             prepare = Prepare(device=request.device, solution=request.solution, cache=request.cache)
-            require_device(process, self._device, worker.ask, prepare)
+            require_device(process, self._device, lambda _, kind: worker.ask(prepare, kind))
             worker.build_s = worker.ask(request, Built).build_s
         except (EvaluationFailedError, InputError) as failure:
             process.kill()

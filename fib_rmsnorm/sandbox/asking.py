@@ -111,22 +111,19 @@ class DeviceOpened:
 
 
 def require_device(
-    process: Process,
-    device: Device,
-    ask_it: Callable[[Request, type[DeviceOpened]], DeviceOpened],
-    request: OpenDevice | None = None,
+    process: Process, device: Device, ask_to_open: Callable[[OpenDevice, type[DeviceOpened]], DeviceOpened]
 ) -> None:
-    """Have a process open a GPU, by `request`, before it does anything else, and when few others do.
+    """Have a process open a device, if it is a GPU, before it does anything else, and when few others do.
 
     A driver creates contexts one after the other: when 13 processes asked an H100's driver at once, none was ready
     after 1.1 s, and all after 1.9. In turn, the first can go on while the others wait.
 
-    Raises DeviceUnusableError if it cannot, and then the process has ended; and what `ask_it` raises.
+    Raises DeviceUnusableError if it cannot, and then the process has ended; and what `ask_to_open` raises.
     """
     if device.kind == "cpu":
         return
     with _turns.setdefault(device.name, threading.Semaphore(_AT_ONCE)):
-        fault = ask_it(request or OpenDevice(device=device.name), DeviceOpened).fault
+        fault = ask_to_open(OpenDevice(device=device.name), DeviceOpened).fault
     if fault is None:
         return
     process.kill()

@@ -142,14 +142,8 @@ class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
                 raise FibRmsnormError(f"cannot start worker processes: {why}")
             if pid == 0:
                 return None
-            process = Process(
-                pid,
-                Channel(ours.detach()),
-                log,
-                outputs_file,
-                stopping=self._stopping,
-                forget=functools.partial(self._forget, pid, temporary),
-            )
+            forget = functools.partial(self._forget, pid, temporary)
+            process = Process(pid, Channel(ours.detach()), log, outputs_file, self._stopping, forget)
             with self._lock:
                 self._alive[pid] = process
             unowned.pop_all()  # the process closes them

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from io import FileIO
 from multiprocessing.connection import wait
 from typing import TypeVar
@@ -51,29 +52,23 @@ def find_task_limit() -> int:
     return limit if most == resource.RLIM_INFINITY else min(limit, most // 2)
 
 
+@dataclass(eq=False)
 class Process:
     """One worker or judge, in a process group of its own."""
 
-    def __init__(
-        self,
-        pid: int,
-        channel: Channel,
-        log: Log,
-        outputs_file: FileIO,
-        *,
-        stopping: threading.Event,
-        forget: Callable[[], None],
-    ) -> None:
-        """`stopping` is set when the run is being stopped. `forget` is called once this process has ended."""
-        self.pid = pid
-        self._stopping = stopping
-        self._forget = forget
-        self._channel = channel
-        self._log = log
-        self._outputs_file = outputs_file
-        self._pidfd = os.pidfd_open(pid)
+    pid: int
+    _channel: Channel
+    _log: Log
+    _outputs_file: FileIO
+    _stopping: threading.Event
+    """Set when the run is being stopped."""
+    _forget: Callable[[], None]
+    """Called once this process has ended."""
+    _ended: str | None = None
+
+    def __post_init__(self) -> None:
+        self._pidfd = os.pidfd_open(self.pid)
         self._lock = threading.RLock()
-        self._ended: str | None = None
 
     @property
     def alive(self) -> bool:
