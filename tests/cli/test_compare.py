@@ -98,8 +98,7 @@ def test_a_wide_interval_does_not_blur_the_others(fib, file):
 
 def test_another_device_is_refused_unless_allowed(fib, file):
     old, new = file(trace()), file(trace(hardware="NVIDIA A100", timer="cuda_events"))
-    said = "they differ in device (OLD NVIDIA H200, NEW NVIDIA A100), timer"
-    assert said in fib("compare", old, new).refusal
+    assert "they differ in device (OLD NVIDIA H200, NEW NVIDIA A100), timer" in fib("compare", old, new).refusal
     allowed = fib("compare", old, new, "--allow", "device,timer")
     assert allowed.code == 0
     assert "NVIDIA H200, cupti against NVIDIA A100, cuda_events" in allowed.out

@@ -58,13 +58,6 @@ def test_solutions_and_what_they_can_do_here(fib, full_registry):
     ]
 
 
-def test_solutions_that_cannot_even_be_built_say_what_to_install(fib, full_registry, toolkit):
-    toolkit.setattr(capabilities, "find_cuda_home", lambda: None)
-    here = columns(fib("list", "solutions").row(CUDA))[-1]
-    assert here == "CUDA needs nvcc; install a CUDA toolkit and set CUDA_HOME"
-    assert "1 run, 1 cannot run" in fib("list").out
-
-
 def test_solutions_run_on_the_device_they_are_made_for_which_gives_the_reason_if_not(fib, full_registry, toolkit):
     gpus = [Device(f"cuda:{index}", "Test GPU", 1 << 36) for index in range(2)]
     toolkit.setattr(devices, "cuda_devices", lambda: gpus)
