@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from fib_rmsnorm.registry.layout import Layout
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.store import append_lines, copy_file, read_jsonl
 from fib_rmsnorm.registry.workload_titles import NamedWorkload
-from fib_rmsnorm.schema import SafetensorsInput, Solution, Trace, trace_id
+from fib_rmsnorm.schema import SafetensorsInput, Solution, Trace
 
 _NO_AUTHOR = "unknown"
 """The author of Traces whose Solution is missing."""
@@ -59,11 +60,18 @@ class Merger:
         self._add(theirs.root, _read(theirs))
 
     def add_file(self, path: Path) -> None:
-        """Compare the Traces of a file with the records so far.
+        """Compare the Traces of a file, an array or lines, with the records so far.
 
-        Raises InputError for what is not a Trace, and for Traces that name what no registry has.
+        Raises InputError for what is not a Trace, for no Traces, and for Traces that name what no registry has.
         """
-        traces = _read_trace_file(path)
+        traces = read_jsonl(path, Trace)
+        if not traces:
+            raise InputError(f"no Traces in {path}")
+        if workloads := sum(trace.evaluation is None or trace.solution is None for trace in traces):
+            raise InputError(
+                f"{path}: {workloads} of {len(traces)} records are not Traces: they lack a solution or an evaluation;"
+                " to merge Workloads, name the registry that holds them"
+            )
         for trace in traces:
             solution = self._all["solution"].get(trace.solution)
             workload = self._all["workload"].get((trace.definition, trace.workload.uuid))
@@ -165,22 +173,16 @@ def _find_tensor_files(root: Path, workloads: Iterable[Trace]) -> Iterator[tuple
 
 
 def _keyed_traces(traces: Iterable[Trace]) -> dict[str, Trace]:
-    """By the id of the evaluation, or by the whole record without one."""
-    return {trace_id(trace) if trace.evaluation else trace.model_dump_json(): trace for trace in traces}
+    """By 8 hex digits of what was evaluated, where and when; by the whole record without an evaluation.
 
-
-def _read_trace_file(path: Path) -> list[Trace]:
-    """Read an array or lines. Raises InputError for what is not a Trace, and for a file without any."""
-    traces = read_jsonl(path, Trace)
-    if not traces:
-        raise InputError(f"no Traces in {path}")
-    workloads = sum(trace.evaluation is None or trace.solution is None for trace in traces)
-    if workloads:
-        raise InputError(
-            f"{path}: {workloads} of {len(traces)} records are not Traces: they lack a solution or an evaluation;"
-            " to merge Workloads, name the registry that holds them"
-        )
-    return traces
+    These stay the same when the schema gains fields.
+    """
+    keyed = {}
+    for trace in traces:
+        identity = [trace.definition, trace.solution or "", trace.workload.uuid, trace.hardware, trace.timestamp]
+        key = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:8]
+        keyed[key if trace.evaluation else trace.model_dump_json()] = trace
+    return keyed
 
 
 def _differences(mine: BaseModel | Path, theirs: BaseModel | Path) -> tuple[str, ...]:

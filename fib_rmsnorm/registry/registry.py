@@ -60,7 +60,8 @@ class Registry:
     def definitions(self) -> dict[str, Definition]:
         """All Definitions by name. Raises InputError on a bad file or a name used twice."""
         with locked(reading=[self.root]):
-            return _read_by_name(find_files(self.layout.definitions, "*.json"), Definition, self.root)
+            paths = find_files(self.layout.definitions, "*.json")
+            return index_by_name((path, read_json(path, Definition, self.root)) for path in paths)
 
     def find_definitions(self, names: Collection[str]) -> dict[str, Definition]:
         """The Definitions of these names. One that cannot be read counts as missing: `validate` reports it."""
@@ -90,7 +91,7 @@ class Registry:
         with locked(reading=[self.root]):
             paths = find_files(self.layout.solutions, "*.json")
             packed = (path for path in paths if not is_source(path, self.layout.solutions))
-            return _read_by_name(packed, Solution, self.root)
+            return index_by_name((path, read_json(path, Solution, self.root)) for path in packed)
 
     def workloads(self, definition: str) -> list[Workload]:
         """The Workloads of a Definition, in file order."""
@@ -142,18 +143,12 @@ class Registry:
         return path
 
 
-def _read_by_name(paths: Iterable[Path], model: type[Named], root: Path) -> dict[str, Named]:
-    found: dict[str, Named] = {}
-    places: dict[str, Path] = {}
-    for path in paths:
-        record = read_json(path, model, root)
+def index_by_name(records: Iterable[tuple[Path, Named]]) -> dict[str, Named]:
+    """Records by name. Raises InputError for a name used twice: only the author of both files knows which is wrong."""
+    found: dict[str, tuple[Path, Named]] = {}
+    for path, record in records:
         if record.name in found:
-            raise name_used_twice(model.__name__, record.name, places[record.name], path)
-        places[record.name] = path
-        found[record.name] = record
-    return found
-
-
-def name_used_twice(what: str, name: str, one: Path, other: Path) -> InputError:
-    """Make an error that names both files, because only their author knows which one is wrong."""
-    return InputError(f"{one} and {other} both hold a {what} named {name!r}; rename one of them")
+            what = f"{found[record.name][0]} and {path} both hold a {type(record).__name__} named {record.name!r}"
+            raise InputError(f"{what}; rename one of them")
+        found[record.name] = path, record
+    return {name: record for name, (_, record) in found.items()}

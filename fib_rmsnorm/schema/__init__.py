@@ -26,7 +26,6 @@ from fib_rmsnorm.schema.trace import (
     UlpStatistics,
     digest,
     list_cases,
-    trace_id,
 )
 from fib_rmsnorm.schema.upstream import (
     AxisConst,

@@ -216,16 +216,3 @@ def digest(model: BaseModel) -> str:
     share it. A new description does not make another kernel.
     """
     return hashlib.sha256(model.model_dump_json(exclude={"description"}).encode()).hexdigest()
-
-
-def trace_id(trace: Trace) -> str:
-    """Return the 8 hex digits by which users name an evaluation.
-
-    They depend on what was evaluated, where and when, and not on the whole record, so a Trace keeps its id when the
-    schema gains fields.
-    """
-    evaluation = trace.evaluation
-    identity = [trace.definition, trace.solution or "", trace.workload.uuid]
-    if evaluation is not None:
-        identity += [evaluation.environment.hardware, evaluation.timestamp]
-    return hashlib.sha256("\n".join(identity).encode()).hexdigest()[:8]

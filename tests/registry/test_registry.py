@@ -64,16 +64,11 @@ def test_find_root_prefers_what_it_is_given_then_the_variable(tmp_path, monkeypa
     assert find_root() == here
 
 
-def add(registry, *hidden: int) -> None:
-    for each in hidden:
-        registry.write_definition(RmsNorm().define(each))
-
-
 def test_without_a_file_it_is_the_only_one_then_the_usual_one_then_none(registry):
     assert registry.main_definition == "rmsnorm_d128"
-    add(registry, 256)
+    registry.write_definition(RmsNorm().define(256))
     assert registry.main_definition is None
-    add(registry, 4096)
+    registry.write_definition(RmsNorm().define(4096))
     assert registry.main_definition == "rmsnorm_d4096"
 
 

@@ -128,7 +128,7 @@ def pack(registry: Registry) -> list[Solution]:
     packed, faulty = pack_sound(registry, registry.definitions())
     for each in faulty:
         raise each.error
-    return packed
+    return list(packed.values())
 
 
 def pack_all(registry: Registry) -> list[Solution]:

@@ -204,21 +204,16 @@ def _find_argument(part: str, own: Definition, definition: Definition, recogniti
     if name is None:
         if part in recognition.constants:
             return repr(recognition.constants[part])
-        return scratch.format(identifier(recognition.tensors[_find_like(own, part)]))
+        wanted = own.outputs.get(part)
+        for like, spec in own.inputs.items():
+            if wanted is not None and (spec.shape, spec.dtype) == (wanted.shape, wanted.dtype):
+                return scratch.format(identifier(recognition.tensors[like]))
+        raise InputError(f"it needs {part}")
     if part in own.inputs:
         is_number = own.inputs[part].shape is None
         if is_number != ({**definition.inputs, **definition.outputs}[name].shape is None):
             raise InputError(f"it takes {part} as a {'number' if is_number else 'tensor'}")
     return identifier(name)
-
-
-def _find_like(own: Definition, output: str) -> str:
-    """The input that has the shape and dtype of an output."""
-    wanted = own.outputs.get(output)
-    for name, spec in own.inputs.items():
-        if wanted is not None and (spec.shape, spec.dtype) == (wanted.shape, wanted.dtype):
-            return name
-    raise InputError(f"it needs {output}")
 
 
 def _write_native(entry: str, parameters: str, arguments: str, about: str) -> str:

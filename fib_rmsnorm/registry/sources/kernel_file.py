@@ -63,8 +63,8 @@ class KernelFile:
 
 
 @contextmanager
-def text_as_file(text: str, language: str, kernel: KernelFile | None = None) -> Iterator[KernelFile]:
-    """A kernel's text as a file while it is read; messages name the file without its folder.
+def text_as_file(text: str, language: str, kernel: KernelFile = KernelFile(Path())) -> Iterator[KernelFile]:
+    """A kernel's text as a file while it is read, else as `kernel` says; messages name the file without its folder.
 
     Raises InputError for an unknown language.
     """
@@ -74,7 +74,7 @@ def text_as_file(text: str, language: str, kernel: KernelFile | None = None) -> 
         file = Path(folder, f"kernel{KERNEL_LANGUAGES[language].suffixes[0]}")
         file.write_text(text, encoding="utf-8", errors="surrogatepass")
         try:
-            yield replace(kernel, file=file) if kernel else KernelFile(file)
+            yield replace(kernel, file=file)
         except InputError as error:
             kind = KernelError if isinstance(error, KernelError) else InputError
             raise kind(str(error).replace(f"{folder}/", ""), error.paste) from None

@@ -5,7 +5,7 @@ Sources win over the JSON that was packed from them earlier: what runs or shows 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -17,7 +17,7 @@ from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import check_name
-from fib_rmsnorm.registry.registry import Registry, name_used_twice
+from fib_rmsnorm.registry.registry import Registry, index_by_name
 from fib_rmsnorm.registry.selection import choose, operator_of
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.store import describe, read_text
@@ -51,25 +51,22 @@ class FaultySources:
         return may_serve and (not names or any(map(self.may_make, names)))
 
 
-def pack_sound(registry: Registry, definitions: dict[str, Definition]) -> tuple[list[Solution], list[FaultySources]]:
+def pack_sound(
+    registry: Registry, definitions: dict[str, Definition]
+) -> tuple[dict[str, Solution], list[FaultySources]]:
     """Pack every source folder that can be packed; return the others too. Raises InputError for a name used twice."""
-    packed: dict[str, Solution] = {}
-    places: dict[str, Path] = {}
     faulty = []
-    for manifest_path in find_files(registry.layout.solutions, MANIFEST):
-        try:
-            found = pack_folder(registry, manifest_path.parent, definitions)
-        except InputError as error:
-            author, *_ = manifest_path.relative_to(registry.layout.solutions).parts
-            *_, home, name, _ = manifest_path.parts
-            faulty.append(FaultySources(author, home, name, error))
-            continue
-        for solution in found:
-            if solution.name in packed:
-                raise name_used_twice("Solution", solution.name, places[solution.name], manifest_path)
-            places[solution.name] = manifest_path
-            packed[solution.name] = solution
-    return list(packed.values()), faulty
+
+    def pack() -> Iterator[tuple[Path, Solution]]:
+        for path in find_files(registry.layout.solutions, MANIFEST):
+            try:
+                yield from ((path, each) for each in pack_folder(registry, path.parent, definitions))
+            except InputError as error:  # noqa: PERF203 - of one folder
+                author, *_ = path.relative_to(registry.layout.solutions).parts
+                *_, home, name, _ = path.parts
+                faulty.append(FaultySources(author, home, name, error))
+
+    return index_by_name(pack()), faulty
 
 
 @dataclass(frozen=True)
@@ -89,9 +86,8 @@ def read_current(registry: Registry, definitions: dict[str, Definition] | None =
     `definitions` defaults to the registry's. Raises InputError for a bad file, or a name used twice.
     """
     with locked(reading=[registry.root]):
-        packed, faulty = pack_sound(registry, registry.definitions() if definitions is None else definitions)
+        made, faulty = pack_sound(registry, registry.definitions() if definitions is None else definitions)
         written = registry.packed_solutions()
-    made = {solution.name: solution for solution in packed}
     found = {
         name: solution
         for name, solution in written.items()
@@ -115,8 +111,8 @@ def pack_chosen(
     """
     chosen = check_languages(languages or LANGUAGES)
     served = {definition.name for definition in choose("Definition", known.values(), lambda d: d.name, definitions)}
-    packed, faulty = pack_sound(registry, known)
-    packed = [each for each in packed if each.spec.language.value in chosen and each.definition in served]
+    made, faulty = pack_sound(registry, known)
+    packed = [each for each in made.values() if each.spec.language.value in chosen and each.definition in served]
     chooses_all = not (definitions or names or languages)
     require_packed(faulty, names, [solution.name for solution in packed], chooses_all=chooses_all)
     packed = choose("Solution with sources", packed, lambda solution: solution.name, names)

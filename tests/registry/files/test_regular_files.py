@@ -33,10 +33,6 @@ READ_BY: dict[str, list[tuple[str, ...]]] = {
 }
 
 
-def make_fifo(path: Path, _: Path) -> None:
-    os.mkfifo(path)
-
-
 def make_device(path: Path, _: Path) -> None:
     try:
         os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(*ZERO))
@@ -49,18 +45,13 @@ def make_endless(path: Path, _: Path) -> None:
     os.truncate(path, 2 << 30)
 
 
-def make_link(path: Path, elsewhere: Path) -> None:
-    path.symlink_to(elsewhere / "secret")
-
-
-MAKERS = {"FIFO": make_fifo, "device": make_device, "endless": make_endless, "link": make_link}
-SLOW = ("device", "endless")
-FAULTS = {
-    "FIFO": "is not a regular file",
-    "device": "is not a regular file",
-    "endless": "is larger",
-    "link": "is a link",
+MAKERS = {
+    "FIFO": (lambda path, _: os.mkfifo(path), "is not a regular file"),
+    "device": (make_device, "is not a regular file"),
+    "endless": (make_endless, "is larger"),
+    "link": (lambda path, elsewhere: path.symlink_to(elsewhere / "secret"), "is a link"),
 }
+SLOW = ("device", "endless")
 
 
 @pytest.fixture
@@ -82,11 +73,12 @@ def elsewhere(tmp_path) -> Path:
 def test_no_command_reads_it(fib, full_registry, elsewhere, place, kind):
     path = full_registry.root / place
     path.unlink()
-    MAKERS[kind](path, elsewhere)
+    make, fault = MAKERS[kind]
+    make(path, elsewhere)
     for command in READ_BY[place]:
         outcome = fib(*command)
         told = outcome.err + outcome.out
-        assert FAULTS[kind] in told and place in told, (command, told)
+        assert fault in told and place in told, (command, told)
         if command == ("report",):  # the other Traces are fine
             assert outcome.code == 0
         else:
@@ -141,7 +133,7 @@ def test_what_a_user_names_may_be_anywhere_but_is_a_file(fib, full_registry, els
     traces.rename(elsewhere / "traces.jsonl")
     (tmp_path / "link.jsonl").symlink_to(elsewhere / "traces.jsonl")
     assert fib("report", tmp_path / "link.jsonl").code == 0
-    MAKERS[kind](tmp_path / "evil.jsonl", elsewhere)
+    MAKERS[kind][0](tmp_path / "evil.jsonl", elsewhere)
     for command in ("report", "best", "analyze"):
         outcome = fib(command, tmp_path / "evil.jsonl")
         assert outcome.code == 2

@@ -6,22 +6,14 @@ from shlex import split
 
 import pytest
 
-from fib_rmsnorm.operators import define_by_name, find_operator
+from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry
 from support.registries import RIGHT
 
 LLAMA, LAYERNORM = (find_operator(name).reference for name in ("rmsnorm_llama", "layernorm"))
 FORGOT = "def run(x, eps):\n    return x\n"
 FOUR = "def run(x, weight, bias, eps):\n    return x\n"
-NAMES = (
-    "rmsnorm_d4096",
-    "rmsnorm_bias_d4096",
-    "rmsnorm_llama_d4096",
-    "rmsnorm_no_weight_d4096",
-    "layernorm_d4096",
-    "layernorm_bias_d4096",
-    "fused_add_rmsnorm_d4096",
-)
+OTHERS = ("rmsnorm_bias", "rmsnorm_llama", "rmsnorm_no_weight", "layernorm", "layernorm_bias", "fused_add_rmsnorm")
 MANIFEST = 'name = "mine_v1"\n{}[spec]\nlanguage = "python"\nentry_point = "kernel.py::run"\n'
 MANIFEST += 'target_hardware = ["cpu"]\ndestination_passing_style = false\n'
 
@@ -29,8 +21,8 @@ MANIFEST += 'target_hardware = ["cpu"]\ndestination_passing_style = false\n'
 @pytest.fixture
 def registry(registry) -> Registry:
     """With rmsnorm_d128, and rmsnorm_d4096 as the main one of several."""
-    for name in NAMES:
-        registry.write_definition(define_by_name(name))
+    for operator in ("rmsnorm", *OTHERS):
+        registry.write_definition(find_operator(operator).define(4096))
     return registry
 
 

@@ -15,8 +15,9 @@ from support.record_faults import errors_of
 from support.registries import RIGHT, add_sources, pack, python_manifest
 
 
-def test_a_solution_is_what_its_folder_says(registry):
-    add_sources(registry, "one_v1", {"kernel.py": RIGHT, "norm/rows.py": "ROWS = 1\n", "empty.py": ""})
+def test_a_solution_is_what_its_folder_says_without_hidden_files_and_caches(registry):
+    hidden = {".notes": "x", ".git/config": "x", "__pycache__/kernel.cpython-311.pyc": "x"}
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT, "norm/rows.py": "ROWS = 1\n", "empty.py": "", **hidden})
     (solution,) = pack(registry)
     assert (solution.name, solution.author, solution.definition) == ("one_v1", "tester", "rmsnorm_d128")
     assert solution.spec.entry_point == "kernel.py::run"
@@ -25,14 +26,6 @@ def test_a_solution_is_what_its_folder_says(registry):
         ("kernel.py", RIGHT),
         ("norm/rows.py", "ROWS = 1\n"),
     ]
-
-
-def test_hidden_files_and_caches_stay_out(registry):
-    folder = add_sources(registry, "one_v1", {"kernel.py": RIGHT, ".notes": "x", ".git/config": "x"})
-    (folder / "__pycache__").mkdir()
-    (folder / "__pycache__" / "kernel.cpython-311.pyc").write_bytes(b"\xff\xfe")
-    (solution,) = pack(registry)
-    assert [source.path for source in solution.sources] == ["kernel.py"]
 
 
 def test_a_definition_that_is_served_and_not_left_out_adds_its_constants(registry):

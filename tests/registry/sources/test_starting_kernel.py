@@ -32,12 +32,10 @@ HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
 HIDDEN = 384  # no power of two, and not the size that the Definitions of most models have
 DTYPES = ("float16", "bfloat16", "float32")
 CONVENTIONS = (RmsNormLlama(), RmsNormGemma())
-IN_EVERY_LANGUAGE = (
-    *(
-        each.define(HIDDEN)
-        for each in (RmsNorm(), RmsNormBias(), *CONVENTIONS, FusedAddRmsNorm(), LayerNormOperator(), LayerNormBias())
-    ),
-)
+IN_EVERY_LANGUAGE = [
+    each.define(HIDDEN)
+    for each in (RmsNorm(), RmsNormBias(), *CONVENTIONS, FusedAddRmsNorm(), LayerNormOperator(), LayerNormBias())
+]
 JUDGED = (*IN_EVERY_LANGUAGE, *(RmsNorm().define(HIDDEN, dtype) for dtype in DTYPES[1:]))
 REFERENCE = '''\
 """Scaled by a number."""
