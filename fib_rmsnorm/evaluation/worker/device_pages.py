@@ -56,13 +56,12 @@ class DevicePages:
     """Pages of the current GPU. All are freed at the end of a `with` block, if there is one."""
 
     def __init__(self) -> None:
-        self._driver = load_driver()
         location = _Location(_ON_DEVICE, torch.cuda.current_device())
         self._properties = _Properties(_PINNED, 0, location, None, 0)
         self._access = _Access(location, _READ_WRITE)
         self._reserved: list[tuple[int, int, int]] = []
         """The begin of each reservation, and of its mapped part, and the size of that."""
-        self._handles: list[ctypes.c_uint64] = []
+        self._handles: list[int] = []
         granularity = ctypes.c_size_t()
         self._call("GetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(self._properties), 0)
         self.page_bytes = granularity.value
@@ -81,7 +80,7 @@ class DevicePages:
             self._call("Unmap", ctypes.c_uint64(mapped), ctypes.c_size_t(size))
             self._call("AddressFree", ctypes.c_uint64(begin), ctypes.c_size_t(mapped + size + self.page_bytes - begin))
         for handle in self._handles:
-            self._call("Release", handle)
+            self._call("Release", ctypes.c_uint64(handle))
 
     def map(self, parts: Sequence[tuple[int, int]], room: int = 0) -> torch.Tensor:
         """Map parts one after the other. Returns their bytes, between at least `room` and a page without memory.
@@ -100,7 +99,7 @@ class DevicePages:
             handle = ctypes.c_uint64()
             of_size = ctypes.c_size_t(own)
             self._call("Create", ctypes.byref(handle), of_size, ctypes.byref(self._properties), _NONE)
-            self._handles.append(handle)
+            self._handles.append(handle.value)
             for _ in range(part // own):
                 self._call("Map", ctypes.c_uint64(place), of_size, ctypes.c_size_t(), handle, _NONE)
                 place += own
@@ -114,7 +113,7 @@ class DevicePages:
         return -(-nbytes // self.page_bytes) * self.page_bytes
 
     def _call(self, name: str, *arguments: object) -> None:
-        require_success(getattr(self._driver, f"cuMem{name}")(*arguments), f"calling cuMem{name}")
+        require_success(getattr(load_driver(), f"cuMem{name}")(*arguments), f"calling cuMem{name}")
 
 
 class GuardedPlaces:
