@@ -115,7 +115,11 @@ class ClusterDevices(LocalDevices):
             del self._running[answer]
         except RayError as error:
             del self._running[answer]
-            yield self._lose(device, group, describe_error(error))
+            self._pool.give_back(device)
+            self._queues[device.hardware].put_back(device.number, group)
+            lost = f"{device.name} was lost ({describe_error(error)}) while it evaluated {group.definition.name}"
+            title = self._titles[group.definition.name][group.workload.uuid]
+            yield Told(f"{lost} at {title}, which another device evaluates again")
         else:
             if not isinstance(event, Evaluated):
                 yield event
@@ -124,13 +128,6 @@ class ClusterDevices(LocalDevices):
             key = result_key(group, solution, device.hardware, self._options.settings)
             if key not in self._recorded:
                 yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
-
-    def _lose(self, device: PooledDevice, group: Group, why: str) -> Told:
-        """Give a lost device's Workload to another."""
-        self._pool.give_back(device)
-        self._queues[device.hardware].put_back(device.number, group)
-        named = f"{group.definition.name} at {self._titles[group.definition.name][group.workload.uuid]}"
-        return Told(f"{device.name} was lost ({why}) while it evaluated {named}, which another device evaluates again")
 
     def _give_up(self) -> Generator[Event]:
         """Skip what has no device of its model any more."""

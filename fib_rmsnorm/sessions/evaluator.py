@@ -286,7 +286,7 @@ class Evaluator:
         for each in contenders:
             known = each.admitted.get(workload.uuid)
             if known is not None and known.worker.process.alive:
-                verdicts[each.solution.name] = replace(known, worker=replace(known.worker))
+                verdicts[each.solution.name] = replace(known, worker=replace(known.worker))  # with the whole time limit
         left = tuple(each.solution for each in contenders if each.solution.name not in verdicts)
         for solution, verdict in self._runner.gate.admit(Group(definition, workload, left)) if left else ():
             verdicts[solution.name] = verdict
