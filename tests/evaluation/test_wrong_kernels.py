@@ -47,20 +47,14 @@ def one_for_each_guard() -> list[str]:
 
 FEW = one_for_each_guard()
 OTHERS = [name for name in NAMES if name not in FEW]
-RUNS = {
-    "those of the guards": (FEW, 32),
-    "the others": (OTHERS, 32),
-    "all, of a row": (NAMES, 1),
-    "compiled": (COMPILED, 32),
-    "compiled, of a row": (COMPILED, 1),
+RUNS: dict[str, tuple[list[str], int, Any]] = {
+    "those of the guards": (FEW, 32, []),
+    "the others": (OTHERS, 32, pytest.mark.process),
+    "all, of a row": (NAMES, 1, pytest.mark.fuzz),
+    "compiled": (COMPILED, 32, pytest.mark.compile),
+    "compiled, of a row": (COMPILED, 1, pytest.mark.fuzz),
 }
-MARKS: dict[str, Any] = {
-    "those of the guards": [],
-    "the others": pytest.mark.process,
-    "all, of a row": pytest.mark.fuzz,
-    "compiled": pytest.mark.compile,
-    "compiled, of a row": pytest.mark.fuzz,
-}
+"""The kernels of a run, its batch, and the marks of its tests."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +63,7 @@ def outcome_of(tmp_path_factory) -> Callable[[str], Outcome]:
 
     @cache
     def evaluate(run: str) -> Outcome:
-        names, batch = RUNS[run]
+        names, batch, _ = RUNS[run]
         return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", names, "cpu", (batch,))
 
     return evaluate
@@ -78,8 +72,8 @@ def outcome_of(tmp_path_factory) -> Callable[[str], Outcome]:
 @pytest.mark.parametrize(
     ("run", "kernel", "batch"),
     [
-        pytest.param(run, name, batch, marks=MARKS[run], id=f"{name}-{batch}")
-        for run, (names, batch) in RUNS.items()
+        pytest.param(run, name, batch, marks=marks, id=f"{name}-{batch}")
+        for run, (names, batch, marks) in RUNS.items()
         for name in names
     ],
 )
@@ -87,7 +81,7 @@ def test_gets_its_status_and_harms_no_solution_after_it(outcome_of, run, kernel,
     assert_judged(outcome_of(run), kernel, batch)
 
 
-@pytest.mark.parametrize("run", [pytest.param(run, marks=MARKS[run]) for run in RUNS])
+@pytest.mark.parametrize("run", [pytest.param(run, marks=marks) for run, (*_, marks) in RUNS.items()])
 def test_leaves_no_process_behind(outcome_of, run):
     assert outcome_of(run).left_behind == []
 
