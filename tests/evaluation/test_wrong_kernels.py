@@ -19,13 +19,13 @@ from support.wrong_kernels import (
     EXPECTED,
     KERNELS,
     PATIENCE_S,
+    TARGETS,
     Outcome,
     assert_expected,
     assert_judged,
     assert_unharmed,
     evaluate_all,
     kernels_for,
-    load_targets,
 )
 
 # All of a fixture's kernels are evaluated when the first test asks for it.
@@ -106,17 +106,16 @@ def test_the_page_on_cheats_explains_every_guard():
     assert {kernel.guard for kernel in KERNELS.values()} == guards
 
 
-TARGETS = load_targets()
-NAMED = {name: value for name, value in vars(TARGETS).items() if isinstance(value, TARGETS.Target)}
+NAMED = {name: value for name, value in TARGETS.items() if isinstance(value, TARGETS["Target"])}
 
 
 # An attack on a missing name would fail for the wrong reason.
 @pytest.mark.parametrize("target", NAMED.values(), ids=NAMED)
 def test_what_wrong_kernels_attack_exists(target):
-    source = (REPOSITORY / TARGETS.PACKAGE / f"{target.module.replace('.', '/')}.py").read_text()
+    source = (REPOSITORY / TARGETS["PACKAGE"] / f"{target.module.replace('.', '/')}.py").read_text()
     assert [name for name in target.path.split(".") if not re.search(rf"\b{name}\b", source)] == []
 
 
 def test_no_kernel_names_the_package_by_itself():
     texts = {name: kernel.text + str(kernel.expected) for name, kernel in KERNELS.items()}
-    assert [name for name, text in texts.items() if TARGETS.PACKAGE in text] == []
+    assert [name for name, text in texts.items() if TARGETS["PACKAGE"] in text] == []

@@ -100,7 +100,6 @@ OUTPUT_BUFFERS = Target("evaluation.tensors.output_buffers", "OutputBuffers")
 TENSORS = Target("evaluation.tensors.output_buffers", "OutputBuffers.tensors")
 INSIDES = Target("evaluation.tensors.output_buffers", "OutputBuffers._insides")
 RED_ZONES = Target("evaluation.tensors.output_buffers", "OutputBuffers.list_zones")
-BITS_TORCH = Target("evaluation.tensors.output_buffers", "torch")
 
 # The timers.
 CLOCK = Target("evaluation.timing.cpu_clock", "clock")
