@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fib_rmsnorm.operators import find_operator
-from support.kernel_calls import SETS, load_cpp, place, run_script
+from support.kernel_calls import DTYPES, SETS, list_shipped, load_cpp, place, run_script
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 SHAPES = [
@@ -24,18 +24,7 @@ SHAPES = [
 FEW_SHAPES = [(0, 128), (5, 129), (40, 1000), (70, 4096), (5, 8192), (1100, 4096)]
 EPS = 1e-6
 
-FORMS = (
-    "rmsnorm",
-    "rmsnorm_gemma",
-    "rmsnorm_llama",
-    "rmsnorm_no_weight",
-    "rmsnorm_bias",
-    "rmsnorm_relu",
-    "rmsnorm_silu_gate",
-    "fused_add_rmsnorm",
-    "layernorm",
-    "layernorm_bias",
-)
+FORMS = [name for name in list_shipped("cpp_simd") if not name.endswith("_backward")]
 ULPS = {"rmsnorm_gemma": 4, "rmsnorm_silu_gate": 8}
 """In float32. Of the others 3: the results are rounded a few times, and rstd once before."""
 BY_ROW = ("x", "gate", "residual")
@@ -93,7 +82,7 @@ def check(run, shape, dtype, scale, offset, name="rmsnorm", weight_dtype=None):
 def check_all():
     torch.manual_seed(0)
     run = load()
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+    for dtype in DTYPES:
         for batch, hidden in SHAPES:
             large = batch * hidden > 1 << 17
             for scale in (1,) if large else (1, 300, 1e-4, 1e-7):
@@ -107,7 +96,7 @@ def check_form(name, baseline=True):
     if name == "rmsnorm_llama":
         check_llama(run)
         return
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+    for dtype in DTYPES:
         for shape in FEW_SHAPES:
             if shape[0] > 1000 and dtype != torch.float16:
                 continue  # what lies past the caches is written in another way, whatever the dtype

@@ -14,17 +14,11 @@ from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
 from fib_rmsnorm.operators.operator import list_operators
-from support.kernel_calls import place, shipped_solutions
+from support.kernel_calls import DTYPES, list_shipped, place, shipped_solutions
 from support.paths import REPOSITORY
 
 CUDA = "rmsnorm_cuda_vec16_v1"
-FOLDERS = [
-    folder
-    for folder in sorted(REPOSITORY.glob("solutions/fib-rmsnorm/norm/*_d4096/*_cuda_vec16_v1"))
-    if "backward" not in folder.name  # a family of its own
-]
-FORWARD = [folder.name for folder in FOLDERS if (folder / "form.h").exists()]
-DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+FORWARD = [f"{name}_cuda_vec16_v1" for name in list_shipped("cuda_vec16") if not name.endswith("_backward")]
 EPS, SCALE = 1e-6, 0.05
 SHAPES = [
     (0, 4096),

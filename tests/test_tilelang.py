@@ -11,6 +11,7 @@ import pytest
 from fib_rmsnorm.building.source_files import write_sources
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
+from support.kernel_calls import list_shipped
 from support.mistakes import is_entry_wrong
 from support.paths import REPOSITORY
 
@@ -48,21 +49,10 @@ def load_module(tmp_path_factory):
         *(
             pytest.param(operator, suffix, marks=pytest.mark.compile)
             for operator, suffix in (
-                ("rmsnorm", ""),
-                ("rmsnorm", "_fp32"),
-                ("fused_add_rmsnorm", "_bf16"),
-                ("fused_add_rmsnorm", "_fp32"),
-                ("fused_add_rmsnorm_gemma", ""),
-                ("fused_add_rmsnorm_llama", ""),
-                ("fused_add_rmsnorm_rounded", ""),
-                ("layernorm", ""),
-                ("layernorm", "_fp32"),
-                ("layernorm_bias", "_fp32"),
-                ("rmsnorm_gemma", ""),
-                ("rmsnorm_llama", ""),
-                ("rmsnorm_bias", ""),
+                *((operator, "") for operator in list_shipped("tilelang_row") if operator != "fused_add_rmsnorm"),
+                *((operator, "_fp32") for operator in ("rmsnorm", "fused_add_rmsnorm", "layernorm", "layernorm_bias")),
+                *((operator, "_bf16") for operator in ("fused_add_rmsnorm", "rmsnorm_no_weight")),
                 ("rmsnorm_bias", "_bf16_weight_fp32"),
-                ("rmsnorm_no_weight", "_bf16"),
             )
         ),
     ],

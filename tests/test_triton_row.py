@@ -6,40 +6,24 @@ import pytest
 import torch
 
 from support.judged_kernels import SHIPPED, define, find_wrong, find_wrong_interpreted, load_shipped
-from support.kernel_calls import make_backward_inputs
+from support.kernel_calls import OPERATORS, list_shipped, make_backward_inputs
 from support.mistakes import make_outputs
 
-FORMS = (
-    "rmsnorm",
-    "rmsnorm_gemma",
-    "rmsnorm_llama",
-    "rmsnorm_bias",
-    "rmsnorm_no_weight",
-    "rmsnorm_relu",
-    "rmsnorm_silu_gate",
-    "fused_add_rmsnorm",
-    "fused_add_rmsnorm_gemma",
-    "fused_add_rmsnorm_llama",
-    "fused_add_rmsnorm_rounded",
-    "layernorm",
-    "layernorm_bias",
-)
+FORMS = tuple(name for name in list_shipped("triton_row") if "_backward" not in name and "_fp8" not in name)
 # One sum, a mean with a bias, an exponential and two outputs: the other forms are parts of these.
 KINDS = ("rmsnorm", "layernorm_bias", "rmsnorm_silu_gate", "fused_add_rmsnorm")
-GRADIENTS = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
 TO_FLOAT8 = ("rmsnorm_fp8", "rmsnorm_fp8_per_row", "fused_add_rmsnorm_fp8", "fused_add_rmsnorm_fp8_per_row")
 WITH_WIDE_WEIGHT = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate", *TO_FLOAT8[:2])
 
-
 INTERPRETED = {
-    "each form": [f"{form}_d384" for form in FORMS + GRADIENTS],
+    "each form": [f"{form}_d384" for form in FORMS + OPERATORS],
     "a row that fills its block": [
         f"{form}_d128"
         for form in ("rmsnorm_no_weight", "rmsnorm_silu_gate", "fused_add_rmsnorm_gemma", "fused_add_rmsnorm_backward")
     ],
     "a weight in float32": ["rmsnorm_bias_d384_bf16_weight_fp32"],
     "rows too long for a program": [*(f"{form}_d33024" for form in KINDS), "layernorm_backward_d16640"],
-    "float32 and several vectors a thread": [f"{form}_d2560_fp32" for form in KINDS + GRADIENTS],
+    "float32 and several vectors a thread": [f"{form}_d2560_fp32" for form in KINDS + OPERATORS],
 }
 
 
@@ -58,7 +42,7 @@ def test_gradients_of_no_rows_are_zero(tmp_path, name):
 
 
 def list_gpu_names():
-    for form in FORMS + GRADIENTS:
+    for form in FORMS + OPERATORS:
         yield from (f"{form}_d{shape}" for shape in ("128", "4096", "2560_bf16", "1152_fp32", "16384_fp32", "16384"))
     for form in TO_FLOAT8:
         yield from (f"{form}_d{shape}" for shape in ("128", "4096", "2560_bf16", "1152_fp32"))
