@@ -27,6 +27,7 @@ EPS = 1e-6
 FORMS = [name for name in list_shipped("cpp_simd") if not name.endswith("_backward")]
 ULPS = {"rmsnorm_gemma": 4, "rmsnorm_silu_gate": 8}
 """In float32. Of the others 3: the results are rounded a few times, and rstd once before."""
+WITH_FLOAT_WEIGHT = ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
 BY_ROW = ("x", "gate", "residual")
 
 
@@ -102,14 +103,10 @@ def check_form(name, baseline=True):
                 continue  # what lies past the caches is written in another way, whatever the dtype
             for offset in (0,) if shape[0] > 1000 else (0, 1):
                 check(run, shape, dtype, 1, offset, name)
-                if takes_float_weight(name) and shape[0] < 1000:
+                if name in WITH_FLOAT_WEIGHT and shape[0] < 1000:
                     check(run, shape, dtype, 1, offset, name, torch.float32)
     if name == "rmsnorm_silu_gate":
         check_silu(run)
-
-
-def takes_float_weight(name: str) -> bool:
-    return name in ("rmsnorm", "rmsnorm_bias", "rmsnorm_relu", "rmsnorm_silu_gate")
 
 
 def check_llama(run):
@@ -151,21 +148,14 @@ def refusal() -> str:
     return run_script("import test_cpp_simd; test_cpp_simd.check_all()", FIB_RMSNORM_ISA="sse9")
 
 
-@pytest.mark.parametrize("name", SETS)
-@pytest.mark.compile
-def test_it_is_right_at_every_instruction_set(refusal, name):
-    if name not in refusal:
-        pytest.skip(f"this machine has no {name}")
-    assert (
-        run_script("import test_cpp_simd; test_cpp_simd.check_all(); print('right')", FIB_RMSNORM_ISA=name) == "right"
-    )
-
-
 # The exponential is written for each set. Two outputs, a mean with a bias and a rounding in between use what RMSNorm's
 # rows are made of, which are checked at every set too; the other forms are parts of these.
 AT_EVERY_SET = [
-    "rmsnorm_silu_gate",
-    *(pytest.param(name, marks=pytest.mark.fuzz) for name in ("fused_add_rmsnorm", "layernorm_bias", "rmsnorm_llama")),
+    *("check_all()", "check_form('rmsnorm_silu_gate')"),
+    *(
+        pytest.param(f"check_form({name!r})", marks=pytest.mark.fuzz)
+        for name in ("fused_add_rmsnorm", "layernorm_bias", "rmsnorm_llama")
+    ),
 ]
 
 
@@ -175,12 +165,12 @@ def test_each_form_is_right_on_this_processor(name):
     check_form(name, baseline=False)
 
 
-@pytest.mark.parametrize("name", AT_EVERY_SET)
+@pytest.mark.parametrize("checks", AT_EVERY_SET)
 @pytest.mark.compile
 @pytest.mark.timeout(900)  # a build of all sets takes half a minute of a core that is free
-def test_forms_are_right_at_every_instruction_set(refusal, name):
+def test_it_is_right_at_every_instruction_set(refusal, checks):
     """One test for all sets, which are in one build."""
-    script = f"import test_cpp_simd; test_cpp_simd.check_form({name!r}); print('right')"
+    script = f"import test_cpp_simd; test_cpp_simd.{checks}; print('right')"
     for isa in (isa for isa in SETS if isa in refusal):
         assert run_script(script, FIB_RMSNORM_ISA=isa) == "right", isa
 
