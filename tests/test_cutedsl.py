@@ -81,12 +81,8 @@ READ_ONCE = [
     ("rmsnorm", ("float16", "float16"), 4096, (128, 2, 4), (2, 1)),
     ("rmsnorm", ("float32", "float32"), 4096, (128, 1, 8), (2, 1)),
     ("rmsnorm", ("bfloat16", "float32"), 4096, (256, 1, 2), (3, 1)),  # the weight takes two loads
-    ("rmsnorm", ("bfloat16", "bfloat16"), 2560, (96, 1, 4), (2, 1)),
-    ("fused_add_rmsnorm", ("float16", "float16"), 4096, (256, 1, 2), (3, 2)),
     ("fused_add_rmsnorm", ("float16", "float16"), 4096, (64, 2, 8), (3, 2)),
     ("fused_add_rmsnorm_llama", ("float16", "float16"), 4096, (256, 1, 2), (3, 2)),
-    ("layernorm", ("float16", "float16"), 4096, (512, 1, 1), (2, 1)),
-    ("layernorm", ("float16", "float16"), 128, (16, 8, 1), (2, 1)),
     ("layernorm", ("float32", "float32"), 4096, (128, 1, 8), (2, 1)),
     ("rmsnorm_bias", ("float16", "float16"), 4096, (256, 1, 2), (3, 1)),
     ("rmsnorm_gemma", ("float16", "float16"), 4096, (256, 1, 2), (2, 1)),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,22 +55,22 @@ are 512 threads on an MI300X, so a thread has one 16-byte load of each tensor wh
 """
 
 
-def make_page() -> str:
-    """Return the page, unchanged if the compilers that made it are missing."""
+def make_page(run: Callable[..., str]) -> str:
+    """Return the page of what `run` prints for commands, unchanged if the compilers that made it are missing."""
     before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     versions = _versions()
     if versions is None or (before and "--check" in sys.argv and versions not in before):
         return before
+
+    def explain(solution: str, archs: str) -> str:
+        told = run("explain", solution, "--arch", archs, "--batch-sizes", BATCH_SIZES)
+        text = "\n".join(line.rstrip() for line in told.splitlines())
+        return f"```\n{text}\n```\n"
+
     parts = [HEADER.format(arch=ARCH, batches=BATCH_SIZES, versions=versions)]
-    parts += [f"## {solution}\n\n{_explain(solution, ARCH)}" for solution in SOLUTIONS]
+    parts += [f"## {solution}\n\n{explain(solution, ARCH)}" for solution in SOLUTIONS]
     header = AMD_HEADER.format(solution=AMD_SOLUTION, archs=AMD_ARCHS, batches=BATCH_SIZES)
-    return "\n".join([*parts, header, _explain(AMD_SOLUTION, AMD_ARCHS)])
-
-
-def _explain(solution: str, archs: str) -> str:
-    told = _run("-m", "fib_rmsnorm", "explain", solution, "--arch", archs, "--batch-sizes", BATCH_SIZES)
-    text = "\n".join(line.rstrip() for line in told.strip().splitlines())
-    return f"```\n{text}\n```\n"
+    return "\n".join([*parts, header, explain(AMD_SOLUTION, AMD_ARCHS)])
 
 
 def _versions() -> str | None:
@@ -89,9 +89,3 @@ def _versions() -> str | None:
         return f"nvcc {nvcc[1] if nvcc else '?'}, Triton {version('triton')} and TileLang {version('tilelang')}"
     except PackageNotFoundError:
         return None
-
-
-def _run(*arguments: str) -> str:
-    environment = {**os.environ, "NO_COLOR": "1"}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=ROOT).stdout

@@ -146,7 +146,7 @@ def main() -> int:
         (RESULTS, make_results()),
         (README, make_readme()),
         (kernel_tables.PAGE, kernel_tables.make_page()),
-        (explained.PAGE, explained.make_page()),
+        (explained.PAGE, explained.make_page(run)),
     )
     for page, text in pages:
         if "--check" not in sys.argv:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from random import Random, SystemRandom
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,6 @@ from support.full_registry import (
     PYTHON_TRACES,
     WORKLOAD_FILE,
 )
-from support.mutations import damage, damage_bytes
 from support.paths import PUBLISHED
 
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -30,6 +30,45 @@ OTHER_READERS = (
     ("merge", ".", CUDA_TRACES),
 )
 OFTEN = [pytest.mark.fuzz, pytest.mark.timeout(900)]
+
+
+TEXTS = ["", "\x1b[2J\x07", "\u202ea\u2066", "a\nb", "=1+1", "<b>", "../x", "NaN", "{}", "é" * 300, "\ud800", "%s{0}"]
+NUMBERS = [0, -1, 1, 2**31, 2**63, 2**64, -(2**63), 10**30, 0.0, -0.0, 1e-320, 1e308, -1e308, 0.5, True, False]
+ODD = [None, [], {}, [[]], [None], {"": ""}, {"0": "many"}, float("nan"), float("inf"), -float("inf")]
+BYTES = [b"\xff", b"\x00", b"\n", b"[" * 2000, b'"', b"{", b"}", b",", b"\\u0000", b"\xef\xbb\xbf", b"1" * 5000, b" "]
+
+
+def damage(record: Any, random: Random) -> bytes:
+    """The JSON of a record with one to three values changed; in one of five, its bytes are changed instead."""
+    if random.random() < 0.2:
+        return damage_bytes(json.dumps(record).encode(), random)
+    for _ in range(random.choice((1, 1, 1, 2, 3))):
+        record = damage_value(record, random)
+    return json.dumps(record).encode()
+
+
+def damage_value(value: Any, random: Random) -> Any:
+    """The value with something in it changed, renamed or missing."""
+    if not isinstance(value, dict | list) or not value or random.random() < 0.1:
+        return random.choice(random.choice((TEXTS, NUMBERS, ODD)))
+    changed = value.copy()
+    key = random.choice([*value] if isinstance(value, dict) else range(len(value)))
+    what = random.random()
+    if what < 0.1:
+        del changed[key]
+    elif what < 0.2 and isinstance(changed, dict):
+        changed[random.choice(TEXTS)] = changed.pop(key)
+    else:
+        changed[key] = damage_value(value[key], random)
+    return changed
+
+
+def damage_bytes(data: bytes, random: Random) -> bytes:
+    for _ in range(random.randrange(1, 4)):
+        place = random.randrange(len(data) + 1)
+        new = random.choice((b"", random.choice(BYTES), bytes([random.randrange(256)])))
+        data = data[:place] + new + data[place + random.choice((0, 1, random.randrange(30), len(data))) :]
+    return data
 
 
 def list_seeds(number: int) -> list[int]:

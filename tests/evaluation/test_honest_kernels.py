@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import pytest
 
@@ -29,8 +32,13 @@ NAMES = [
 ]
 NAMES_ON_CUDA = [name for name, kernel in KERNELS.items() if "cuda" in kernel.target_hardware]
 FEW = ("cpp_threads", "prints", "triton_row", "value_returning", "workspace")
-FEW_BATCH = 8
 OTHERS = [name for name in NAMES if name not in FEW]
+RUNS: dict[str, tuple[Sequence[str], str, tuple[int, ...], Any]] = {
+    "few": (FEW, "cpu", (8,), []),
+    "others": (OTHERS, "cpu", BATCH_SIZES, pytest.mark.compile),
+    "on a GPU": (NAMES_ON_CUDA, "cuda:0", BATCH_SIZES_ON_CUDA, pytest.mark.gpu),
+}
+"""The kernels of a run, its device and batches, and the marks of its tests."""
 
 
 def evaluate_all(root, names, device, batches=BATCH_SIZES):
@@ -42,22 +50,26 @@ def evaluate_all(root, names, device, batches=BATCH_SIZES):
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory, lent):
-    return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", FEW, "cpu", (FEW_BATCH,))
+def evaluations_of(tmp_path_factory, lent):
+    """Evaluate the kernels of a run once, for whichever of its tests comes first."""
+    return cache(lambda run: evaluate_all(tmp_path_factory.mktemp("honest") / "registry", *RUNS[run][:3]))
 
 
-@pytest.fixture(scope="module")
-def others(tmp_path_factory, lent):
-    return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", OTHERS, "cpu", BATCH_SIZES)
-
-
-@pytest.fixture(scope="module")
-def evaluations_on_cuda(tmp_path_factory):
-    return evaluate_all(tmp_path_factory.mktemp("honest") / "registry", NAMES_ON_CUDA, "cuda:0", BATCH_SIZES_ON_CUDA)
-
-
-def assert_passed(evaluation, name):
+@pytest.mark.parametrize(
+    ("run", "name", "batch"),
+    [
+        pytest.param(run, name, batch, marks=marks, id=f"{name}-{batch}-{run}")
+        for run, (names, _, batches, marks) in RUNS.items()
+        for name in names
+        for batch in batches
+    ],
+)
+def test_passes(evaluations_of, run, name, batch):
+    evaluation = evaluations_of(run)[name, batch]
     assert evaluation.status.value == "PASSED", evaluation.log
+    if run == "on a GPU":
+        assert evaluation.performance.latency_ms > 0
+        return
     is_interpreted = KERNELS[name].language == "triton"
     assert evaluation.performance.interpreted == is_interpreted
     assert (evaluation.performance.latency_ms > 0) != is_interpreted
@@ -65,27 +77,6 @@ def assert_passed(evaluation, name):
     assert len(evaluation.log) < 100_000
     # Copies and casts are not kernels of torch's that do the work.
     assert evaluation.performance.library_calls == (None if KERNELS[name].language == "python" else [])
-
-
-@pytest.mark.parametrize("name", FEW)
-def test_passes(few, name):
-    assert_passed(few[name, FEW_BATCH], name)
-
-
-@pytest.mark.compile
-@pytest.mark.parametrize("name", OTHERS)
-def test_each_of_the_others_passes(others, name):
-    for batch in BATCH_SIZES:
-        assert_passed(others[name, batch], name)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("batch", BATCH_SIZES_ON_CUDA)
-@pytest.mark.parametrize("name", NAMES_ON_CUDA)
-def test_passes_on_a_gpu(evaluations_on_cuda, name, batch):
-    evaluation = evaluations_on_cuda[name, batch]
-    assert evaluation.status.value == "PASSED", evaluation.log
-    assert evaluation.performance.latency_ms > 0
 
 
 @pytest.mark.compile
@@ -97,8 +88,8 @@ def test_a_torch_binding_passes_and_its_library_calls_are_reported(tmp_path):
         assert "aten::rsqrt" in evaluation.performance.library_calls
 
 
-def test_what_a_kernel_prints_is_in_its_log(few):
-    log = few["prints", FEW_BATCH].log
+def test_what_a_kernel_prints_is_in_its_log(evaluations_of):
+    log = evaluations_of("few")["prints", 8].log
     assert log.startswith("normalizing")
     assert "bytes left out" in log
 

@@ -6,7 +6,6 @@ compilers take most of the time, and `make nightly` all of them at another batch
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable
 from functools import cache
@@ -20,13 +19,13 @@ from support.wrong_kernels import (
     EXPECTED,
     KERNELS,
     PATIENCE_S,
+    TARGETS,
     Outcome,
     assert_expected,
     assert_judged,
     assert_unharmed,
     evaluate_all,
     kernels_for,
-    load_targets,
 )
 
 # All of a fixture's kernels are evaluated when the first test asks for it.
@@ -48,20 +47,14 @@ def one_for_each_guard() -> list[str]:
 
 FEW = one_for_each_guard()
 OTHERS = [name for name in NAMES if name not in FEW]
-RUNS = {
-    "those of the guards": (FEW, 32),
-    "the others": (OTHERS, 32),
-    "all, of a row": (NAMES, 1),
-    "compiled": (COMPILED, 32),
-    "compiled, of a row": (COMPILED, 1),
+RUNS: dict[str, tuple[list[str], int, Any]] = {
+    "those of the guards": (FEW, 32, []),
+    "the others": (OTHERS, 32, pytest.mark.process),
+    "all, of a row": (NAMES, 1, pytest.mark.fuzz),
+    "compiled": (COMPILED, 32, pytest.mark.compile),
+    "compiled, of a row": (COMPILED, 1, pytest.mark.fuzz),
 }
-MARKS: dict[str, Any] = {
-    "those of the guards": [],
-    "the others": pytest.mark.process,
-    "all, of a row": pytest.mark.fuzz,
-    "compiled": pytest.mark.compile,
-    "compiled, of a row": pytest.mark.fuzz,
-}
+"""The kernels of a run, its batch, and the marks of its tests."""
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +63,7 @@ def outcome_of(tmp_path_factory) -> Callable[[str], Outcome]:
 
     @cache
     def evaluate(run: str) -> Outcome:
-        names, batch = RUNS[run]
+        names, batch, _ = RUNS[run]
         return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", names, "cpu", (batch,))
 
     return evaluate
@@ -79,8 +72,8 @@ def outcome_of(tmp_path_factory) -> Callable[[str], Outcome]:
 @pytest.mark.parametrize(
     ("run", "kernel", "batch"),
     [
-        pytest.param(run, name, batch, marks=MARKS[run], id=f"{name}-{batch}")
-        for run, (names, batch) in RUNS.items()
+        pytest.param(run, name, batch, marks=marks, id=f"{name}-{batch}")
+        for run, (names, batch, marks) in RUNS.items()
         for name in names
     ],
 )
@@ -88,7 +81,7 @@ def test_gets_its_status_and_harms_no_solution_after_it(outcome_of, run, kernel,
     assert_judged(outcome_of(run), kernel, batch)
 
 
-@pytest.mark.parametrize("run", [pytest.param(run, marks=MARKS[run]) for run in RUNS])
+@pytest.mark.parametrize("run", [pytest.param(run, marks=marks) for run, (*_, marks) in RUNS.items()])
 def test_leaves_no_process_behind(outcome_of, run):
     assert outcome_of(run).left_behind == []
 
@@ -113,59 +106,16 @@ def test_the_page_on_cheats_explains_every_guard():
     assert {kernel.guard for kernel in KERNELS.values()} == guards
 
 
-# The names that wrong kernels attack exist: an attack on a missing name would fail for the wrong reason.
-TARGETS = load_targets()
-NAMED = {name: value for name, value in vars(TARGETS).items() if name.isupper()}
+NAMED = {name: value for name, value in TARGETS.items() if isinstance(value, TARGETS["Target"])}
 
 
-def of_kind(kind):
-    return [value for value in NAMED.values() if isinstance(value, kind)]
-
-
-def read_module(module):
-    """Its syntax: modules that need CUPTI cannot be imported everywhere."""
-    return ast.parse((REPOSITORY / TARGETS.PACKAGE / f"{module.replace('.', '/')}.py").read_text())
-
-
-def definition_of(module, path):
-    """The module, class or function at a path."""
-    found = read_module(module)
-    for name in filter(None, path.split(".")):
-        (found,) = [node for node in found.body if getattr(node, "name", None) == name]
-    return found
-
-
-def names_in(owner):
-    """Names that a module or a class has, or that the methods of a class give to its objects."""
-    for node in owner.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (alias.asname or alias.name for alias in node.names)
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            yield from (name.id for name in ast.walk(node) if isinstance(name, ast.Name))
-    for node in ast.walk(owner):
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr
-
-
-@pytest.mark.parametrize("target", of_kind(TARGETS.Target), ids=str)
-def test_a_target_exists(target):
-    assert target.name in names_in(definition_of(target.module, target.path.rpartition(".")[0]))
-
-
-@pytest.mark.parametrize("local", of_kind(TARGETS.Local), ids=str)
-def test_a_local_variable_exists(local):
-    function = definition_of(local.function.module, local.function.path)
-    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
-    assert local.name in names | {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
-
-
-@pytest.mark.parametrize("text", of_kind(TARGETS.Text), ids=str)
-def test_a_text_exists(text):
-    assert text.text in [node.value for node in ast.walk(read_module(text.module)) if isinstance(node, ast.Constant)]
+# An attack on a missing name would fail for the wrong reason.
+@pytest.mark.parametrize("target", NAMED.values(), ids=NAMED)
+def test_what_wrong_kernels_attack_exists(target):
+    source = (REPOSITORY / TARGETS["PACKAGE"] / f"{target.module.replace('.', '/')}.py").read_text()
+    assert [name for name in target.path.split(".") if not re.search(rf"\b{name}\b", source)] == []
 
 
 def test_no_kernel_names_the_package_by_itself():
     texts = {name: kernel.text + str(kernel.expected) for name, kernel in KERNELS.items()}
-    assert [name for name, text in texts.items() if TARGETS.PACKAGE in text] == []
+    assert [name for name, text in texts.items() if TARGETS["PACKAGE"] in text] == []

@@ -40,14 +40,10 @@ class Kernel:
 
     name: str
     kind: str
-    group: str
+    guard: str
+    """What finds a wrong kernel: a guard of docs/cheats.md."""
     path: Path | None
     table: Mapping[str, Any]
-
-    @property
-    def guard(self) -> str:
-        """What finds a wrong kernel: a guard of docs/cheats.md."""
-        return self.group.partition("/")[0].replace("_", " ")
 
     @property
     def description(self) -> str:
@@ -142,10 +138,10 @@ def read_kernels(kind: str) -> dict[str, Kernel]:
         defaults = {name: value for name, value in content.items() if name not in tables}
         files = {file.stem: file for file in path.parent.glob("[!._]*") if file.name != TABLES}
         files |= {name: None for name, table in tables.items() if "of" in table and name not in files}
-        group = path.parent.relative_to(root).as_posix()
+        guard = path.relative_to(root).parts[0].replace("_", " ")
         assert files.keys() == tables.keys(), f"{path}: {files.keys() ^ tables.keys()}"
         assert not files.keys() & found.keys(), f"{path}: {files.keys() & found.keys()} are elsewhere too"
-        found |= {name: Kernel(name, kind, group, files[name], {**defaults, **tables[name]}) for name in sorted(files)}
+        found |= {name: Kernel(name, kind, guard, files[name], {**defaults, **tables[name]}) for name in sorted(files)}
     return dict(sorted(found.items()))
 
 

@@ -1,4 +1,4 @@
-"""What verdicts call the mistakes of kernels: those of mistaken_kernels.py, and of wrong kernels that have a usual one.
+"""Kernels judged in this process, and what verdicts call the usual mistakes of kernels.
 
 `mistake` in a wrong kernel's table names what depends on the Definition in braces: `{hidden}`, `{dtype}`.
 """

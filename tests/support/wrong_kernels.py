@@ -10,11 +10,11 @@ cheat, and all others must not.
 from __future__ import annotations
 
 import importlib.util
+import runpy
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -78,12 +78,8 @@ def kernels_for(device: str) -> list[str]:
     ]
 
 
-def load_targets() -> ModuleType:
-    """The module that wrong kernels import as `.targets`."""
-    spec = importlib.util.spec_from_file_location("targets", TESTS / "wrong_kernels" / "targets.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+TARGETS = runpy.run_path(str(TESTS / "wrong_kernels" / "targets.py"))
+"""What the module has that wrong kernels import as `.targets`."""
 
 
 @dataclass
@@ -143,8 +139,7 @@ def processes_of_run(run: str) -> list[psutil.Process]:
 
 def assert_expected(evaluation: Evaluation, expected: Expected) -> None:
     assert evaluation.status.value == expected.status, evaluation.log
-    targets = vars(load_targets())
-    for part in (text.format_map(targets) for text in expected.log_contains):
+    for part in (text.format_map(TARGETS) for text in expected.log_contains):
         assert part in evaluation.log, evaluation.log
     assert_named(evaluation.log, expected.mistake, DEFINITION)
     assert bool(evaluation.is_cheat) == expected.is_cheat, evaluation.log

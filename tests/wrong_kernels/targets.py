@@ -16,7 +16,7 @@ PACKAGE = "fib_rmsnorm"
 
 @dataclass(frozen=True)
 class Target:
-    """A class or function of a module, or an attribute of either or of a class's objects."""
+    """A name in a module's source: of a class, a function, an attribute, a local variable, or a text."""
 
     module: str
     path: str
@@ -56,35 +56,15 @@ class Target:
         setattr(thing, self.name, value)
 
 
-@dataclass(frozen=True)
-class Local:
-    """A local variable of a function."""
-
-    function: Target
-    name: str
-
-
-@dataclass(frozen=True)
-class Text:
-    """A string in the source of a module."""
-
-    module: str
-    text: str
-
-
 # The worker: its requests, and the answers to them.
 SERVE = Target("sandbox.channel", "serve")
-HANDLERS = Local(SERVE, "handlers")
-CHANNEL = Target("sandbox.channel", "Channel")
-SOCKET = Target("sandbox.channel", "Channel._socket")
+HANDLERS = Target("sandbox.channel", "serve.handlers")
 WORKER = Target("evaluation.worker.worker_process", "Worker")
 WORKER_CALL = Target("evaluation.worker.worker_process", "Worker.call")
-WORKER_CHANNEL = Target("evaluation.worker.worker_process", "Worker._channel")
 WORKER_CHECK = Target("evaluation.worker.worker_process", "Worker.check")
 WORKER_HANDLERS = Target("evaluation.worker.worker_process", "Worker.handlers")
 WORKER_TARGET = Target("evaluation.worker.worker_process", "Worker._target")
 WORKER_TIME = Target("evaluation.worker.worker_process", "Worker.time")
-WORKER_TIMED_CALLS = Target("evaluation.worker.worker_process", "Worker._timing")
 TIMER = Target("evaluation.worker.worker_process", "WorkerTarget.timer")
 COMPARED = Target("evaluation.worker.worker_process", "same_bits")
 JUDGES_COMPARISON = Target("evaluation.judging.output_comparison", "compare")
@@ -101,36 +81,32 @@ WRITTEN_BEYOND = Target("evaluation.worker.worker_messages", "Effects.overrun")
 HANDLE = Target("sandbox.asking", "DeviceMemory.handle")
 OFFSET = Target("sandbox.asking", "DeviceMemory.offset")
 NBYTES = Target("sandbox.asking", "DeviceMemory.nbytes")
-OUTPUTS_FILE = Text("sandbox.fork_server", "fib-rmsnorm-outputs")
+OUTPUTS_FILE = Target("sandbox.fork_server", "fib-rmsnorm-outputs")
 CHECKED_CALL = Target("evaluation.worker.caller", "SolutionCaller.run_checked")
 
 # What prepares timed calls and keeps what they left.
 TIMED_CALLS = Target("evaluation.worker.timed_calls", "TimedCalls")
 COUNT = Target("evaluation.worker.timed_calls", "TimedCalls._timed")
 BUFFERS = Target("evaluation.worker.timed_calls", "TimedCalls.buffers")
-PREPARE = Target("evaluation.worker.timed_calls", "TimedCalls.prepare")
-SAMPLE_OUTPUTS = Target("evaluation.worker.timed_calls", "TimedCalls.sample_outputs")
 INPUTS = Target("evaluation.worker.timed_calls", "TimedCalls._inputs")
 
 # Its inputs and outputs.
 FRESH_INPUTS = Target("evaluation.tensors.fresh_inputs", "FreshInputs")
 VALUES = Target("evaluation.tensors.fresh_inputs", "FreshInputs._values")
 SET = Target("evaluation.tensors.fresh_inputs", "FreshInputs.set")
-WRITE = Target("evaluation.tensors.fresh_inputs", "_Draw.put")
 OUTPUT_BUFFERS = Target("evaluation.tensors.output_buffers", "OutputBuffers")
 TENSORS = Target("evaluation.tensors.output_buffers", "OutputBuffers.tensors")
 INSIDES = Target("evaluation.tensors.output_buffers", "OutputBuffers._insides")
 RED_ZONES = Target("evaluation.tensors.output_buffers", "OutputBuffers.list_zones")
-BITS_TORCH = Target("evaluation.tensors.output_buffers", "torch")
 
 # The timers.
 CLOCK = Target("evaluation.timing.cpu_clock", "clock")
 CPU_CLOCK = Target("evaluation.timing.cpu_clock", "CpuClock")
 MEASURE = Target("evaluation.timing.cpu_clock", "CpuClock.measure")
 TIME_EACH = Target("evaluation.timing.cpu_clock", "_time_each")
-PREPARED = Local(MEASURE, "prepare")
-CALL = Local(TIME_EACH, "call")
-STARTED = Local(TIME_EACH, "started")
+PREPARED = Target("evaluation.timing.cpu_clock", "CpuClock.measure.prepare")
+CALL = Target("evaluation.timing.cpu_clock", "_time_each.call")
+STARTED = Target("evaluation.timing.cpu_clock", "_time_each.started")
 CUPTI = Target("evaluation.timing.cupti", "Cupti")
 CUPTI_STREAM = Target("evaluation.timing.cupti", "Cupti._stream")
 CUPTI_RECORDER = Target("evaluation.timing.cupti", "Cupti._recorder")

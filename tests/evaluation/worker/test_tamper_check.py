@@ -69,14 +69,16 @@ class TestTamperCheck:
         monkeypatch.setattr(builtins, "print", lambda *_: None)
         assert check.replaced() == []
 
-    @pytest.mark.parametrize(("owner", "name"), [("CUDAGraph", "replay"), ("Event", "elapsed_time")])
-    def test_what_times_graphs_is_watched(self, monkeypatch, owner, name):
-        check = armed()
-        monkeypatch.setattr(getattr(torch.cuda, owner), name, lambda *_: 1e-3)
-        assert check.replaced() == [f"torch.cuda.{owner}.{name}"]
-
-    @pytest.mark.parametrize("name", ["fib_rmsnorm.evaluation.tensors.output_buffers.zip", "json.encoder.isinstance"])
-    def test_an_added_name_that_shadows_a_builtin_is_found(self, monkeypatch, name):
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *("torch.cuda.CUDAGraph.replay", "torch.cuda.Event.elapsed_time", "json.JSONEncoder.encode"),
+            # Added names, which shadow others or are called by Python itself.
+            *("fib_rmsnorm.evaluation.tensors.output_buffers.zip", "json.encoder.isinstance"),
+            *("secrets._sysrand._randbelow", "torch.Tensor.__del__"),
+        ],
+    )
+    def test_a_replaced_or_added_name_is_found(self, monkeypatch, name):
         check = armed()
         monkeypatch.setattr(name, lambda *_, **__: [], raising=False)
         assert check.replaced() == [name]

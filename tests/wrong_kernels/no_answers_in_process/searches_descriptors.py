@@ -11,7 +11,7 @@ def run(x, weight, eps):
         for descriptor in range(256):
             path = f"/proc/{process}/fd/{descriptor}"
             try:
-                if OUTPUTS_FILE.text not in os.readlink(path):
+                if OUTPUTS_FILE.name not in os.readlink(path):
                     continue
                 with open(path, "rb") as file:
                     data = bytearray(file.read(size))
