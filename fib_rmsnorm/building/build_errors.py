@@ -14,7 +14,7 @@ class BuildError(Exception):
 
 
 # The folders to which `building` writes Python sources, and C++ and CUDA sources.
-_SOURCES = r"(?:fib_solution_[0-9a-f]+|native/[^/\"\n]+/sources)/"
+_SOURCES = r"(?:fib_solution_[0-9a-f]+|native/(?:[^/\"\n]+/){1,2}sources)/"
 _SOURCE_FILE = re.compile(rf".*/{_SOURCES}(.+)")
 _FILE_LINE = re.compile(rf'File "[^"\n]*/{_SOURCES}')
 _SAYS_WHAT_IS_WRONG = re.compile(r"\b(error|fatal)\b.*:|undefined reference|undefined symbol", re.IGNORECASE)
