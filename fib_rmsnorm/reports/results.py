@@ -158,8 +158,9 @@ def summarize_ranking(section: SectionResults) -> str:
     is_sure = most == len(winners) and (len(names) > 1 or not any(each.ties for each in section.workloads))
     verb = ("is", "tie for")[len(names) > 1] if is_sure else ("is among", "are among")[len(names) > 1]
     told = f"{join_names(names)} {verb} the fastest on {where}."
+    shares = [r.record.percent_of_copy for r, _ in winners if not r.record.noisy]  # some would exceed the limit
     measures = (
-        ("of the speed of a copy of the same bytes", format_percent, [r.record.percent_of_copy for r, _ in winners]),
+        ("of the speed of a copy of the same bytes", format_percent, shares),
         ("that of the reference", format_ratio, [_ratio(r.speedup) for r, _ in winners]),
         (f"that of {section.baseline}", format_ratio, [_ratio(r.over_baseline) for r, _ in winners]),
     )

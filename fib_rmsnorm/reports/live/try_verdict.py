@@ -96,8 +96,9 @@ def _describe_speed(version: Version) -> Iterator[str]:
 
 
 def _describe_share(version: Version) -> str:
-    """The speed in percent of a copy's, over all Workloads; empty if none was measured."""
-    shares = [share for trace in version.timings if (share := trace.performance and trace.performance.percent_of_copy)]
+    """The speed in percent of a copy's, over all Workloads but noisy ones; empty if none was measured."""
+    timed = [trace.performance for trace in version.timings if trace.performance and not trace.performance.noisy]
+    shares = [each.percent_of_copy for each in timed if each.percent_of_copy]
     return format_range(shares, format_percent) if shares else ""
 
 
