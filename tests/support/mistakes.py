@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from fib_rmsnorm.evaluation.judging.faults import allow_truncation, name_mistakes
 from fib_rmsnorm.evaluation.judging.judge import Judge
-from fib_rmsnorm.evaluation.judging.judge_client import allow_truncation, name_mistakes
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case, torch_dtype

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
-from math import inf
+from collections.abc import Callable
 from typing import Any
 
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject, Transferred
+from fib_rmsnorm.evaluation.judging.faults import allow_truncation, describe_faults, refusal_of, sum_up
 from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.run_config import RunConfig
@@ -17,7 +16,6 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Call,
     Called,
     CallFar,
-    Effects,
     EndTiming,
     Outputs,
     PrepareTiming,
@@ -33,10 +31,8 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import AGAINST, REFERENCE, Correctness, Definition, DType, JudgedCase, Peer, Tolerance, Workload
+from fib_rmsnorm.schema import REFERENCE, Correctness, Definition, Peer, Workload
 
-_TRUNCATED_BFLOAT16 = 2.0**-8
-"""Half a unit in the last place, relative to the least number that has this unit."""
 _REPEATED_CALLS = 4
 """The second shows an answer that was kept by address; the others, one that is kept later."""
 
@@ -131,7 +127,7 @@ class JudgeClient:
             verdicts += self._compare(subject, outputs, worker=worker.process.pid, **asked)
             if verdicts[-1].contradicted:
                 raise _ContradictedError
-            faults += _describe_faults(verdicts[-1], called)
+            faults += describe_faults(verdicts[-1], called)
             suspects = verdicts[-1].mistakes if faults else None
             if called.changed_outputs:
                 break  # work that this call has left running would disturb the next
@@ -140,8 +136,8 @@ class JudgeClient:
             worker.ask(again, Called)
             worker.process.clear_outputs()
         if faults:
-            raise _refusal(faults, suspects or {}, verdicts)
-        return _sum_up(verdicts)
+            raise refusal_of(faults, suspects or {}, verdicts)
+        return sum_up(verdicts)
 
     def judge_far_rows(self, workload: Workload, worker: WorkerClient) -> str | None:
         """Have a worker call its Solution on rows that lie beyond 2^31 elements, and say how that fails.
@@ -206,8 +202,8 @@ class JudgeClient:
             raise EvaluationFailedError("RUNTIME_ERROR", why, is_cheat=True)
         subject, outputs = self._subject(worker.definition, workload), Transferred(worker, revealed.memory)
         for verdict in self._compare(subject, outputs, numbers=revealed.numbers, few_rows=few_rows):
-            if faults := _describe_faults(verdict, revealed):
-                raise _refusal(faults, verdict.mistakes, [verdict])
+            if faults := describe_faults(verdict, revealed):
+                raise refusal_of(faults, verdict.mistakes, [verdict])
 
     def _compare(self, subject: Subject, outputs: Transferred, **which: Any) -> list[Verdict]:
         process = outputs.worker.process
@@ -233,102 +229,3 @@ def _has_rows_first(definition: Definition, recognition: Recognition) -> bool:
     )
     axis = recognition.row_axis
     return any(axis == shape[0] for shape in inputs) and all(axis not in shape[1:] for shape in (*inputs, *outputs))
-
-
-def allow_truncation(verdict: Verdict, definition: Definition) -> None:
-    """Triton's interpreter truncates float32 to bfloat16, where a GPU rounds: the kernel does not cause it."""
-    for name, found in verdict.outputs.items():
-        if definition.outputs[name].dtype is DType.BFLOAT16:
-            found.bias.allowed += _TRUNCATED_BFLOAT16
-            found.roundings.allowed = inf
-
-
-def _describe_faults(verdict: Verdict, effects: Effects) -> list[str]:
-    call = f"{verdict.case}: the call"
-    faults = [f"{call} changed its output {name!r} after it had returned" for name in effects.changed_outputs]
-    if verdict.hint:
-        faults.append(f"{verdict.case}: {verdict.hint}")
-    for name, found in verdict.outputs.items():
-        if found.mismatched:
-            kinds = f" on: {', '.join(found.failing_kinds)}" if found.failing_kinds else ""
-            faults.append(
-                f"{verdict.case}: {name}: {found.mismatched} of {found.elements} elements wrong{kinds};"
-                f" worst at {found.worst} (rtol {found.rtol:g}, atol {found.atol:.2g})"
-            )
-        elif found.bias.is_wrong:
-            bias, where = found.bias, "" if found.bias.row is None else f" in row {', '.join(map(str, found.bias.row))}"
-            faults.append(
-                f"{verdict.case}: {name}: too {'large' if bias.value > 0 else 'small'} by {abs(bias.value):.2g} of its"
-                f" size on average{where}, with each element within its tolerance; correct outputs are off by at most"
-                f" {bias.allowed:.2g}"
-            )
-        elif found.roundings.is_wrong:
-            faults.append(
-                f"{verdict.case}: {name}: {found.roundings.value:.0f} of {found.elements} elements rounded to another"
-                " number, each within its tolerance: something is rounded on the way; where only the result is, at most"
-                f" {found.roundings.allowed:.0f} differ"
-            )
-    in_place = "; an output may take its place if the Solution's [spec] says so: in_place = {OUTPUT = INPUT}"
-    gap = " or what lies between its rows" if verdict.kind == "strided" else ""
-    faults += [f"{call} changed its input {name!r}{gap}{in_place}" for name in effects.changed_inputs]
-    faults += [f"{call} wrote beyond its output {name!r}" for name in effects.overrun]
-    return faults
-
-
-def _refusal(
-    faults: list[str], suspects: Mapping[str, Sequence[PossibleMistake]], verdicts: list[Verdict]
-) -> EvaluationFailedError:
-    """The failure of wrong outputs, with the mistakes first that explain them."""
-    text = "\n".join([*name_mistakes(suspects, verdicts[0].outputs), *faults])
-    return EvaluationFailedError("INCORRECT_NUMERICAL", text, _sum_up(verdicts))
-
-
-def name_mistakes(suspects: Mapping[str, Sequence[PossibleMistake]], outputs: Collection[str]) -> list[str]:
-    """A sentence on each wrong output that one mistake explains, with the output's name if there are several `outputs`.
-
-    `suspects` are the mistakes that would give each wrong output, by its name.
-    """
-    sentences = {name: _name_mistake(each) for name, each in suspects.items()}
-    return [f"{name}: {said}" if len(outputs) > 1 else said for name, said in sentences.items() if said]
-
-
-def _name_mistake(suspects: Iterable[PossibleMistake]) -> str | None:
-    """The sentence on the one mistake that explains an output in all cases, the simplest; None if several do.
-
-    None too if no case told it from the right answer.
-    """
-    shown = [mistake for mistake in suspects if mistake.is_shown]
-    fewest = min((mistake.parts for mistake in shown), default=0)
-    simplest = {mistake.sentence for mistake in shown if mistake.parts == fewest}
-    return simplest.pop() if len(simplest) == 1 else None
-
-
-def _sum_up(verdicts: list[Verdict]) -> Correctness:
-    """Sum up the errors: upstream's two fields for the Workload's own inputs, and `extra` for every case."""
-    own = verdicts[0].outputs
-    peer = next((verdict.peer for verdict in verdicts if verdict.peer), None)
-    return Correctness(
-        max_absolute_error=max((found.max_absolute_error for found in own.values()), default=0.0),
-        max_relative_error=max((found.max_relative_error for found in own.values()), default=0.0),
-        extra={
-            "tolerance": {
-                name: Tolerance(rtol=found.rtol, atol=found.atol).model_dump() for name, found in own.items()
-            },
-            "cases": [_describe_case(verdict).model_dump(exclude_defaults=True) for verdict in verdicts],
-            **({AGAINST: asdict(peer)} if peer else {}),
-        },
-    )
-
-
-def _describe_case(verdict: Verdict) -> JudgedCase:
-    outputs = verdict.outputs
-    return JudgedCase(
-        case=verdict.case,
-        kind=verdict.kind,
-        max_absolute_error=max((output.max_absolute_error for output in outputs.values()), default=0.0),
-        mismatched=sum(output.mismatched for output in outputs.values()),
-        ulp={name: output.ulp for name, output in outputs.items()},
-        reference_ulp={name: output.reference_ulp for name, output in outputs.items() if output.reference_ulp},
-        against={name: output.against for name, output in outputs.items() if output.against},
-        recurrence=verdict.recurrence,
-    )
