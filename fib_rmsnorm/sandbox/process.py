@@ -10,7 +10,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from io import FileIO
 from multiprocessing.connection import wait
@@ -202,24 +201,33 @@ def run_in_threads(jobs: Sequence[Callable[[], Iterable[Found]]], stop: Callable
     Closing the generator early, an exception in its user, or one in a job, calls `stop`, which has to end all processes
     that jobs wait for. A job that is stopped by it raises StoppedError, as this does if they had been stopped before.
     """
-    found: queue.SimpleQueue[Future[None] | tuple[Found]] = queue.SimpleQueue()
+    found: queue.SimpleQueue[tuple[Found] | BaseException | None] = queue.SimpleQueue()
+    threads = [threading.Thread(target=_run, args=(job, found), daemon=True) for job in jobs]
+    for thread in threads:
+        thread.start()
+    try:
+        running = len(threads)
+        while running:
+            item = found.get()
+            if item is None:
+                running -= 1
+            elif isinstance(item, BaseException):
+                raise item
+            else:
+                yield item[0]
+    except BaseException:
+        stop()  # so that the threads return at once
+        raise
+    finally:
+        for thread in threads:
+            thread.join()
 
-    def run(job: Callable[[], Iterable[Found]]) -> None:
+
+def _run(job: Callable[[], Iterable[Found]], found: queue.SimpleQueue[tuple[Found] | BaseException | None]) -> None:
+    try:
         for each in job():
             found.put((each,))
-
-    with ThreadPoolExecutor(len(jobs)) as threads:
-        running = {threads.submit(run, job) for job in jobs}
-        for future in running:
-            future.add_done_callback(found.put)
-        try:
-            while running:
-                item = found.get()
-                if isinstance(item, Future):
-                    running.remove(item)
-                    item.result()
-                else:
-                    yield item[0]
-        except BaseException:
-            stop()  # so that the threads return at once
-            raise
+    except BaseException as error:
+        found.put(error)
+    finally:
+        found.put(None)
