@@ -30,6 +30,7 @@ class StartedAhead:
     """A process that is ready for a Solution of a Definition, and the folder that it may write its builds to."""
 
     definition: str
+    may_be_timed: bool
     folder: Path
     process: Future[Process]
 
@@ -37,24 +38,24 @@ class StartedAhead:
 class SpareWorker:
     """At most one worker without a Solution, on one device."""
 
-    def __init__(self, device: Device, spawn: Callable[[GetReady, Path], Process]) -> None:
-        """`spawn` starts the process of a worker that writes to a folder."""
+    def __init__(self, device: Device, spawn: Callable[[GetReady, Path, bool], Process]) -> None:
+        """`spawn` starts the process of a worker that writes to a folder, and may be timed or not."""
         self._device = device
         self._spawn = spawn
         self._pool = ThreadPoolExecutor(1)
         self.started: StartedAhead | None = None
         """The worker that is there or being started."""
 
-    def start(self, wanted: GetReady, drafts: Path) -> None:
+    def start(self, wanted: GetReady, drafts: Path, may_be_timed: bool) -> None:
         """Start one in the background, unless there is one. It will write its builds to a new folder of `drafts`."""
         if self.started is None:
             with making_folders():
                 folder = Path(tempfile.mkdtemp(dir=drafts))
-            ready = self._pool.submit(self._start, wanted, folder)
-            self.started = StartedAhead(wanted.definition.name, folder, ready)
+            ready = self._pool.submit(self._start, wanted, folder, may_be_timed)
+            self.started = StartedAhead(wanted.definition.name, may_be_timed, folder, ready)
 
-    def _start(self, wanted: GetReady, folder: Path) -> Process:
-        process = self._spawn(wanted, folder)
+    def _start(self, wanted: GetReady, folder: Path, may_be_timed: bool) -> Process:
+        process = self._spawn(wanted, folder, may_be_timed)
         try:
             deadline = time.monotonic() + _MOST_S
             require_device(process, self._device, lambda request, kind: ask(process, request, kind, deadline))
@@ -65,19 +66,20 @@ class SpareWorker:
         process.take_log()  # what libraries print is not of the Solution
         return process
 
-    def take(self, definition: str) -> tuple[Process, Path] | None:
-        """The worker and its folder; None if there is none for the Definition. Waits for one that is being started."""
+    def take(self, definition: str, is_timed: bool) -> tuple[Process, Path] | None:
+        """The worker and its folder; None if there is none that fits. Waits for one that is being started."""
         started, self.started = self.started, None
         # If it failed, the Solution gets another worker, and its verdict says what is wrong.
         with suppress(FibRmsnormError, NoAnswerError, RefusalError, StoppedError):
             if started is not None:
                 process = started.process.result()
-                if started.definition == definition and process.alive:
+                suits = started.definition == definition and started.may_be_timed >= is_timed
+                if suits and process.alive:
                     return process, started.folder
                 process.kill()
         return None
 
     def end(self) -> None:
         """End it, and start no other."""
-        self.take("")
+        self.take("", is_timed=False)
         self._pool.shutdown()

@@ -20,7 +20,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.spare_worker import SpareWorker
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Call, GetReady, Prepare
 from fib_rmsnorm.machine.capabilities import is_interpreted
-from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.machine.devices import ONE_CONNECTION, Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
 from fib_rmsnorm.registry.sources.draft import AUTHOR
@@ -79,6 +79,7 @@ class WorkerClient:
     """Whether Triton's interpreter runs it."""
     strided: list[str] = field(default_factory=list)
     """The inputs that it takes at any strides."""
+    may_be_timed: bool = True
     build_s: float = 0.0
     left_s: float = field(init=False)
     """Seconds that are left of the time limit. The judge's time does not count."""
@@ -127,6 +128,8 @@ class WorkerPool:
         self.build_cores = self._cores[_CORES_OF_TIMING:] or self._cores
         """The cores on which workers are built while others are timed."""
         self.most_held = MAX_WORKERS
+        self.may_time = True
+        """Whether the workers that are found may be timed. Those that are not open a GPU sooner."""
         self._spare = SpareWorker(device, self._spawn_spare)
         self._folders: dict[str, Path] = {}
         """The folders of the drafts that a spare worker builds, by their digests."""
@@ -158,6 +161,9 @@ class WorkerPool:
             if key in self._unbuildable:
                 raise self._unbuildable[key].with_log("")
             found = self._workers.get(key)
+            if found is not None and self.may_time and not found.may_be_timed:
+                self._end([key])
+                found = None
             if found is None or not found.process.alive:
                 try:
                     found = self._workers[key] = self._start(definition, solution, ahead=ahead)
@@ -213,7 +219,7 @@ class WorkerPool:
     def start_spare(self, wanted: GetReady) -> None:
         """Start a worker for the next draft in the background, if there is none yet and drafts have a folder."""
         if self._config.drafts is not None:
-            self._spare.start(wanted, self._config.drafts)
+            self._spare.start(wanted, self._config.drafts, self.may_time)
 
     def keep_folders(self, solutions: Iterable[Solution]) -> set[Path]:
         """The folders in which these drafts and the next one are built. Those of others are forgotten."""
@@ -254,7 +260,11 @@ class WorkerPool:
 
     def _start(self, definition: Definition, solution: Solution, *, ahead: bool) -> WorkerClient:
         key, process, interpreted = digest(solution), None, is_interpreted(solution, self._device)
-        if solution.author == AUTHOR and key not in self._folders and (spare := self._spare.take(definition.name)):
+        if (
+            solution.author == AUTHOR
+            and key not in self._folders
+            and (spare := self._spare.take(definition.name, self.may_time))
+        ):
             process, self._folders[key] = spare
             self._pinned.add(key)
         request = Build(
@@ -265,7 +275,7 @@ class WorkerPool:
             cache=self._folder(solution),
         )
         try:
-            process = process or self._spawn(request.cache, definition, interpreted)
+            process = process or self._spawn(request.cache, definition, interpreted, may_be_timed=self.may_time)
             return self._build(request, process, interpreted, ahead=ahead)
         except DeviceUnusableError:
             if ahead:
@@ -273,7 +283,8 @@ class WorkerPool:
             # The workers of other Definitions hold memory of the device, which evaluates one at a time.
             self.end_finished({definition.name})
             self._ending.submit(bool).result()  # until they are gone, with what they held of it
-            return self._build(request, self._spawn(request.cache, definition, interpreted), interpreted, ahead=False)
+            process = self._spawn(request.cache, definition, interpreted, may_be_timed=self.may_time)
+            return self._build(request, process, interpreted, ahead=False)
 
     def _folder(self, solution: Solution) -> Path:
         """The folder for a Solution's builds."""
@@ -281,18 +292,20 @@ class WorkerPool:
             return folder
         return solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
 
-    def _spawn_spare(self, wanted: GetReady, folder: Path) -> Process:
-        process = self._spawn(folder, wanted.definition)
+    def _spawn_spare(self, wanted: GetReady, folder: Path, may_be_timed: bool) -> Process:
+        process = self._spawn(folder, wanted.definition, may_be_timed=may_be_timed)
         _keep_to_cores(process.pid, self.build_cores)
         return process
 
-    def _spawn(self, cache: Path, definition: Definition, interpreted: bool = False) -> Process:
+    def _spawn(self, cache: Path, definition: Definition, interpreted: bool = False, *, may_be_timed: bool) -> Process:
         """Start a worker that may read the tensors that the Definition's Workloads name."""
         require_room()
         dataset = self._config.dataset
         tensors = tensor_files(Registry(dataset).workloads(definition.name), dataset) if dataset else []
         # Triton reads its variable when it is imported.
         variables = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}
+        if not may_be_timed:
+            variables.update(ONE_CONNECTION)
         readable = [*toolchain_paths(), *tensors]
         return self._fork_server.spawn(WORKER, variables, readable=readable, writable=[cache])
 
@@ -306,7 +319,7 @@ class WorkerPool:
             self._pinned.add(key)
             _keep_to_cores(process.pid, self.build_cores)
         strided = list_strided(request.solution.spec, request.definition)
-        worker = WorkerClient(process, self._config, request.definition, interpreted, strided)
+        worker = WorkerClient(process, self._config, request.definition, interpreted, strided, self.may_time)
         self._building[key] = process
         if key in self._unwanted:
             process.signal_kill()

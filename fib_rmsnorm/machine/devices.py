@@ -24,6 +24,12 @@ _NAME_BYTES = 256
 # CU_DEVICE_ATTRIBUTE_*
 _MULTIPROCESSORS, _PCI_BUS, _PCI_DEVICE, _PCI_DOMAIN, _MAJOR, _MINOR = 16, 33, 34, 50, 75, 76
 
+ONE_CONNECTION = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
+"""The variable with which a process opens a GPU in half the time: the driver does this for one process at a time.
+
+All its streams then share a queue of the GPU, so nothing may be timed there.
+"""
+
 
 @dataclass(frozen=True)
 class Device:

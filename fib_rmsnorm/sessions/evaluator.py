@@ -109,6 +109,7 @@ class Evaluator:
         plan: TryPlan,
         *,
         timed: bool = True,
+        crowded: bool = False,
         rivals: Sequence[Contender] = (),
         before: Contender | None = None,
     ) -> Generator[Version]:
@@ -117,10 +118,11 @@ class Evaluator:
         Of the calls that may be meant, the right one is found first. Yields its Version once that is known, and again
         with each verdict and each timing. Ends at the first timeout, which would come again on every other Workload,
         and at the first timed call that is wrong. A wrong kernel is not timed; one that is interpreted is called again
-        instead. Raises InputError if the reference fails.
+        instead. With `crowded`, other Evaluators use the device too. Raises InputError if the reference fails.
         """
         started = time.monotonic()
         self._evaluated = current
+        self._runner.workers.may_time = timed or not crowded
         version = Version(current.number, plan.draft.name, plan.definition.name, self.device.hardware)
         try:
             plan = self._find_call(current, plan, timed=timed)

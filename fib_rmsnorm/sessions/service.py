@@ -254,7 +254,10 @@ class Service(AbstractContextManager["Service"]):
 
         end_others()
         try:
-            for version in evaluator.evaluate(current, plan, timed=job.timed, rivals=rivals, before=before):
+            crowded = len(self._running) > 1
+            for version in evaluator.evaluate(
+                current, plan, timed=job.timed, crowded=crowded, rivals=rivals, before=before
+            ):
                 job.version = current.version = version
                 job.on_change(job)
         finally:

@@ -22,7 +22,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, CallAsTimed, Called, Outputs, WriteOutputs
 from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
-from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.machine.devices import ONE_CONNECTION, Device
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Answer, DeviceMemory, Done, Request, ask, require_device
 from fib_rmsnorm.sandbox.channel import RefusalError
@@ -230,7 +230,7 @@ class Comparer:
             return self._judge
         # It reads what others wrote: outputs, and tensors of Workloads.
         dataset = [self._config.dataset] if self._config.dataset else []
-        self._judge = judge = self._fork_server.spawn(JUDGE, readable=dataset)
+        self._judge = judge = self._fork_server.spawn(JUDGE, environment=ONE_CONNECTION, readable=dataset)
         require_device(judge, self._device, partial(self._ask, judge))
         return judge
 

@@ -92,7 +92,7 @@ def test_a_judge_reads_the_dataset(subject, tmp_path, device):
     judges = Judges()
     comparer = Comparer(judges, device, RunConfig(QUICK, 10, tmp_path), lambda _: FakeWorker(None))
     comparer.expect(subject)
-    assert judges.how == {"readable": [tmp_path]}
+    assert judges.how["readable"] == [tmp_path]
 
 
 def test_another_judge_copies_what_one_could_not(subject):
