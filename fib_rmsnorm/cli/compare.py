@@ -34,7 +34,7 @@ _LIMIT_S = 120.0
 
 
 def command(
-    old: Annotated[str, typer.Argument(help="Trace file or folder; with --measure: a Solution or a kernel file.")],
+    old: Annotated[str, typer.Argument(help="Trace file or folder; with --measure: a Solution or kernel, as of try.")],
     new: Annotated[str, typer.Argument(help="Same kind as OLD; compared against it.")],
     max_slowdown: Annotated[
         float | None,

@@ -21,10 +21,10 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.output import OutputLock, check_output
 from fib_rmsnorm.registry.seals import Sealer, TraceOrigin
-from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION
+from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION, row_axis
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import append_lines, write_atomic
-from fib_rmsnorm.registry.workload_generation import list_undetermined
+from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, list_undetermined
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace
 
@@ -49,10 +49,11 @@ def estimate_seconds(plan: Plan, kind: DeviceKind, devices: int, done: Collectio
     return _START_S[kind] + building + evaluations * _EVALUATION_S[kind] / devices
 
 
-def collect_records(registry: Registry) -> BenchRecords:
+def collect_records(registry: Registry, batch_sizes: Collection[int] = ()) -> BenchRecords:
     """Read a registry, and make what it lacks for a bench: a Definition, packed Solutions, Workloads.
 
-    Sources that have changed since they were packed are packed again, so that a bench evaluates what is on disk.
+    A Definition without Workloads gets those of `batch_sizes` beside the default ones. Sources that have
+    changed since they were packed are packed again, so that a bench evaluates what is on disk.
     """
     records = BenchRecords(registry.root, registry.definitions(), {}, {})
 
@@ -72,7 +73,8 @@ def collect_records(registry: Registry) -> BenchRecords:
     for name, definition in records.definitions.items():
         records.workloads[name] = registry.workloads(name)
         if not records.workloads[name] and not list_undetermined(definition):
-            records.workloads[name] = generate_workloads(definition)
+            sizes = sorted({*DEFAULT_BATCH_SIZES, *batch_sizes}) if row_axis(definition) else None
+            records.workloads[name] = generate_workloads(definition, sizes)
             write = partial(registry.write_workloads, definition, records.workloads[name])
             add(f"Workloads of {name}", definition, None, write)
     return records
@@ -217,7 +219,7 @@ def bench(
     ):
         check_options(options, there.kind)
         with locked(writing=[registry.root]):
-            records = collect_records(registry)
+            records = collect_records(registry, options.selection.batch_sizes)
             planned = there.make_plans(records)
             definitions = {name for plan, _ in planned for name in plan.definitions}
             solutions = {name for plan, _ in planned for name in plan.solutions}

@@ -58,8 +58,11 @@ def plan_head_to_head(
     known = current.by_name
     names = old, new
     require_packed(current.faulty, names, known)
-    for name in names:
-        if name not in known and not Path(name).exists():
+    kernels = [
+        KernelFile.locate(Path(name), call, definition=definition) for name, call in zip(names, calls, strict=True)
+    ]
+    for name, kernel in zip(names, kernels, strict=True):
+        if name not in known and not kernel.file.exists():
             raise InputError(
                 f"{name!r} is neither a Solution of {registry.root} nor a file; see: fib-rmsnorm list solutions"
             )
@@ -69,10 +72,9 @@ def plan_head_to_head(
             refuse_call(name, call)
     served = {known[name].definition for name, _ in registered}
 
-    def find(name: str, call: str | None) -> tuple[Solution, Definition]:
+    def find(name: str, kernel: KernelFile) -> tuple[Solution, Definition]:
         if name in known:
             return known[name], registry.definition(known[name].definition)
-        kernel = KernelFile(Path(name), definition, call)
         if (
             definition is None
             and len(served) == 1
@@ -83,7 +85,7 @@ def plan_head_to_head(
             wanted = choose_definition(registry, kernel)
         return draft_solution(registry, kernel, wanted), wanted
 
-    first, second = map(find, names, calls)
+    first, second = map(find, names, kernels)
     for rival, _ in (first, second):
         if reason := reason_to_skip(rival, device):
             raise InputError(f"{rival.name}: {reason}")

@@ -98,5 +98,7 @@ def _pretend(arch: str) -> Iterator[None]:
         # It would create a context on the GPU that is not there.
         mock.patch.object(fake_tensor, "init_gpu_context", lambda *device: None, create=True),
         mock.patch.object(fake_tensor.FakeTensor, "data_ptr", lambda tensor: _ALIGNED_ADDRESS, create=True),
+        # torch moves a module's fake parameters only if it finds no weak reference to them; each has one.
+        mock.patch.object(torch.utils, "weakref", SimpleNamespace(getweakrefs=lambda tensor: []), create=True),
     ):
         yield

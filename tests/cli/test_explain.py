@@ -192,6 +192,16 @@ def run(x, weight, eps):
     norm_rows[(x.shape[0],)](x, weight, out, x.shape[1], eps, N=x.shape[1], BLOCK=1024)
     return out
 """
+MODULE = """
+
+class Norm(torch.nn.Module):
+    def __init__(self, dim, eps):
+        super().__init__()
+        self.eps, self.weight = eps, torch.nn.Parameter(torch.ones(dim))
+
+    def forward(self, x):
+        return launch(x, self.weight, self.eps)
+"""
 
 
 @pytest.mark.parametrize("hidden", [4096, 5000])
@@ -201,8 +211,8 @@ def test_a_loop_whose_bound_is_an_argument_is_counted_like_one_that_is_unrolled(
     pytest.importorskip("triton")
     registry = make_registry(tmp_path / "registry", hidden)
 
-    def traffic_of(loop, start="i"):
-        (tmp_path / "kernel.py").write_text(LOOPS.format(loop=loop, start=start))
+    def traffic_of(loop, start="i", source=LOOPS):
+        (tmp_path / "kernel.py").write_text(source.format(loop=loop, start=start))
         options = ("--root", registry.root, "--arch", "sm_90,gfx942", "--batch-sizes", "8", "--json")
         outcome = fib("explain", tmp_path / "kernel.py", *options)
         assert outcome.code == 0, outcome.err
@@ -214,6 +224,7 @@ def test_a_loop_whose_bound_is_an_argument_is_counted_like_one_that_is_unrolled(
     assert traffic_of("range(0, n, BLOCK)") == unrolled
     assert traffic_of("range(tl.cdiv(n, BLOCK))", "i * BLOCK") == unrolled
     assert traffic_of("range(row, n, BLOCK)") == [None, None]
+    assert traffic_of("range(0, n, BLOCK)", source=LOOPS.replace("def run", "def launch") + MODULE) == unrolled
 
 
 @pytest.mark.parametrize("columns", [80, 120])

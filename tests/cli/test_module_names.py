@@ -71,9 +71,9 @@ def test_what_is_installed_is_registered_as_its_call(fib, folder):
         (["mypkg.norms:rms_norm", "--call", "doubled"], "names what to call: leave out --call 'doubled'"),
     ],
 )
-@pytest.mark.parametrize("command", ["try", "explain"])
+@pytest.mark.parametrize("command", ["try", "explain", "compare --measure mypkg.norms:rms_norm"])
 def test_a_name_that_is_not_found_is_a_line(fib, folder, command, words, says):
-    outcome = fib(command, *words)
+    outcome = fib(*command.split(), *words)
     assert outcome.code == 2 and says in outcome.refusal
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -10,6 +11,8 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.plan import Selection
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
 from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.reports.live.evaluations import describe_run
+from fib_rmsnorm.schema import Trace
 from support.registries import QUICK, add_kernel, make_empty_registry
 from support.trace_json import trace
 
@@ -92,6 +95,12 @@ def test_the_table_has_a_line_for_each_output_and_kind_of_inputs(fib, traces):
     share = float(next(cell for cell in different if cell.endswith("%")).rstrip("%"))
     assert 50 < share < 100 and int(different[-1]) >= 1
     assert "x (float16), residual (float16), weight (float16), eps (float32)" in outcome.out
+
+
+def test_a_bench_ends_with_the_largest_difference(traces):
+    told = describe_run([Trace.model_validate_json(line) for line in traces.read_text().splitlines()])
+    (line,) = [part for part in told if str(part).startswith("Largest difference from the peer's outputs: ")]
+    assert re.search(r"outputs: 0\.0\d+ \(rounds_v1\) and 0 \(same_v1\)\.$", str(line))
 
 
 def test_one_trace_shows_its_cases_and_no_peer(fib, traces):

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from fib_rmsnorm.analysis.comparing.outputs import largest
 from fib_rmsnorm.analysis.difference import RunLatency, find_interval, find_speedup
 from fib_rmsnorm.analysis.results import Result, SectionResults, sum_up_run
 from fib_rmsnorm.registry.workload_titles import show_name
+from fib_rmsnorm.reports.differences import largest_text
 from fib_rmsnorm.reports.results import describe_doubts, summarize_ranking
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.document import LEAST_WIDTH, Doubt, Grid, Heading, Part, cut_name
@@ -20,6 +22,7 @@ from fib_rmsnorm.reports.text.units import (
     format_percent,
     format_range,
     format_ratio,
+    join_names,
 )
 from fib_rmsnorm.schema import Chain, Check, Performance, Trace, list_cases
 
@@ -122,6 +125,7 @@ def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
     yield Heading(f"{section.definition} on {section.conditions.hardware}{how}", 2)
     yield results_table(section)
     yield summarize_ranking(section)
+    yield from _describe_differences(traces)
     yield from describe_doubts(section)
     for each in section.workloads:
         if failed := next((result.record for result in each.results if not result.record.passed), None):
@@ -129,6 +133,19 @@ def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
             break
     if load := describe_load(traces):
         yield Doubt(f"During the trials, {load}.")
+
+
+def _describe_differences(traces: Sequence[Trace]) -> Iterator[str]:
+    """The largest difference of each Solution's outputs from the peer's, on the Workloads' own inputs."""
+    found: dict[str, list[float | None]] = {}
+    for trace in traces:
+        for case in list_cases(Check.of(trace).correctness):
+            if (case.kind or "workload") == "workload" and case.against:
+                values = found.setdefault(trace.solution or "", [])
+                values += [each.max_absolute for each in case.against.values()]
+    if found:
+        parts = join_names([f"{largest_text(largest(values))} ({name})" for name, values in sorted(found.items())])
+        yield f"Largest difference from the peer's outputs: {parts}."
 
 
 def results_table(section: SectionResults) -> Grid:
