@@ -33,6 +33,7 @@ struct Kernel {
   PyObject* entry = {};   // owned by the table
   void* native = {};      // the function of tvm-ffi that the entry is; null for a kernel in Python
   bool adds_before = {};  // whether it is the norm's, which gets the sum of x and the residual
+  bool yields = {};       // whether torch's own norm, which gives the rows' statistics, serves calls with gradients
 };
 
 constexpr std::array<c10::string_view, 4> FORMS{"torch", "llama", "gemma", "layernorm"};

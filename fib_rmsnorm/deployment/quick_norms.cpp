@@ -3,8 +3,6 @@
 // A module of Python. `functional/custom_ops.py` connects it and remembers kernels in it; `run` is the norm, or None
 // for a call that it leaves to the operators: its kernel is not known or refuses, or more than autograd must see the
 // call. Python's own lock guards the table.
-#include <ATen/PythonTorchFunctionTLS.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Dtype.h>
 
 #include "norm_operators.h"
@@ -15,19 +13,6 @@ int find_form(PyObject* name) {
   const char* text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : "";
   if (text == nullptr) PyErr_Clear();
   return text == nullptr ? -1 : find_form(c10::string_view(text));
-}
-
-// Whether nothing but autograd is to see a call of these tensors: no mode, trace, transform or autocast, and no tensor
-// whose memory is other than it looks.
-bool is_unobserved(c10::DispatchKeySet keys) {
-  using c10::DispatchKey;
-  static const uint64_t plain =
-      c10::DispatchKeySet({DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::AutogradCPU, DispatchKey::AutogradCUDA,
-                           DispatchKey::ADInplaceOrView, DispatchKey::BackendSelect})
-          .raw_repr();
-  const auto local = c10::impl::tls_local_dispatch_key_set();
-  const auto seen = (keys | local.included_) - local.excluded_;
-  return (seen.raw_repr() & ~plain) == 0 && !at::impl::torch_function_mode_enabled();
 }
 
 PyObject* leave_to_others() { Py_RETURN_NONE; }
@@ -62,9 +47,10 @@ PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     return leave_to_others();
   }
   const int form = find_form(arguments[0]);
-  NormOutputs made = run_known(form, {*x, residual, weight, bias, eps});
+  const bool wants_gradients = is_asked({x, residual, weight, bias});
+  NormOutputs made = run_known(form, {*x, residual, weight, bias, eps}, wants_gradients);
   if (!made.out.defined()) return leave_to_others();
-  if (is_asked({x, residual, weight, bias})) {
+  if (wants_gradients) {
     const auto known = [](const Tensor* tensor) { return tensor != nullptr ? MaybeTensor(*tensor) : std::nullopt; };
     const auto kept =
         NormNode::apply(*x, known(residual), known(weight), known(bias), DoneNorm{made, eps, FORMS[form]});
@@ -78,8 +64,8 @@ at::ScalarType scalar_type(PyObject* dtype) {
   return dtype == Py_None ? at::ScalarType::Undefined : reinterpret_cast<THPDtype*>(dtype)->scalar_type;
 }
 
-// (form, rows, hidden, dtype, weight's dtype, device, extra, entry, native, adds before) -> how many kernels are
-// known
+// (form, rows, hidden, dtype, weight's dtype, device, extra, entry, native, adds before, yields) -> how many kernels
+// are known
 PyObject* remember(PyObject*, PyObject* arguments) {
   HANDLE_TH_ERRORS
   PyObject *name, *dtype, *weight_dtype, *entry;
@@ -87,15 +73,15 @@ PyObject* remember(PyObject*, PyObject* arguments) {
   int device;
   unsigned char extra;
   unsigned long long native;
-  int adds_before;
-  if (!PyArg_ParseTuple(arguments, "OLLOOibOKp", &name, &rows, &hidden, &dtype, &weight_dtype, &device, &extra, &entry,
-                        &native, &adds_before))
+  int adds_before, yields;
+  if (!PyArg_ParseTuple(arguments, "OLLOOibOKpp", &name, &rows, &hidden, &dtype, &weight_dtype, &device, &extra, &entry,
+                        &native, &adds_before, &yields))
     return nullptr;
   const Key key{rows, hidden, find_form(name), device, scalar_type(dtype), scalar_type(weight_dtype), extra};
   Py_INCREF(entry);
   Kernel& kept = kernels[key];
   const Owned before(kept.entry);
-  kept = {entry, reinterpret_cast<void*>(native), adds_before != 0};
+  kept = {entry, reinterpret_cast<void*>(native), adds_before != 0, yields != 0};
   return PyLong_FromSize_t(kernels.size());
   END_HANDLE_TH_ERRORS
 }

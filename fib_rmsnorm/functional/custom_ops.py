@@ -18,7 +18,7 @@ from torch import Tensor
 from fib_rmsnorm.deployment.kernels import MOST_CHOICES, serving
 from fib_rmsnorm.deployment.native_calls import load_native_calls
 from fib_rmsnorm.functional.formulas import FORMS, differentiate, normalize
-from fib_rmsnorm.functional.kernel_calls import find_kernel
+from fib_rmsnorm.functional.kernel_calls import find_kernel, torch_keeps
 
 TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
@@ -49,9 +49,8 @@ def remember_kernel(
     """
     if x.numel() == 0 or form not in FORMS:
         return False
-    find = partial(
-        find_kernel, form, x, weight, bias, has_residual=bool(extra & _RESIDUAL), is_gradient=bool(extra & _IS_GRADIENT)
-    )
+    has_residual, is_gradient = bool(extra & _RESIDUAL), bool(extra & _IS_GRADIENT)
+    find = partial(find_kernel, form, x, weight, bias, has_residual=has_residual, is_gradient=is_gradient)
     chosen, adds_before = find()
     if has_refused and chosen.kernel is not None:
         serving().pass_over(chosen, "refused the call")
@@ -62,9 +61,10 @@ def remember_kernel(
     entry = chosen.kernel.entry
     handle = entry.__chandle__() if hasattr(entry, "__chandle__") else 0
     call = form, x.numel() // hidden, hidden, x.dtype, weight_dtype, x.get_device(), extra
-    if native.remember(*call, entry, handle, adds_before) > MOST_CHOICES:
+    how = entry, handle, adds_before, not has_residual and not is_gradient and torch_keeps(form, x, weight, bias)
+    if native.remember(*call, *how) > MOST_CHOICES:
         native.forget()
-        native.remember(*call, entry, handle, adds_before)
+        native.remember(*call, *how)
     return True
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
 from fib_rmsnorm.deployment.kernels import KernelChoice, NormCall, serving
 from fib_rmsnorm.deployment.winner_table import Shape
-from fib_rmsnorm.functional.formulas import rounds_sum
+from fib_rmsnorm.functional.formulas import is_torchs, rounds_sum
 
 OPERATORS = {
     # Without a weight all conventions round once.
@@ -61,3 +62,13 @@ def find_kernel(
         return chosen, False
     reasons = *chosen.passed_over, "so torch adds x and the residual before it", *of_sum.passed_over
     return replace(of_sum, passed_over=reasons), True
+
+
+def torch_keeps(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
+    """Whether torch's own kernel computes a norm whose gradients are wanted, because it returns each row's statistics.
+
+    The registry's kernel of the gradients needs them. On a GPU, both passes then take a launch less than if they are
+    computed again.
+    """
+    has_kernel = form == "layernorm" or hasattr(torch.ops.aten, "_fused_rms_norm")
+    return x.is_cuda and has_kernel and is_torchs(form, x, weight, bias)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -13,7 +14,7 @@ from torch.nn import functional as torch_functional
 from fib_rmsnorm.deployment.kernels import KernelChoice, serve_from
 from fib_rmsnorm.functional import custom_ops
 from fib_rmsnorm.functional.formulas import check_convention, compute_dtype, normalize
-from fib_rmsnorm.functional.kernel_calls import find_kernel
+from fib_rmsnorm.functional.kernel_calls import find_kernel, torch_keeps
 
 _is_compiling = torch.compiler.is_dynamo_compiling
 
@@ -107,7 +108,11 @@ def why(
     """
     if convention != "layernorm":
         check_convention(convention)
-    return find_kernel(convention, x, weight, bias, has_residual=residual is not None)[0]
+    chosen, _ = find_kernel(convention, x, weight, bias, has_residual=residual is not None)
+    if residual is None and torch_keeps(convention, x, weight, bias):
+        told = "with gradients torch's own norm serves, which gives the rows' statistics to the gradients' kernel"
+        chosen = replace(chosen, passed_over=(*chosen.passed_over, told))
+    return chosen
 
 
 def use_registry(root: str | Path | None) -> None:
@@ -159,7 +164,10 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
         is_shown = not torch.compiler._is_exporting_flag and not (x.is_cuda and x.dtype == torch.float64)
     else:
         is_shown = is_transform = _is_transformed(x, residual, weight, bias)
-    if is_shown or (form == "layernorm" and weight is None):  # which no operator of the registry computes
+    # No kernel computes a LayerNorm without a weight, nor the gradients of an RMSNorm without one.
+    wants_gradients = x.requires_grad and residual is None and torch.is_grad_enabled()
+    is_torchs = weight is None and (form == "layernorm" or (wants_gradients and torch_keeps(form, x, None, bias)))
+    if is_shown or is_torchs:
         return normalize(form, x, residual, weight, bias, eps, is_fusible=not is_transform)
     return custom_ops.run_operator(form, x, residual, weight, bias, eps)
 

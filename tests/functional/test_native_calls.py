@@ -40,7 +40,7 @@ def test_a_kernel_in_python_gets_rows_and_may_refuse(native, shape):
         out.copy_(x * weight)
 
     x, weight = draw(*shape, grad=True), draw(8, grad=True)
-    native.remember("torch", 2, 8, x.dtype, weight.dtype, -1, 0, kernel, 0, False)
+    native.remember("torch", 2, 8, x.dtype, weight.dtype, -1, 0, kernel, 0, False, False)
     assert torch.equal(native.run("torch", x, None, weight, None, 1.0), x * weight)
     assert native.run("torch", x, None, weight, None, 2.0) is None
     with pytest.raises(KeyError, match="a mistake"):
@@ -112,6 +112,7 @@ EPS = 1e-6
 FORMS = {
     "residual": lambda t: rms_norm(t["x"], t["weight"], EPS, residual=t["residual"]),
     "llama, residual": lambda t: rms_norm(t["x"], t["weight"], EPS, residual=t["residual"], convention="llama"),
+    "no bias": lambda t: rms_norm(t["x"], t["weight"], EPS),
     "bias": lambda t: rms_norm(t["x"], t["weight"], EPS, bias=t["bias"]),
     "no weight": lambda t: rms_norm(t["x"], None, EPS),
     "layer": lambda t: layer_norm(t["x"], t["weight"], t["bias"]),
@@ -160,6 +161,23 @@ def test_a_form_whose_kernels_are_known_never_asks_python(form, grad, reconnect,
         assert all(torch.equal(each, again) for each, again in zip(first, found, strict=True))
         for each, right in zip(found, differentiate(exact(form, t), t), strict=True):
             torch.testing.assert_close(each, right, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("form", "kept"), [("no bias", 3), ("layer", 4), ("layer, no bias", 4)])
+def test_torchs_norm_gives_the_statistics_to_the_gradients_kernel(form, kept, native, monkeypatch):
+    """As on a GPU."""
+    use_registry(None)
+    monkeypatch.setattr(custom_ops, "torch_keeps", lambda *_call: True)
+    t, packed = tensors(grad=True), []
+    for _ in range(3):
+        packed.clear()
+        with torch.autograd.graph.saved_tensors_hooks(lambda each: packed.append(each) or each, lambda each: each):
+            out = FORMS[form](t)
+        expected = exact(form, t)
+        for each, right in zip(differentiate((out,), t), differentiate(expected, t), strict=True):
+            torch.testing.assert_close(each, right, rtol=1e-4, atol=1e-4)
+    assert torch.equal(out, *expected)
+    assert len(packed) == kept
 
 
 @pytest.mark.parametrize("which", [0, 1])
