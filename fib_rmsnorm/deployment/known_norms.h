@@ -4,9 +4,11 @@
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/rms_norm.h>
 #include <c10/core/GradMode.h>
 #include <torch/version.h>
 
@@ -26,6 +28,9 @@ namespace {
 constexpr int64_t MOST_BY_NORM = 1 << 24;
 // Elements of which a CPU computes the moments at once.
 constexpr int64_t MOST_MOMENTS = 1 << 20;
+
+using MaybeTensor = std::optional<Tensor>;
+MaybeTensor maybe(const Tensor* tensor) { return tensor != nullptr ? MaybeTensor(*tensor) : std::nullopt; }
 
 struct NormInputs {
   const Tensor& x;
@@ -55,19 +60,22 @@ bool is_parameter(const Tensor& tensor, const Tensor& x) {
   return tensor.dim() == 1 && tensor.size(0) == x.size(-1) && tensor.device() == x.device() && tensor.is_contiguous();
 }
 
-// The norm by torch's own kernel, which gives the rows' statistics too.
-NormOutputs run_torchs(int form, const NormInputs& given) {
+// The norm by torch, with its own node of autograd; or by its kernel alone, which gives the rows' statistics too.
+NormOutputs run_torchs(int form, const NormInputs& given, bool has_node) {
   const pybind11::gil_scoped_release unlocked;
+  const auto& [x, residual, weight_given, bias_given, eps] = given;
+  const auto hidden = x.sizes().slice(x.dim() - 1);
+  const auto weight = maybe(weight_given), bias = maybe(bias_given);
+  if (has_node)
+    return {form == LAYER_NORM ? at::layer_norm(x, hidden, weight, bias, eps) : at::rms_norm(x, hidden, weight, eps)};
   const at::AutoDispatchBelowAutograd below;
-  const auto hidden = given.x.sizes().slice(given.x.dim() - 1);
 #ifdef HAS_FUSED_RMS_NORM
   if (form != LAYER_NORM) {
-    const auto [out, rstd] = at::_fused_rms_norm(given.x, hidden, *given.weight, given.eps);
+    const auto [out, rstd] = at::_fused_rms_norm(x, hidden, weight, eps);
     return {out, {}, {}, rstd.view(-1)};
   }
 #endif
-  const auto bias = given.bias != nullptr ? std::optional<Tensor>(*given.bias) : std::nullopt;
-  const auto [out, mean, rstd] = at::native_layer_norm(given.x, hidden, *given.weight, bias, given.eps);
+  const auto [out, mean, rstd] = at::native_layer_norm(x, hidden, weight, bias, eps);
   return {out, {}, mean.view(-1), rstd.view(-1)};
 }
 
@@ -80,7 +88,8 @@ NormOutputs run_known(int form, const NormInputs& given, bool wants_gradients = 
       (bias != nullptr && (!is_parameter(*bias, x) || bias->scalar_type() != weight->scalar_type())) ||
       (residual != nullptr && !is_like(*residual, x)))
     return {};
-  if (wants_gradients && kernel.yields) return weight != nullptr ? run_torchs(form, given) : NormOutputs{};
+  if (wants_gradients && kernel.trainer != Trainer::KERNEL)
+    return run_torchs(form, given, kernel.trainer == Trainer::TORCH);
   const Owned entry(Py_NewRef(kernel.entry));  // another thread may forget it
   const at::AutoGradMode off(false);
   NormOutputs made{at::empty(x.sizes(), x.options())};

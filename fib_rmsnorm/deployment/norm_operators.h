@@ -18,7 +18,6 @@ namespace {
 using c10::string_view;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using MaybeTensor = std::optional<Tensor>;
 
 // Of Python: finds the kernel of a call and has it remembered; the formulas of the norms, and of their gradients.
 PyObject *remember_kernel = nullptr, *compute_norm = nullptr, *compute_gradients = nullptr;

@@ -50,10 +50,9 @@ PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   const bool wants_gradients = is_asked({x, residual, weight, bias});
   NormOutputs made = run_known(form, {*x, residual, weight, bias, eps}, wants_gradients);
   if (!made.out.defined()) return leave_to_others();
-  if (wants_gradients) {
-    const auto known = [](const Tensor* tensor) { return tensor != nullptr ? MaybeTensor(*tensor) : std::nullopt; };
+  if (wants_gradients && !made.out.requires_grad()) {
     const auto kept =
-        NormNode::apply(*x, known(residual), known(weight), known(bias), DoneNorm{made, eps, FORMS[form]});
+        NormNode::apply(*x, maybe(residual), maybe(weight), maybe(bias), DoneNorm{made, eps, FORMS[form]});
     made = {kept[0], residual != nullptr ? kept[1] : Tensor()};
   }
   return wrap_outputs(made);
@@ -64,8 +63,14 @@ at::ScalarType scalar_type(PyObject* dtype) {
   return dtype == Py_None ? at::ScalarType::Undefined : reinterpret_cast<THPDtype*>(dtype)->scalar_type;
 }
 
-// (form, rows, hidden, dtype, weight's dtype, device, extra, entry, native, adds before, yields) -> how many kernels
-// are known
+PyObject* forget(PyObject*, PyObject*) {
+  decltype(kernels) before;
+  before.swap(kernels);
+  for (const auto& each : before) Py_DECREF(each.second.entry);
+  Py_RETURN_NONE;
+}
+
+// (form, rows, hidden, dtype, weight's dtype, device, extra, entry, native, adds before, trainer) -> None
 PyObject* remember(PyObject*, PyObject* arguments) {
   HANDLE_TH_ERRORS
   PyObject *name, *dtype, *weight_dtype, *entry;
@@ -73,24 +78,18 @@ PyObject* remember(PyObject*, PyObject* arguments) {
   int device;
   unsigned char extra;
   unsigned long long native;
-  int adds_before, yields;
-  if (!PyArg_ParseTuple(arguments, "OLLOOibOKpp", &name, &rows, &hidden, &dtype, &weight_dtype, &device, &extra, &entry,
-                        &native, &adds_before, &yields))
+  int adds_before, trainer;
+  if (!PyArg_ParseTuple(arguments, "OLLOOibOKpi", &name, &rows, &hidden, &dtype, &weight_dtype, &device, &extra, &entry,
+                        &native, &adds_before, &trainer))
     return nullptr;
   const Key key{rows, hidden, find_form(name), device, scalar_type(dtype), scalar_type(weight_dtype), extra};
+  if (kernels.size() >= MOST_KERNELS) Py_DECREF(forget(nullptr, nullptr));
   Py_INCREF(entry);
   Kernel& kept = kernels[key];
   const Owned before(kept.entry);
-  kept = {entry, reinterpret_cast<void*>(native), adds_before != 0, yields != 0};
-  return PyLong_FromSize_t(kernels.size());
-  END_HANDLE_TH_ERRORS
-}
-
-PyObject* forget(PyObject*, PyObject*) {
-  decltype(kernels) before;
-  before.swap(kernels);
-  for (const auto& each : before) Py_DECREF(each.second.entry);
+  kept = {entry, reinterpret_cast<void*>(native), adds_before != 0, static_cast<Trainer>(trainer)};
   Py_RETURN_NONE;
+  END_HANDLE_TH_ERRORS
 }
 
 // (the refusal of a gradient's gradient, remember_kernel, formulas of norms, of gradients, current stream)

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.kernels import MOST_CHOICES, serving
+from fib_rmsnorm.deployment.kernels import serving
 from fib_rmsnorm.deployment.native_calls import load_native_calls
 from fib_rmsnorm.functional.formulas import FORMS, differentiate, normalize
-from fib_rmsnorm.functional.kernel_calls import find_kernel, torch_keeps
+from fib_rmsnorm.functional.kernel_calls import Trainer, find_kernel, find_trainer
 
 TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
@@ -61,10 +61,8 @@ def remember_kernel(
     entry = chosen.kernel.entry
     handle = entry.__chandle__() if hasattr(entry, "__chandle__") else 0
     call = form, x.numel() // hidden, hidden, x.dtype, weight_dtype, x.get_device(), extra
-    how = entry, handle, adds_before, not has_residual and not is_gradient and torch_keeps(form, x, weight, bias)
-    if native.remember(*call, *how) > MOST_CHOICES:
-        native.forget()
-        native.remember(*call, *how)
+    trainer = Trainer.KERNELS if has_residual or is_gradient else find_trainer(form, x, weight, bias)
+    native.remember(*call, entry, handle, adds_before, trainer)
     return True
 
 
@@ -146,12 +144,9 @@ def _run_norm_backward(
     return differentiate(dy, dnew_residual, x, weight, has_bias, eps, form)
 
 
-def _fake_add_norm(
-    x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
-) -> Any:
+def _fake_add_norm(x: Tensor, residual: Tensor | None, *_others: Any) -> Any:
     """Tensors without values, of the shapes, dtypes and strides of the outputs."""
-    found = normalize(form, x, residual, weight, bias, eps)
-    return found.contiguous() if residual is None else tuple(each.contiguous() for each in found)
+    return x.new_empty(x.shape) if residual is None else (x.new_empty(x.shape), x.new_empty(x.shape))
 
 
 def _without_residual(run: Callable[..., Any]) -> Callable[..., Any]:

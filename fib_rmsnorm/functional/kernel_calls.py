@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import IntEnum
 
 import torch
 from torch import Tensor
@@ -34,6 +35,9 @@ Each takes x, the residual, the weight, the bias and eps, in this order, of whic
 and writes to out and new_residual.
 """
 
+MOST_OF_TORCH = 1 << 24
+"""Elements: up to 4096 rows of 4096, both passes take an H100's host longer than the GPU."""
+
 
 def find_kernel(
     form: str,
@@ -64,11 +68,22 @@ def find_kernel(
     return replace(of_sum, passed_over=reasons), True
 
 
-def torch_keeps(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
-    """Whether torch's own kernel computes a norm whose gradients are wanted, because it returns each row's statistics.
+class Trainer(IntEnum):
+    """Who computes a norm whose gradients are wanted."""
 
-    The registry's kernel of the gradients needs them. On a GPU, both passes then take a launch less than if they are
-    computed again.
+    KERNELS = 0
+    TORCH_FORWARD = 1
+    """Torch's norm, which gives each row's statistics to the registry's kernel of the gradients."""
+    TORCH = 2
+
+
+def find_trainer(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Trainer:
+    """Who serves where gradients are wanted.
+
+    On a GPU, if torch's kernels round alike: for few elements torch, because the host sets the pace, and a node of ours
+    costs it more; for many its norm, because without its statistics the backward pass has to read x once more.
     """
     has_kernel = form == "layernorm" or hasattr(torch.ops.aten, "_fused_rms_norm")
-    return x.is_cuda and has_kernel and is_torchs(form, x, weight, bias)
+    if not x.is_cuda or not has_kernel or not is_torchs(form, x, weight, bias):
+        return Trainer.KERNELS
+    return Trainer.TORCH if weight is None or x.numel() <= MOST_OF_TORCH else Trainer.TORCH_FORWARD

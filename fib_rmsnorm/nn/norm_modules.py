@@ -92,9 +92,7 @@ class ReplacedNorm:
 
     name: str
     was: str
-    convention: str
-    shape: tuple[int, ...]
-    eps: float | None
+    norm: RecognisedNorm
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,8 @@ class Replacement:
     left: tuple[LeftNorm, ...]
 
     def __str__(self) -> str:
-        done = [f"{each.name}: {each.was}{each.shape}, {each.convention}, eps {each.eps}" for each in self.replaced]
+        found = [(f"{each.name}: {each.was}", each.norm) for each in self.replaced]
+        done = [f"{was}{norm.shape}, {norm.convention}, eps {norm.eps}" for was, norm in found]
         left = [f"{each.name}: {each.was}: {each.reason}" for each in self.left]
         lines = _list_groups(f"{_count(len(done))} replaced", done)
         if left:
@@ -197,8 +196,7 @@ def replace(model: nn.Module) -> Replacement:
             left.append(LeftNorm(name, was, str(reason)))
             continue
         parent._modules[key] = made[module]
-        norm = made[module].norm
-        replaced.append(ReplacedNorm(name, was, norm.convention, norm.shape, norm.eps))
+        replaced.append(ReplacedNorm(name, was, made[module].norm))
     return Replacement(tuple(replaced), tuple(left))
 
 

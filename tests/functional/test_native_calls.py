@@ -9,11 +9,11 @@ import torch
 from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.deployment import native_calls
-from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
+from fib_rmsnorm.functional import custom_ops, layer_norm, norms, rms_norm, use_registry, why
 from fib_rmsnorm.functional.custom_ops import TWICE, add_norm, norm
 from fib_rmsnorm.functional.formulas import differentiate as differentiate_by_formula
 from fib_rmsnorm.functional.formulas import normalize
-from fib_rmsnorm.functional.kernel_calls import find_kernel
+from fib_rmsnorm.functional.kernel_calls import Trainer, find_kernel
 from support.known_calls import HIDDEN, draw, known
 
 pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
@@ -40,7 +40,7 @@ def test_a_kernel_in_python_gets_rows_and_may_refuse(native, shape):
         out.copy_(x * weight)
 
     x, weight = draw(*shape, grad=True), draw(8, grad=True)
-    native.remember("torch", 2, 8, x.dtype, weight.dtype, -1, 0, kernel, 0, False, False)
+    native.remember("torch", 2, 8, x.dtype, weight.dtype, -1, 0, kernel, 0, False, 0)
     assert torch.equal(native.run("torch", x, None, weight, None, 1.0), x * weight)
     assert native.run("torch", x, None, weight, None, 2.0) is None
     with pytest.raises(KeyError, match="a mistake"):
@@ -163,21 +163,23 @@ def test_a_form_whose_kernels_are_known_never_asks_python(form, grad, reconnect,
             torch.testing.assert_close(each, right, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("form", "kept"), [("no bias", 3), ("layer", 4), ("layer, no bias", 4)])
-def test_torchs_norm_gives_the_statistics_to_the_gradients_kernel(form, kept, native, monkeypatch):
-    """As on a GPU."""
+@pytest.mark.parametrize("form", ["no bias", "no weight", "layer", "layer, no bias"])
+@pytest.mark.parametrize("trainer", [Trainer.TORCH_FORWARD, Trainer.TORCH])
+def test_torch_serves_where_gradients_are_wanted_as_on_a_gpu(form, trainer, native, monkeypatch):
+    if (form, trainer) == ("no weight", Trainer.TORCH_FORWARD):
+        pytest.skip("no kernel computes its gradients")
     use_registry(None)
-    monkeypatch.setattr(custom_ops, "torch_keeps", lambda *_call: True)
-    t, packed = tensors(grad=True), []
+    for module in (custom_ops, norms):
+        monkeypatch.setattr(module, "find_trainer", lambda *_call: trainer)
     for _ in range(3):
-        packed.clear()
-        with torch.autograd.graph.saved_tensors_hooks(lambda each: packed.append(each) or each, lambda each: each):
-            out = FORMS[form](t)
-        expected = exact(form, t)
-        for each, right in zip(differentiate((out,), t), differentiate(expected, t), strict=True):
+        t = tensors(grad=True)
+        out, (expected,) = FORMS[form](t), exact(form, t)
+        is_ours = "NormNode" in out.grad_fn.name()
+        for each, right in zip(differentiate((out,), t), differentiate((expected,), t), strict=True):
             torch.testing.assert_close(each, right, rtol=1e-4, atol=1e-4)
-    assert torch.equal(out, *expected)
-    assert len(packed) == kept
+    assert torch.equal(out, expected)
+    assert is_ours == (trainer is Trainer.TORCH_FORWARD)
+    assert (why(t["x"], t["weight"]).passed_over[-1]).startswith("with gradients torch serves")
 
 
 @pytest.mark.parametrize("which", [0, 1])
