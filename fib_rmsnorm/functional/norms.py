@@ -13,8 +13,8 @@ from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.deployment.kernels import KernelChoice, serve_from
 from fib_rmsnorm.functional import custom_ops
+from fib_rmsnorm.functional.custom_ops import Trainer
 from fib_rmsnorm.functional.formulas import check_convention, compute_dtype, normalize
-from fib_rmsnorm.functional.kernel_calls import Trainer, find_kernel, find_trainer
 
 TRAINERS = {
     Trainer.KERNELS: (),
@@ -117,9 +117,14 @@ def why(
     """
     if convention != "layernorm":
         check_convention(convention)
-    chosen, _ = find_kernel(convention, x, weight, bias, has_residual=residual is not None)
-    trainer = Trainer.KERNELS if residual is not None else find_trainer(convention, x, weight, bias)
-    return replace(chosen, passed_over=(*chosen.passed_over, *TRAINERS[trainer]))
+    chosen, _ = custom_ops.find_kernel(convention, x, weight, bias, has_residual=residual is not None)
+    trainer = Trainer.KERNELS if residual is not None else custom_ops.find_trainer(convention, x, weight, bias)
+    if trainer is Trainer.KERNELS:
+        return chosen
+    whose = "its own" if trainer is Trainer.TORCH else "the registry's"
+    return replace(
+        chosen, passed_over=(*chosen.passed_over, f"with gradients torch serves, before {whose} backward pass")
+    )
 
 
 def use_registry(root: str | Path | None) -> None:
@@ -159,7 +164,8 @@ def _is_transformed(*tensors: Tensor | None) -> bool:
 
 def _is_trained_by_torch(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
     is_asked = any(each is not None and each.requires_grad for each in (x, weight, bias)) and torch.is_grad_enabled()
-    return is_asked and not torch.compiler._is_exporting_flag and find_trainer(form, x, weight, bias) is Trainer.TORCH
+    is_shown = is_asked and not torch.compiler._is_exporting_flag
+    return is_shown and custom_ops.find_trainer(form, x, weight, bias) is Trainer.TORCH
 
 
 def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
