@@ -29,14 +29,19 @@ struct Owned {
   ~Owned() { Py_XDECREF(object); }
 };
 
+// Who computes a norm whose gradients are wanted: the kernel, torch's norm with our gradients, or torch both.
+enum class Trainer : uint8_t { KERNEL, TORCH_FORWARD, TORCH };
+
 struct Kernel {
   PyObject* entry = {};   // owned by the table
   void* native = {};      // the function of tvm-ffi that the entry is; null for a kernel in Python
   bool adds_before = {};  // whether it is the norm's, which gets the sum of x and the residual
+  Trainer trainer = {};
 };
 
 constexpr std::array<c10::string_view, 4> FORMS{"torch", "llama", "gemma", "layernorm"};
-constexpr int LAYER_NORM = 3;  // its place
+constexpr size_t MOST_KERNELS = 4096;  // that a process remembers
+constexpr int LAYER_NORM = 3;          // its place
 std::map<Key, Kernel> kernels;
 
 int find_form(c10::string_view name) {

@@ -4,9 +4,11 @@
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/rms_norm.h>
 #include <c10/core/GradMode.h>
 #include <torch/version.h>
 
@@ -27,6 +29,9 @@ constexpr int64_t MOST_BY_NORM = 1 << 24;
 // Elements of which a CPU computes the moments at once.
 constexpr int64_t MOST_MOMENTS = 1 << 20;
 
+using MaybeTensor = std::optional<Tensor>;
+MaybeTensor maybe(const Tensor* tensor) { return tensor != nullptr ? MaybeTensor(*tensor) : std::nullopt; }
+
 struct NormInputs {
   const Tensor& x;
   const Tensor* residual;
@@ -38,6 +43,7 @@ struct NormInputs {
 struct NormOutputs {
   Tensor out;  // undefined: no kernel is known, or it refused
   Tensor new_residual;
+  Tensor mean, rstd;  // of each row, in float32, where torch's own norm gave them
 };
 
 struct Gradients {
@@ -54,7 +60,26 @@ bool is_parameter(const Tensor& tensor, const Tensor& x) {
   return tensor.dim() == 1 && tensor.size(0) == x.size(-1) && tensor.device() == x.device() && tensor.is_contiguous();
 }
 
-NormOutputs run_known(int form, const NormInputs& given) {
+// The norm by torch, with its own node of autograd; or by its kernel alone, which gives the rows' statistics too.
+NormOutputs run_torchs(int form, const NormInputs& given, bool has_node) {
+  const pybind11::gil_scoped_release unlocked;
+  const auto& [x, residual, weight_given, bias_given, eps] = given;
+  const auto hidden = x.sizes().slice(x.dim() - 1);
+  const auto weight = maybe(weight_given), bias = maybe(bias_given);
+  if (has_node)
+    return {form == LAYER_NORM ? at::layer_norm(x, hidden, weight, bias, eps) : at::rms_norm(x, hidden, weight, eps)};
+  const at::AutoDispatchBelowAutograd below;
+#ifdef HAS_FUSED_RMS_NORM
+  if (form != LAYER_NORM) {
+    const auto [out, rstd] = at::_fused_rms_norm(x, hidden, weight, eps);
+    return {out, {}, {}, rstd.view(-1)};
+  }
+#endif
+  const auto [out, mean, rstd] = at::native_layer_norm(x, hidden, weight, bias, eps);
+  return {out, {}, mean.view(-1), rstd.view(-1)};
+}
+
+NormOutputs run_known(int form, const NormInputs& given, bool wants_gradients = false) {
   const auto& [x, residual, weight, bias, eps] = given;
   if (x.dim() == 0 || !x.is_contiguous()) return {};
   const Kernel kernel =
@@ -63,9 +88,11 @@ NormOutputs run_known(int form, const NormInputs& given) {
       (bias != nullptr && (!is_parameter(*bias, x) || bias->scalar_type() != weight->scalar_type())) ||
       (residual != nullptr && !is_like(*residual, x)))
     return {};
+  if (wants_gradients && kernel.trainer != Trainer::KERNEL)
+    return run_torchs(form, given, kernel.trainer == Trainer::TORCH);
   const Owned entry(Py_NewRef(kernel.entry));  // another thread may forget it
   const at::AutoGradMode off(false);
-  NormOutputs made{at::empty(x.sizes(), x.options()), {}};
+  NormOutputs made{at::empty(x.sizes(), x.options())};
   if (kernel.adds_before) {
     const pybind11::gil_scoped_release unlocked;
     made.new_residual = at::add(x, *residual);
@@ -84,18 +111,18 @@ NormOutputs run_known(int form, const NormInputs& given) {
   return arguments.call(kernel) ? made : NormOutputs{};
 }
 
-// The reciprocal of each row's root mean square, without a copy of x in float32.
+// No mean, and the reciprocal of each row's root mean square, without a copy of x in float32.
 //
 // On a GPU, of few elements, by torch's own RMSNorm (since torch 2.9): one kernel rather than five, 5 against 16 us at
 // 512 rows of 4096 on an H200. Of many, what it writes besides takes longer: 80 against 51 us at 16384 rows.
-Tensor find_rstd(const Tensor& rows, double eps) {
+std::tuple<Tensor, Tensor> find_rstd(const Tensor& rows, double eps) {
   const pybind11::gil_scoped_release unlocked;
 #ifdef HAS_FUSED_RMS_NORM
   if (rows.is_cuda() && rows.numel() <= MOST_BY_NORM)
-    return std::get<1>(at::_fused_rms_norm(rows, rows.sizes().slice(1), std::nullopt, eps)).view(-1);
+    return {Tensor(), std::get<1>(at::_fused_rms_norm(rows, rows.sizes().slice(1), std::nullopt, eps)).view(-1)};
 #endif
   Tensor norm = at::linalg_vector_norm(rows, 2, at::IntArrayRef{1}, false, at::kFloat);
-  return norm.square_().div_(static_cast<double>(rows.size(1))).add_(eps).rsqrt_();
+  return {Tensor(), norm.square_().div_(static_cast<double>(rows.size(1))).add_(eps).rsqrt_()};
 }
 
 // The mean and the reciprocal of the standard deviation of each row, in float32.
@@ -128,10 +155,11 @@ std::tuple<Tensor, Tensor> find_moments(const Tensor& rows, double eps) {
   return {mean, rstd};
 }
 
-// The gradients of x, the weight and the bias; x is the new residual if a residual was added. The kernels of the
-// forward pass do not return a row's statistics, so they are computed here from x.
+// The gradients of x, the weight and the bias; x is the new residual if a residual was added. The registry's kernels of
+// the forward pass do not return a row's statistics: those that are not given are computed here from x.
 Gradients run_known_gradient(int form, const Tensor& dy_given, const Tensor* dnew_residual_given, const Tensor& x_given,
-                             const Tensor* weight_given, bool has_bias, double eps) {
+                             const Tensor* weight_given, bool has_bias, double eps, Tensor mean = {},
+                             Tensor rstd = {}) {
   if (x_given.dim() == 0 || weight_given == nullptr) return {};
   const Kernel kernel =
       find_kernel(form, x_given, weight_given, IS_GRADIENT | (dnew_residual_given != nullptr ? RESIDUAL : NONE));
@@ -143,23 +171,20 @@ Gradients run_known_gradient(int form, const Tensor& dy_given, const Tensor* dne
   if (!is_like(dy, x) || !is_parameter(weight, x) || (above.defined() && !is_like(above, x))) return {};
   const Tensor rows = x.view({-1, x.size(-1)});
   Gradients made{at::empty(x.sizes(), x.options()), at::empty(weight.sizes(), weight.options()), {}};
-  Tensor mean, rstd;
+  if (!rstd.defined()) std::tie(mean, rstd) = form == LAYER_NORM ? find_moments(rows, eps) : find_rstd(rows, eps);
   Arguments arguments(x);
   arguments.add_rows(dy);
   if (above.defined()) arguments.add_rows(above);
   arguments.add_rows(x);
   arguments.add(weight);
-  if (form == LAYER_NORM) {
-    std::tie(mean, rstd) = find_moments(rows, eps);
-    made.bias = at::empty(weight.sizes(), weight.options());
-    arguments.add(mean);
-  } else {
-    rstd = find_rstd(rows, eps);
-  }
+  if (mean.defined()) arguments.add(mean);
   arguments.add(rstd);
   arguments.add_rows(made.x);
   arguments.add(made.weight);
-  if (made.bias.defined()) arguments.add(made.bias);
+  if (form == LAYER_NORM) {
+    made.bias = at::empty(weight.sizes(), weight.options());
+    arguments.add(made.bias);
+  }
   if (!arguments.call(kernel)) return {};
   if (!has_bias) {
     made.bias = at::empty({0}, x.options());

@@ -3,7 +3,9 @@
 // they do not know, and for the formula where there is none.
 #pragma once
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -16,7 +18,6 @@ namespace {
 using c10::string_view;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using MaybeTensor = std::optional<Tensor>;
 
 // Of Python: finds the kernel of a call and has it remembered; the formulas of the norms, and of their gradients.
 PyObject *remember_kernel = nullptr, *compute_norm = nullptr, *compute_gradients = nullptr;
@@ -39,6 +40,19 @@ MaybeTensor maybe(const Tensor& tensor) { return tensor.defined() ? MaybeTensor(
 PyObject* wrap(const MaybeTensor& tensor) {
   if (tensor.has_value()) return THPVariable_Wrap(*tensor);
   Py_RETURN_NONE;
+}
+
+// Whether nothing but autograd is to see a call of these tensors: no mode, trace, transform or autocast, and no tensor
+// whose memory is other than it looks.
+bool is_unobserved(c10::DispatchKeySet keys) {
+  using c10::DispatchKey;
+  static const uint64_t plain =
+      c10::DispatchKeySet({DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::AutogradCPU, DispatchKey::AutogradCUDA,
+                           DispatchKey::ADInplaceOrView, DispatchKey::BackendSelect})
+          .raw_repr();
+  const auto local = c10::impl::tls_local_dispatch_key_set();
+  const auto seen = (keys | local.included_) - local.excluded_;
+  return (seen.raw_repr() & ~plain) == 0 && !at::impl::torch_function_mode_enabled();
 }
 
 // What a function of Python returns; it takes over the arguments.
@@ -94,19 +108,26 @@ std::tuple<Tensor, Tensor> add_norm(const Tensor& x, const Tensor& residual, con
   return compute(x, residual, weight, bias, eps, form);
 }
 
-std::tuple<Tensor, Tensor, Tensor> norm_backward(const Tensor& dy, const MaybeTensor& dnew_residual, const Tensor& x,
-                                                 const MaybeTensor& weight, bool has_bias, double eps,
-                                                 string_view form) {
+// The gradients by a kernel, or else by the formula.
+std::tuple<Tensor, Tensor, Tensor> differentiate(const Tensor& dy, const MaybeTensor& dnew_residual, const Tensor& x,
+                                                 const MaybeTensor& weight, bool has_bias, double eps, string_view form,
+                                                 const Tensor& mean, const Tensor& rstd) {
   const uint8_t extra = IS_GRADIENT | (dnew_residual.has_value() ? RESIDUAL : NONE);
   const pybind11::gil_scoped_acquire lock;
   do {
     const Gradients made =
-        run_known_gradient(find_form(form), dy, pointer(dnew_residual), x, pointer(weight), has_bias, eps);
+        run_known_gradient(find_form(form), dy, pointer(dnew_residual), x, pointer(weight), has_bias, eps, mean, rstd);
     if (made.x.defined()) return {made.x, made.weight, made.bias};
   } while (finds_kernel(form, extra, x, weight, std::nullopt));
   const Owned found(ask(compute_gradients, {wrap(dy), wrap(dnew_residual), wrap(x), wrap(weight),
                                             PyBool_FromLong(has_bias), PyFloat_FromDouble(eps), text(form)}));
   return {item(found, 0), item(found, 1), item(found, 2)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> norm_backward(const Tensor& dy, const MaybeTensor& dnew_residual, const Tensor& x,
+                                                 const MaybeTensor& weight, bool has_bias, double eps,
+                                                 string_view form) {
+  return differentiate(dy, dnew_residual, x, weight, has_bias, eps, form, {}, {});
 }
 
 struct DoneNorm {
@@ -115,12 +136,18 @@ struct DoneNorm {
   string_view form;
 };
 
-// The node of a norm that is computed. Its backward pass is an operator, so that compilers and modes see it.
+bool is_asked(std::initializer_list<const Tensor*> tensors) {
+  return at::GradMode::is_enabled() && std::any_of(tensors.begin(), tensors.end(),
+                                                   [](auto each) { return each != nullptr && each->requires_grad(); });
+}
+
+// The node of a norm that is computed. Its backward pass is an operator where compilers and modes must see it.
 struct NormNode : torch::autograd::Function<NormNode> {
   static variable_list forward(AutogradContext* context, const Tensor& x, const MaybeTensor& /*residual*/,
                                const MaybeTensor& weight, const MaybeTensor& bias, const DoneNorm& done) {
-    const auto& [out, new_residual] = done.outputs;
-    context->save_for_backward({new_residual.defined() ? new_residual : x, weight.value_or(Tensor())});
+    const auto& [out, new_residual, mean, rstd] = done.outputs;
+    context->set_materialize_grads(false);
+    context->save_for_backward({new_residual.defined() ? new_residual : x, weight.value_or(Tensor()), mean, rstd});
     context->saved_data["eps"] = done.eps;
     context->saved_data["form"] = std::string(done.form);
     context->saved_data["bias_dtype"] = bias.has_value() ? static_cast<int64_t>(bias->scalar_type()) : int64_t{-1};
@@ -128,15 +155,32 @@ struct NormNode : torch::autograd::Function<NormNode> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    static const auto gradient = find_operator<GradientSchema>("fib_rmsnorm::norm_backward");
     const variable_list saved = context->get_saved_variables();
+    const auto &x = saved[0], &weight = saved[1];
     const bool is_added = gradients.size() == 2;
+    const Tensor dy = gradients[0].defined() ? gradients[0] : at::zeros_like(x);
+    const MaybeTensor above = is_added ? maybe(gradients[1]) : std::nullopt;
     const int64_t bias_dtype = context->saved_data["bias_dtype"].toInt();
-    const auto [dx, dweight, dbias] = gradient.call(
-        gradients[0], is_added ? MaybeTensor(gradients[1]) : std::nullopt, saved[0], maybe(saved[1]), bias_dtype >= 0,
-        context->saved_data["eps"].toDouble(), context->saved_data["form"].toStringRef());
-    return {dx, is_added ? dx : Tensor(), saved[1].defined() ? dweight : Tensor(),
+    const auto [dx, dweight, dbias] =
+        run(dy, above, x, maybe(weight), bias_dtype >= 0, context->saved_data["eps"].toDouble(),
+            context->saved_data["form"].toStringRef(), saved[2], saved[3]);
+    return {dx, is_added ? dx : Tensor(), weight.defined() ? dweight : Tensor(),
             bias_dtype < 0 ? Tensor() : dbias.to(static_cast<at::ScalarType>(bias_dtype)), Tensor()};
+  }
+
+ private:
+  static std::tuple<Tensor, Tensor, Tensor> run(const Tensor& dy, const MaybeTensor& above, const Tensor& x,
+                                                const MaybeTensor& weight, bool has_bias, double eps, string_view form,
+                                                const Tensor& mean, const Tensor& rstd) {
+    static const auto gradient = find_operator<GradientSchema>("fib_rmsnorm::norm_backward");
+    const Tensor* const given[] = {&dy, pointer(above), &x, pointer(weight)};
+    c10::DispatchKeySet keys;
+    for (const Tensor* each : given)
+      if (each != nullptr) keys = keys | each->key_set();
+    if (!is_unobserved(keys) || is_asked({&dy, pointer(above), &x, pointer(weight)}))
+      return gradient.call(dy, above, x, weight, has_bias, eps, form);
+    const at::AutoDispatchBelowAutograd below;
+    return differentiate(dy, above, x, weight, has_bias, eps, form, mean, rstd);
   }
 };
 
@@ -149,11 +193,6 @@ struct GradientNode : torch::autograd::Function<GradientNode> {
 
   static variable_list backward(AutogradContext*, const variable_list&) { TORCH_CHECK(false, refusal); }
 };
-
-bool is_asked(std::initializer_list<const Tensor*> tensors) {
-  return at::GradMode::is_enabled() && std::any_of(tensors.begin(), tensors.end(),
-                                                   [](auto each) { return each != nullptr && each->requires_grad(); });
-}
 
 Tensor norm_for_autograd(const Tensor& x, const MaybeTensor& weight, const MaybeTensor& bias, double eps,
                          string_view form) {

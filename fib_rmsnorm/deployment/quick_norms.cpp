@@ -3,8 +3,6 @@
 // A module of Python. `functional/custom_ops.py` connects it and remembers kernels in it; `run` is the norm, or None
 // for a call that it leaves to the operators: its kernel is not known or refuses, or more than autograd must see the
 // call. Python's own lock guards the table.
-#include <ATen/PythonTorchFunctionTLS.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Dtype.h>
 
 #include "norm_operators.h"
@@ -15,19 +13,6 @@ int find_form(PyObject* name) {
   const char* text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : "";
   if (text == nullptr) PyErr_Clear();
   return text == nullptr ? -1 : find_form(c10::string_view(text));
-}
-
-// Whether nothing but autograd is to see a call of these tensors: no mode, trace, transform or autocast, and no tensor
-// whose memory is other than it looks.
-bool is_unobserved(c10::DispatchKeySet keys) {
-  using c10::DispatchKey;
-  static const uint64_t plain =
-      c10::DispatchKeySet({DispatchKey::CPU, DispatchKey::CUDA, DispatchKey::AutogradCPU, DispatchKey::AutogradCUDA,
-                           DispatchKey::ADInplaceOrView, DispatchKey::BackendSelect})
-          .raw_repr();
-  const auto local = c10::impl::tls_local_dispatch_key_set();
-  const auto seen = (keys | local.included_) - local.excluded_;
-  return (seen.raw_repr() & ~plain) == 0 && !at::impl::torch_function_mode_enabled();
 }
 
 PyObject* leave_to_others() { Py_RETURN_NONE; }
@@ -62,12 +47,12 @@ PyObject* run(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     return leave_to_others();
   }
   const int form = find_form(arguments[0]);
-  NormOutputs made = run_known(form, {*x, residual, weight, bias, eps});
+  const bool wants_gradients = is_asked({x, residual, weight, bias});
+  NormOutputs made = run_known(form, {*x, residual, weight, bias, eps}, wants_gradients);
   if (!made.out.defined()) return leave_to_others();
-  if (is_asked({x, residual, weight, bias})) {
-    const auto known = [](const Tensor* tensor) { return tensor != nullptr ? MaybeTensor(*tensor) : std::nullopt; };
+  if (wants_gradients && !made.out.requires_grad()) {
     const auto kept =
-        NormNode::apply(*x, known(residual), known(weight), known(bias), DoneNorm{made, eps, FORMS[form]});
+        NormNode::apply(*x, maybe(residual), maybe(weight), maybe(bias), DoneNorm{made, eps, FORMS[form]});
     made = {kept[0], residual != nullptr ? kept[1] : Tensor()};
   }
   return wrap_outputs(made);
@@ -78,8 +63,14 @@ at::ScalarType scalar_type(PyObject* dtype) {
   return dtype == Py_None ? at::ScalarType::Undefined : reinterpret_cast<THPDtype*>(dtype)->scalar_type;
 }
 
-// (form, rows, hidden, dtype, weight's dtype, device, extra, entry, native, adds before) -> how many kernels are
-// known
+PyObject* forget(PyObject*, PyObject*) {
+  decltype(kernels) before;
+  before.swap(kernels);
+  for (const auto& each : before) Py_DECREF(each.second.entry);
+  Py_RETURN_NONE;
+}
+
+// (form, rows, hidden, dtype, weight's dtype, device, extra, entry, native, adds before, trainer) -> None
 PyObject* remember(PyObject*, PyObject* arguments) {
   HANDLE_TH_ERRORS
   PyObject *name, *dtype, *weight_dtype, *entry;
@@ -87,24 +78,18 @@ PyObject* remember(PyObject*, PyObject* arguments) {
   int device;
   unsigned char extra;
   unsigned long long native;
-  int adds_before;
-  if (!PyArg_ParseTuple(arguments, "OLLOOibOKp", &name, &rows, &hidden, &dtype, &weight_dtype, &device, &extra, &entry,
-                        &native, &adds_before))
+  int adds_before, trainer;
+  if (!PyArg_ParseTuple(arguments, "OLLOOibOKpi", &name, &rows, &hidden, &dtype, &weight_dtype, &device, &extra, &entry,
+                        &native, &adds_before, &trainer))
     return nullptr;
   const Key key{rows, hidden, find_form(name), device, scalar_type(dtype), scalar_type(weight_dtype), extra};
+  if (kernels.size() >= MOST_KERNELS) Py_DECREF(forget(nullptr, nullptr));
   Py_INCREF(entry);
   Kernel& kept = kernels[key];
   const Owned before(kept.entry);
-  kept = {entry, reinterpret_cast<void*>(native), adds_before != 0};
-  return PyLong_FromSize_t(kernels.size());
-  END_HANDLE_TH_ERRORS
-}
-
-PyObject* forget(PyObject*, PyObject*) {
-  decltype(kernels) before;
-  before.swap(kernels);
-  for (const auto& each : before) Py_DECREF(each.second.entry);
+  kept = {entry, reinterpret_cast<void*>(native), adds_before != 0, static_cast<Trainer>(trainer)};
   Py_RETURN_NONE;
+  END_HANDLE_TH_ERRORS
 }
 
 // (the refusal of a gradient's gradient, remember_kernel, formulas of norms, of gradients, current stream)

@@ -1,13 +1,16 @@
-"""The norms as operators of torch (`torch.ops.fib_rmsnorm`): for autograd, modes, compilers and exporters.
+"""The norms as operators of torch (`torch.ops.fib_rmsnorm`), and who serves a call of them.
 
 A norm has two routes to a kernel, which Python finds and has C++ (`deployment/quick_norms.cpp`) remember: `quick_norm`,
-in C++ without torch's dispatcher, and these operators of torch.library, which C++ serves too as soon as it is there.
+in C++ without torch's dispatcher, and the operators of torch.library, for autograd, modes, compilers and exporters,
+which C++ serves too as soon as it is there.
 Where no kernel serves, or C++ does not compile, torch computes the formula.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from enum import IntEnum
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -15,10 +18,87 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fib_rmsnorm.deployment.kernels import MOST_CHOICES, serving
+from fib_rmsnorm.deployment.kernels import KernelChoice, NormCall, serving
 from fib_rmsnorm.deployment.native_calls import load_native_calls
-from fib_rmsnorm.functional.formulas import FORMS, differentiate, normalize
-from fib_rmsnorm.functional.kernel_calls import find_kernel
+from fib_rmsnorm.deployment.winner_table import Shape
+from fib_rmsnorm.functional.formulas import FORMS, differentiate, is_torchs, normalize, rounds_sum
+
+OPERATORS = {
+    # Without a weight all conventions round once.
+    **{(form, ""): "rmsnorm_no_weight" for form in ("torch", "llama", "gemma")},
+    ("torch", "weight"): "rmsnorm",
+    ("torch", "weight, bias"): "rmsnorm_bias",
+    ("torch", "residual, weight"): "fused_add_rmsnorm",
+    ("llama", "weight"): "rmsnorm_llama",
+    ("llama", "residual, weight"): "fused_add_rmsnorm_llama",
+    ("gemma", "weight"): "rmsnorm_gemma",
+    ("gemma", "residual, weight"): "fused_add_rmsnorm_gemma",
+    ("layernorm", "weight"): "layernorm",
+    ("layernorm", "weight, bias"): "layernorm_bias",
+    # Llama's gradients are as if nothing were rounded on the way. Gemma's would need 1 + weight, and so rounded.
+    **{(form, "weight, gradient"): "rmsnorm_backward" for form in ("torch", "llama")},
+    **{(form, "residual, weight, gradient"): "fused_add_rmsnorm_backward" for form in ("torch", "llama")},
+    ("layernorm", "weight, gradient"): "layernorm_backward",
+}
+"""The registry's operator for a form, by what a call of it has beside x and eps, or that its gradients are wanted.
+
+Each takes x, the residual, the weight, the bias and eps, in this order, of which it leaves out what it does not have,
+and writes to out and new_residual.
+"""
+
+MOST_OF_TORCH = 1 << 24
+"""Elements: up to 4096 rows of 4096, both passes take an H100's host longer than the GPU."""
+
+
+def find_kernel(
+    form: str,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None = None,
+    *,
+    has_residual: bool = False,
+    is_gradient: bool = False,
+) -> tuple[KernelChoice, bool]:
+    """How to run a norm or its gradients, and whether the kernel is that of the sum of x and the residual."""
+    dtype, weight_dtype = (None if each is None else str(each.dtype).removeprefix("torch.") for each in (x, weight))
+    shape = Shape(x.numel() // max(x.shape[-1], 1), x.shape[-1], dtype or "", weight_dtype)
+    has_other_bias = bias is not None and weight is not None and bias.dtype != weight.dtype
+
+    def find(*, residual: bool) -> KernelChoice:
+        has = {"residual": residual, "weight": weight is not None, "bias": bias is not None, "gradient": is_gradient}
+        operator = OPERATORS.get((form, ", ".join(part for part, is_given in has.items() if is_given)))
+        return serving().choose(NormCall(operator, shape, x.device, has_other_bias))
+
+    chosen = find(residual=has_residual)
+    if chosen.kernel is not None or is_gradient or not has_residual or not rounds_sum(form, x.dtype):
+        return chosen, False
+    of_sum = find(residual=False)  # the sum is all that the norm needs
+    if of_sum.kernel is None:
+        return chosen, False
+    reasons = *chosen.passed_over, "so torch adds x and the residual before it", *of_sum.passed_over
+    return replace(of_sum, passed_over=reasons), True
+
+
+class Trainer(IntEnum):
+    """Who computes a norm whose gradients are wanted."""
+
+    KERNELS = 0
+    TORCH_FORWARD = 1
+    """Torch's norm, which gives each row's statistics to the registry's kernel of the gradients."""
+    TORCH = 2
+
+
+def find_trainer(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Trainer:
+    """Who serves where gradients are wanted.
+
+    On a GPU, if torch's kernels round alike: for few elements torch, because the host sets the pace, and a node of ours
+    costs it more; for many its norm, because without its statistics the backward pass has to read x once more.
+    """
+    has_kernel = form == "layernorm" or hasattr(torch.ops.aten, "_fused_rms_norm")
+    if not x.is_cuda or not has_kernel or not is_torchs(form, x, weight, bias):
+        return Trainer.KERNELS
+    return Trainer.TORCH if weight is None or x.numel() <= MOST_OF_TORCH else Trainer.TORCH_FORWARD
+
 
 TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
@@ -49,9 +129,8 @@ def remember_kernel(
     """
     if x.numel() == 0 or form not in FORMS:
         return False
-    find = partial(
-        find_kernel, form, x, weight, bias, has_residual=bool(extra & _RESIDUAL), is_gradient=bool(extra & _IS_GRADIENT)
-    )
+    has_residual, is_gradient = bool(extra & _RESIDUAL), bool(extra & _IS_GRADIENT)
+    find = partial(find_kernel, form, x, weight, bias, has_residual=has_residual, is_gradient=is_gradient)
     chosen, adds_before = find()
     if has_refused and chosen.kernel is not None:
         serving().pass_over(chosen, "refused the call")
@@ -62,9 +141,8 @@ def remember_kernel(
     entry = chosen.kernel.entry
     handle = entry.__chandle__() if hasattr(entry, "__chandle__") else 0
     call = form, x.numel() // hidden, hidden, x.dtype, weight_dtype, x.get_device(), extra
-    if native.remember(*call, entry, handle, adds_before) > MOST_CHOICES:
-        native.forget()
-        native.remember(*call, entry, handle, adds_before)
+    trainer = Trainer.KERNELS if has_residual or is_gradient else find_trainer(form, x, weight, bias)
+    native.remember(*call, entry, handle, adds_before, trainer)
     return True
 
 
@@ -146,12 +224,9 @@ def _run_norm_backward(
     return differentiate(dy, dnew_residual, x, weight, has_bias, eps, form)
 
 
-def _fake_add_norm(
-    x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
-) -> Any:
+def _fake_add_norm(x: Tensor, residual: Tensor | None, *_others: Any) -> Any:
     """Tensors without values, of the shapes, dtypes and strides of the outputs."""
-    found = normalize(form, x, residual, weight, bias, eps)
-    return found.contiguous() if residual is None else tuple(each.contiguous() for each in found)
+    return x.new_empty(x.shape) if residual is None else (x.new_empty(x.shape), x.new_empty(x.shape))
 
 
 def _without_residual(run: Callable[..., Any]) -> Callable[..., Any]:

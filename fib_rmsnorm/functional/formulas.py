@@ -60,16 +60,19 @@ def normalize(
     elif residual is not None:
         rows = x.to(wide) + residual.to(wide)
         new_residual = rows.to(residual.dtype)
-    is_alike = (
-        is_fusible and rows.dtype == x.dtype and all(each is None or each.dtype == x.dtype for each in (weight, bias))
-    )
-    if is_alike and form == "torch" and bias is None:
-        out = torch_functional.rms_norm(rows, rows.shape[-1:], weight, eps)
-    elif is_alike and form == "layernorm":
-        out = torch_functional.layer_norm(rows, rows.shape[-1:], weight, bias, eps)
-    else:
+    if not is_fusible or rows.dtype != x.dtype or not is_torchs(form, x, weight, bias):
         out = normalize_wide(form, rows.to(wide), weight, bias, eps, x.dtype)
+    elif form == "torch":
+        out = torch_functional.rms_norm(rows, rows.shape[-1:], weight, eps)
+    else:
+        out = torch_functional.layer_norm(rows, rows.shape[-1:], weight, bias, eps)
     return out if residual is None else (out, new_residual)
+
+
+def is_torchs(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
+    """Whether torch has a function that computes this and rounds alike."""
+    has_function = form == "layernorm" or (form == "torch" and bias is None)
+    return has_function and all(each is None or each.dtype == x.dtype for each in (weight, bias))
 
 
 def differentiate(

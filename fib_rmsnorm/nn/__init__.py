@@ -3,19 +3,7 @@
 replace(model) swaps the norms of a model, restore(model) swaps them back; verify(model, inputs) compares its logits.
 """
 
-from fib_rmsnorm.nn.norm_modules import LayerNorm, LeftNorm, ReplacedNorm, Replacement, RMSNorm, replace, restore
-from fib_rmsnorm.nn.verification import LogitDifference, Verification, VerificationError, verify
+from fib_rmsnorm.nn.norm_modules import LayerNorm, RMSNorm, replace, restore
+from fib_rmsnorm.nn.verification import VerificationError, verify
 
-__all__ = [
-    "LayerNorm",
-    "LeftNorm",
-    "LogitDifference",
-    "RMSNorm",
-    "ReplacedNorm",
-    "Replacement",
-    "Verification",
-    "VerificationError",
-    "replace",
-    "restore",
-    "verify",
-]
+__all__ = ["LayerNorm", "RMSNorm", "VerificationError", "replace", "restore", "verify"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -86,19 +85,15 @@ def _flatten(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return x.flatten(-len(shape))
 
 
-@dataclass(frozen=True)
-class ReplacedNorm:
+class ReplacedNorm(NamedTuple):
     """A module that one of ours took the place of."""
 
     name: str
     was: str
-    convention: str
-    shape: tuple[int, ...]
-    eps: float | None
+    norm: RecognisedNorm
 
 
-@dataclass(frozen=True)
-class LeftNorm:
+class LeftNorm(NamedTuple):
     """A module that looks like a norm and stays."""
 
     name: str
@@ -106,26 +101,26 @@ class LeftNorm:
     reason: str
 
 
-@dataclass(frozen=True)
-class Replacement:
+class Replacement(NamedTuple):
     """The result of `replace`. Printed, it has a line for each group of layers that differ in their number alone."""
 
     replaced: tuple[ReplacedNorm, ...]
     left: tuple[LeftNorm, ...]
 
     def __str__(self) -> str:
-        done = [f"{each.name}: {each.was}{each.shape}, {each.convention}, eps {each.eps}" for each in self.replaced]
-        left = [f"{each.name}: {each.was}: {each.reason}" for each in self.left]
-        lines = _list_groups(f"{_count(len(done))} replaced", done)
-        if left:
-            lines += _list_groups(f"{_count(len(left))} left as {'it is' if len(left) == 1 else 'they are'}", left)
-        return "\n".join(lines)
+        done = [f"{name}: {was}{norm.shape}, {norm.convention}, eps {norm.eps}" for name, was, norm in self.replaced]
+        left = [f"{name}: {was}: {reason}" for name, was, reason in self.left]
+        titles = ("replaced", done), ("left as " + ("it is" if len(left) == 1 else "they are"), left)
+        return "\n".join(
+            line for title, named in titles if named or named is done for line in _list_groups(title, named)
+        )
 
 
-def _list_groups(title: str, named: list[str]) -> list[str]:
-    """A line for each group of lines that differ in numbers of their names alone."""
+def _list_groups(title: str, named: list[str]) -> Iterator[str]:
+    """The title, and a line for each group of lines that differ in numbers of their names alone."""
+    yield f"{len(named)} norm{'' if len(named) == 1 else 's'} {title}" + (":" if named else "")
     groups = Counter(re.sub(r"(?<=\.)\d+(?=\.)|^\d+(?=\.)", "*", line) for line in named)
-    return [title + (":" if named else ""), *(f"  {count} x {line}" for line, count in groups.items())]
+    yield from (f"  {count} x {line}" for line, count in groups.items())
 
 
 class _DropIn:
@@ -197,8 +192,7 @@ def replace(model: nn.Module) -> Replacement:
             left.append(LeftNorm(name, was, str(reason)))
             continue
         parent._modules[key] = made[module]
-        norm = made[module].norm
-        replaced.append(ReplacedNorm(name, was, norm.convention, norm.shape, norm.eps))
+        replaced.append(ReplacedNorm(name, was, made[module].norm))
     return Replacement(tuple(replaced), tuple(left))
 
 
@@ -248,7 +242,3 @@ def _recognise_and_make(module: nn.Module, known: dict[tuple[Any, ...], Recognis
     drop_in.original = (module,)
     drop_in.norm = norm
     return drop_in
-
-
-def _count(number: int) -> str:
-    return f"{number} norm{'' if number == 1 else 's'}"

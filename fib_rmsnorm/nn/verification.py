@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -17,13 +15,10 @@ from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS
 
 MOST_TIMES_NOISE = 3.0
 """A difference, as a root mean square, up to so many times the noise counts as noise."""
-_RSTD_STEPS = 4
-"""Units in the last place of float32 by which rstd is off in an honest norm that adds the squares in another order."""
 _ROWS_AT_ONCE = 256
 
 
-@dataclass(frozen=True)
-class LogitDifference:
+class LogitDifference(NamedTuple):
     """How far the logits of two runs are apart."""
 
     largest: float
@@ -34,8 +29,7 @@ class LogitDifference:
     """KL(before || after), the mean of all rows."""
 
 
-@dataclass(frozen=True)
-class Verification:
+class Verification(NamedTuple):
     """The difference that replaced norms make to a model's logits, and those that rounding alone makes."""
 
     rows: int
@@ -80,37 +74,31 @@ class VerificationError(FibRmsnormError):
         self.verification = verification
 
 
-def verify(model: nn.Module, inputs: Any, *, strict: bool = True) -> Verification:
+def verify(model: nn.Module, inputs: Any) -> Verification:
     """Compare a model's logits before and after `replace`, on inputs of yours.
 
     `inputs` is what the model is called with: a tensor, a tuple of arguments or a mapping of keywords. The model runs
     six times, without gradients and in evaluation mode: with its replaced norms, twice with the original ones, and with
     three whose rounding is as honest: exact before it rounds, and with rstd 4 units of float32 higher and lower. Their
-    differences are the noise. Raises VerificationError if the difference is more than 3 times the noise, unless
-    `strict` is false, and InputError where nothing can be judged.
+    differences are the noise. Raises VerificationError, which has the Verification, if the difference is more than 3
+    times the noise, and InputError where nothing can be judged.
     """
     places = list_drop_ins(model)
     if not places:
         raise InputError("no norm of this model is replaced: call fib_rmsnorm.nn.replace(model) before")
-    factors = {
-        "exact": 1.0,
-        "rstd + 4 ULP": 1 + _RSTD_STEPS * FLOAT32_EPS,
-        "rstd - 4 ULP": 1 - _RSTD_STEPS * FLOAT32_EPS,
-    }
-    after = _run(model, inputs)
-    with _swapped(places, lambda module: module.find_original()):
-        before = _run(model, inputs)
-        noise = {"noise: run again": compare_logits(before, _run(model, inputs))}
-    for name, factor in factors.items():
-        with _swapped(places, partial(_HonestNorm, rstd_factor=factor)):
-            noise[f"noise: {name}"] = compare_logits(before, _run(model, inputs))
+    run = partial(_run_with, model, inputs, places)
+    after, before = _run(model, inputs), run(lambda module: module.find_original())
+    noise = {"noise: run again": compare_logits(before, run(lambda module: module.find_original()))}
+    for name, steps in {"exact": 0, "rstd + 4 ULP": 4, "rstd - 4 ULP": -4}.items():
+        honest = run(partial(_HonestNorm, rstd_factor=1 + steps * FLOAT32_EPS))
+        noise[f"noise: {name}"] = compare_logits(before, honest)
     found = Verification(before.shape[0], len(places), compare_logits(before, after), noise)
     if found.after.root_mean_square and not any(each.root_mean_square for each in noise.values()):
         raise InputError(
             f"rounding changes none of these {before.shape[0]} rows of logits, so the largest difference "
             f"({found.after.largest:.2g}) cannot be judged: give more inputs"
         )
-    if strict and not found.is_within_noise:
+    if not found.is_within_noise:
         raise VerificationError(found)
     return found
 
@@ -149,13 +137,14 @@ class _HonestNorm(nn.Module):
         return module.norm.compute(cast, module.weight, getattr(module, "bias", None), self._rstd_factor)
 
 
-@contextmanager
-def _swapped(places: list[tuple[nn.Module, str, DropIn]], choose: Callable[[DropIn], nn.Module]) -> Iterator[None]:
-    """Other modules in the places of the replaced norms."""
+def _run_with(
+    model: nn.Module, inputs: Any, places: list[tuple[nn.Module, str, DropIn]], choose: Callable[[DropIn], nn.Module]
+) -> torch.Tensor:
+    """The logits with other modules in the places of the replaced norms."""
     try:
         for parent, key, module in places:
             parent._modules[key] = choose(module)
-        yield
+        return _run(model, inputs)
     finally:
         for parent, key, module in places:
             parent._modules[key] = module

@@ -18,7 +18,7 @@ from fib_rmsnorm.deployment.winner_table import (
     read_table,
 )
 from fib_rmsnorm.functional import rms_norm, use_registry, why
-from fib_rmsnorm.functional.kernel_calls import OPERATORS
+from fib_rmsnorm.functional.custom_ops import OPERATORS
 from fib_rmsnorm.machine.devices import cpu_device
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 from support.full_registry import DEFINITION, PYTHON_TRACES

@@ -9,11 +9,10 @@ import torch
 from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.deployment import native_calls
-from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
-from fib_rmsnorm.functional.custom_ops import TWICE, add_norm, norm
+from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry, why
+from fib_rmsnorm.functional.custom_ops import TWICE, Trainer, add_norm, find_kernel, norm
 from fib_rmsnorm.functional.formulas import differentiate as differentiate_by_formula
 from fib_rmsnorm.functional.formulas import normalize
-from fib_rmsnorm.functional.kernel_calls import find_kernel
 from support.known_calls import HIDDEN, draw, known
 
 pytestmark = pytest.mark.compile  # compiling against torch takes most of a minute
@@ -40,7 +39,7 @@ def test_a_kernel_in_python_gets_rows_and_may_refuse(native, shape):
         out.copy_(x * weight)
 
     x, weight = draw(*shape, grad=True), draw(8, grad=True)
-    native.remember("torch", 2, 8, x.dtype, weight.dtype, -1, 0, kernel, 0, False)
+    native.remember("torch", 2, 8, x.dtype, weight.dtype, -1, 0, kernel, 0, False, 0)
     assert torch.equal(native.run("torch", x, None, weight, None, 1.0), x * weight)
     assert native.run("torch", x, None, weight, None, 2.0) is None
     with pytest.raises(KeyError, match="a mistake"):
@@ -112,6 +111,7 @@ EPS = 1e-6
 FORMS = {
     "residual": lambda t: rms_norm(t["x"], t["weight"], EPS, residual=t["residual"]),
     "llama, residual": lambda t: rms_norm(t["x"], t["weight"], EPS, residual=t["residual"], convention="llama"),
+    "no bias": lambda t: rms_norm(t["x"], t["weight"], EPS),
     "bias": lambda t: rms_norm(t["x"], t["weight"], EPS, bias=t["bias"]),
     "no weight": lambda t: rms_norm(t["x"], None, EPS),
     "layer": lambda t: layer_norm(t["x"], t["weight"], t["bias"]),
@@ -160,6 +160,24 @@ def test_a_form_whose_kernels_are_known_never_asks_python(form, grad, reconnect,
         assert all(torch.equal(each, again) for each, again in zip(first, found, strict=True))
         for each, right in zip(found, differentiate(exact(form, t), t), strict=True):
             torch.testing.assert_close(each, right, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", ["no bias", "no weight", "layer", "layer, no bias"])
+@pytest.mark.parametrize("trainer", [Trainer.TORCH_FORWARD, Trainer.TORCH])
+def test_torch_serves_where_gradients_are_wanted_as_on_a_gpu(form, trainer, native, monkeypatch):
+    if (form, trainer) == ("no weight", Trainer.TORCH_FORWARD):
+        pytest.skip("no kernel computes its gradients")
+    use_registry(None)
+    monkeypatch.setattr(custom_ops, "find_trainer", lambda *_call: trainer)
+    for _ in range(3):
+        t = tensors(grad=True)
+        out, (expected,) = FORMS[form](t), exact(form, t)
+        is_ours = "NormNode" in out.grad_fn.name()
+        for each, right in zip(differentiate((out,), t), differentiate((expected,), t), strict=True):
+            torch.testing.assert_close(each, right, rtol=1e-4, atol=1e-4)
+    assert torch.equal(out, expected)
+    assert is_ours == (trainer is Trainer.TORCH_FORWARD)
+    assert (why(t["x"], t["weight"]).passed_over[-1]).startswith("with gradients torch serves")
 
 
 @pytest.mark.parametrize("which", [0, 1])

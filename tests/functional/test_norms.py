@@ -10,7 +10,7 @@ from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.deployment import native_calls
 from fib_rmsnorm.functional import custom_ops, layer_norm, rms_norm, use_registry
-from fib_rmsnorm.functional.kernel_calls import find_kernel
+from fib_rmsnorm.functional.custom_ops import find_kernel
 from fib_rmsnorm.operators import find_operator
 from support import known_calls
 from support.mistakes import load

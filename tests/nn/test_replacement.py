@@ -177,7 +177,7 @@ def one_of_two_with_a_hook():
     ids=["no kernel", "hook", "alone", "block"],
 )
 def test_what_is_left_as_it_is_and_why(model, replaced, left):
-    report = replace(model)
+    report = replace(copy.deepcopy(model))
     assert [each.name for each in report.replaced] == replaced
     assert {each.name: each.reason for each in report.left} == left
 

@@ -50,7 +50,7 @@ def test_a_model_says_the_same_with_our_norms(model, config, sizes, convention, 
     made, inputs = make_model(model, config, sizes, dtype)
     keys, parameters = [*made.state_dict()], [*made.parameters()]
     report = replace(made)
-    assert {each.convention for each in report.replaced} == {convention}
+    assert {each.norm.convention for each in report.replaced} == {convention}
     assert report.left == ()
     if places:
         lines = str(report).splitlines()[1:]
