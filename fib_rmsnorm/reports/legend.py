@@ -20,6 +20,7 @@ LEGEND = {
     "vs torch": "The latency of the baseline, by default the one in Python by torch, divided by this one. `vs"
     " baseline` where another is named.",
     "host": "Host time to issue a call, without waiting for it. In a loop that only calls, no call takes less.",
+    "memory": "What a call allocates through torch beyond its inputs and outputs.",
     "earlier": "Measured with other sources than the Solution has today; then follows the start of their digest.",
     "noisy": "What no interval tells: the clock moved, another process was on the GPU, or the number is faster than the"
     " limit. `*` marks it where there is little room.",

@@ -16,6 +16,7 @@ from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import (
     count,
     format_bandwidth,
+    format_bytes,
     format_either_side,
     format_latency,
     format_percent,
@@ -51,6 +52,7 @@ def result_columns(section: SectionResults) -> list[Column]:
         _number(">speedup", lambda result: _ratio(result.speedup), format_ratio),
         _number(baseline_column(section), lambda result: _ratio(result.over_baseline), format_ratio),
         _number(">host", lambda result: result.record.host_overhead_us, lambda us: format_latency(us / 1e3)),
+        _number(">memory", lambda result: result.record.peak_memory_bytes or None, format_bytes),
         _text("", lambda result: result.mark),
     ]
     return [column for column in columns if any(map(column.text, section.results))]
@@ -214,6 +216,7 @@ def _row(section: SectionResults, workload: WorkloadResults, result: Result) -> 
         "bandwidth_gb_per_s": record.bandwidth_gb_per_s,
         "percent_of_peak": result.percent_of_peak,
         **pick(record, "bytes_moved", "percent_of_copy", "copy_ms", "empty_ms", "host_overhead_us", "empty_host_us"),
+        "peak_memory_bytes": record.peak_memory_bytes,
         **pick(record, "chained_latency_ms", "chained_low_ms", "chained_high_ms"),
         **pick(record, "dependent_latency_ms", "dependent_low_ms", "dependent_high_ms", "chain_refused"),
         "chain_noisy": "; ".join(record.chain_noisy),

@@ -203,7 +203,7 @@ class Performance(upstream.Performance, use_attribute_docstrings=False):
     build_s: float | None = None
     """Seconds that the worker took to build the Solution, or to load a cached build."""
     peak_memory_bytes: int | None = None
-    """Device memory that a call allocates beyond its outputs."""
+    """Memory of the device that a call allocates through torch beyond its outputs."""
 
     library_calls: list[str] | None = None
     """torch operators that a call ran, except those that create or move tensors; only for languages other than

@@ -68,6 +68,16 @@ def test_a_model_becomes_a_definition_by_which_a_new_one_is_judged(adapt, fib, r
 
 
 @pytest.mark.process
+@pytest.mark.parametrize(("off", "code"), [("5e-5", 0), ("5e-4", 1)])
+def test_a_loss_may_differ_as_in_kernelbench(adapt, fib, registry, tmp_path, off, code):
+    loss = MODEL.replace(" * scale", ".norm() / x.norm()").replace(", scale: float", "").replace(" * 2, 0.5", "")
+    assert adapt(loss).code == 0
+    (tmp_path / "new.py").write_text(loss.replace("Model(", "ModelNew(").replace("x.norm()", f"x.norm() + {off}"))
+    judged = fib("try", tmp_path / "new.py", "--definition", "leaky", "--check", "--root", registry.root)
+    assert judged.code == code, judged.out + judged.err
+
+
+@pytest.mark.process
 def test_a_size_that_cannot_vary_is_constant(adapt, registry):
     text = MODEL.replace("self.linear(x)", "self.linear(x).reshape(512, 3)")
     assert adapt(text).code == 0

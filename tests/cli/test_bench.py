@@ -123,7 +123,9 @@ def test_a_definition_without_a_batch_size_does_not_stop_the_others(two_definiti
 def test_a_definition_without_workloads_gets_those_of_the_batch_sizes_too(two_definitions, bench):
     two_definitions.layout.workload_file("norm", "rmsnorm_d128").unlink()
     assert bench(*QUICK_OPTIONS, "--batch-sizes", "3", "--definitions", "rmsnorm_d128").code == 0
-    assert keys(two_definitions.traces()) == [("right_v1", 3)]
+    (trace,) = two_definitions.traces()
+    assert keys([trace]) == [("right_v1", 3)]
+    assert 4 * 3 * 128 < trace.performance.peak_memory_bytes < 20 * 3 * 128  # x in float32, and its product
     assert [each.axes["batch"] for each in two_definitions.workloads("rmsnorm_d128")] == [1, 3, 8, 32, 128, 512]
 
 

@@ -61,7 +61,7 @@ class Worker:
         if isinstance(request, PrepareTiming):
             return TimingPrepared(timer="cupti", tick_ms=0.0, operators=None)
         if isinstance(request, CountCosts):
-            return Costs(None, None)
+            return Costs(None, 0)
         if isinstance(request, Time):
             self._steps.append(self.name)
             self.clock.now_s += self._trial_s

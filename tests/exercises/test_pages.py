@@ -46,7 +46,7 @@ FIGURES = {
     ),
     3: lambda f: (
         *(f.us(T3, 16384), f.us(O3, 16384), f.us(O3, 16384) / f.us(T3, 16384)),
-        f.of("peak_memory_bytes", O3, 16384) / 1024,
+        f.of("peak_memory_bytes", O3, 16384) / 1000,
         *(f.of("bandwidth_gb_per_s", each, 16384) for each in (T3, O3)),
         *(f.peak(T3, 16384), f.us(T3, 1), f.of("host_overhead_us", T3, 1), f.of("empty_host_us", T3, 1)),
         f.of("host_overhead_us", T3, 1) / f.us(T3, 1),

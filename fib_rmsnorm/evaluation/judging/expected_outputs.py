@@ -25,6 +25,7 @@ Outputs = dict[str, torch.Tensor]
 """The outputs of a call, or what belongs to them, by name."""
 
 _UNITS_OF_A_ROW = 32
+_OF_A_LOSS = 1e-4
 _ROUNDED = (torch.float16, torch.bfloat16)
 """The dtypes that float32's errors hardly ever change: of float32, nearly all elements differ, and float8 has bounds of
 its own for each."""
@@ -134,12 +135,15 @@ def _bound_sums(output: torch.Tensor) -> torch.Tensor | None:
 
     Nobody knows how large the terms of their sums are, but the largest element of a row, along the last dimension,
     tells (of all, if rows have one): of 4096 random products, added one after the other in float32, the sum is off by
-    2^-18 of that.
+    2^-18 of that. A number alone, such as a loss, may be a small difference of large distances: of it, KernelBench's
+    tolerance.
     """
-    if not output.is_floating_point() or output.element_size() == 1 or not output.dim() or not output.numel():
+    if not output.is_floating_point() or output.element_size() == 1 or not output.numel():
         return None
     wide = torch.promote_types(output.dtype, torch.float32)
     sizes = output.abs().nan_to_num(nan=0.0, posinf=0.0).to(wide)
+    if not output.dim():
+        return _OF_A_LOSS * (1 + sizes)
     largest = sizes.amax(dim=-1, keepdim=True) if output.shape[-1] > 1 else sizes.amax()
     return (largest * (_UNITS_OF_A_ROW * torch.finfo(wide).eps)).expand(output.shape).contiguous()
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import attrgetter
 from secrets import randbelow
 from time import perf_counter_ns
 from typing import Any
 
 import torch
+from torch.autograd.profiler import profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
@@ -208,19 +211,30 @@ class TimedCalls:
         """Microseconds that the host takes to issue a call now; None on CPU, where the host does the work itself."""
         return None if self._device == "cpu" else host_overhead_us(self.prepare())
 
-    def peak_memory_bytes(self) -> int | None:
-        """Device memory that a call allocates through torch beyond its outputs; None on CPU."""
-        if self._device == "cpu":
-            return None
+    def peak_memory_bytes(self) -> int:
+        """Memory of the device that a call allocates through torch beyond its outputs."""
         call = self.prepare()
         self._caller.synchronize()
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        call()
-        self._caller.synchronize()
-        peak = torch.cuda.max_memory_allocated() - before
+        if self._device == "cpu":
+            peak = _peak_on_cpu(call)
+        else:
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            call()
+            self._caller.synchronize()
+            peak = torch.cuda.max_memory_allocated() - before
         outputs = [] if self._caller.destination_passing else self._outputs()
         return max(0, peak - sum(tensor.nbytes for tensor in outputs))
+
+
+def _peak_on_cpu(call: Call) -> int:
+    """The most bytes that a call holds at once."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # or torch's notes on stderr would look like the kernel's
+    with profile(profile_memory=True) as profiler:
+        call()
+    events = profiler.kineto_results.events() if profiler.kineto_results else []
+    moves = sorted((each.start_ns(), each.nbytes()) for each in events if each.name() == "[memory]")
+    return max(accumulate(size for _, size in moves), default=0)
 
 
 class LibraryCalls(TorchDispatchMode):

@@ -181,10 +181,11 @@ class CountCosts(Request, do="count_costs", doing="counting costs"):
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of a call other than its latency; None on a CPU."""
+    """The costs of a call other than its latency."""
 
     host_overhead_us: Latency | None
-    peak_memory_bytes: int | None
+    """None on a CPU."""
+    peak_memory_bytes: int
 
 
 class TimeChain(Request, do="time_chain", doing="timing in a CUDA graph"):

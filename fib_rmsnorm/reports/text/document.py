@@ -32,7 +32,7 @@ _STYLES = {
 _SPARE = (
     *("why", "tied with", "runs", "95%", "interval", "timer", "author", "op_type", "hidden", "dtype"),
     *("peer latency", "fastest peer", "bytes moved", "barriers", "loops", "blocks/SM", "global stores"),
-    *("load requests/row", "limited by", "host", "of peak", "dependent", "bandwidth", "language", "scalars"),
+    *("load requests/row", "limited by", "memory", "host", "of peak", "dependent", "bandwidth", "language", "scalars"),
     *("workloads", "definition", "hardware"),
     *("evaluated", "newest", "vs torch", "vs baseline", "in a graph", "shared bytes", "sources", "apart", "old"),
 )
