@@ -79,7 +79,7 @@ def judge_by_upstream(root: Path, solution: str) -> Verdict:
     }
 
 
-def ask(*command: str | Path, environment: dict[str, str] | None = None) -> Verdict:
+def ask(*command: str | Path, environment: dict[str, str] | None = None, patience_s: float = PATIENCE_S) -> Verdict:
     """The verdict that a Python script prints, in a process of its own, ended with all that it started."""
     process = subprocess.Popen(
         [sys.executable, *command],
@@ -91,7 +91,7 @@ def ask(*command: str | Path, environment: dict[str, str] | None = None) -> Verd
         env={**os.environ, **(environment or {})},
     )
     try:
-        text, _ = process.communicate(timeout=PATIENCE_S)
+        text, _ = process.communicate(timeout=patience_s)
     except subprocess.TimeoutExpired:
         text = ""
     finally:
