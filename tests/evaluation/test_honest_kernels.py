@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -10,33 +9,23 @@ from typing import Any
 import pytest
 
 from fib_rmsnorm.evaluation.timing import cupti_fault
-from support.kernels import add_kernels, read_kernels
+from support.kernels import BATCH_SIZES_ON_CUDA, add_kernels, list_cases, made_for, read_kernels
 from support.registries import bench_all, make_registry
 
 # All of a fixture's kernels are evaluated when the first test asks for it.
 pytestmark = pytest.mark.timeout(900)
 
 BATCH_SIZES = (1, 8)
-BATCH_SIZES_ON_CUDA = (1, 128)
-"""Outputs of 128 rows are handed over in the GPU's memory, those of fewer in a file."""
 PATIENCE_S = 400.0
 """For compilers on a loaded machine: torch's headers take one of them 45 s alone, and over 120 beside others."""
-HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
 KERNELS = read_kernels("honest")
-NAMES = [
-    name
-    for name, kernel in KERNELS.items()
-    if "cpu" in kernel.target_hardware
-    and kernel.spec.binding != "torch"  # which takes a minute to compile
-    and (HAS_TILELANG or kernel.language != "tilelang")
-]
-NAMES_ON_CUDA = [name for name, kernel in KERNELS.items() if "cuda" in kernel.target_hardware]
+NAMES = [name for name in made_for("cpu", KERNELS) if KERNELS[name].spec.binding != "torch"]  # a minute to compile
 FEW = ("cpp_threads", "prints", "triton_row", "value_returning", "workspace")
 OTHERS = [name for name in NAMES if name not in FEW]
 RUNS: dict[str, tuple[Sequence[str], str, tuple[int, ...], Any]] = {
     "few": (FEW, "cpu", (8,), []),
     "others": (OTHERS, "cpu", BATCH_SIZES, pytest.mark.compile),
-    "on a GPU": (NAMES_ON_CUDA, "cuda:0", BATCH_SIZES_ON_CUDA, pytest.mark.gpu),
+    "on a GPU": (made_for("cuda", KERNELS), "cuda:0", BATCH_SIZES_ON_CUDA, pytest.mark.gpu),
 }
 """The kernels of a run, its device and batches, and the marks of its tests."""
 
@@ -55,15 +44,7 @@ def evaluations_of(tmp_path_factory, lent):
     return cache(lambda run: evaluate_all(tmp_path_factory.mktemp("honest") / "registry", *RUNS[run][:3]))
 
 
-@pytest.mark.parametrize(
-    ("run", "name", "batch"),
-    [
-        pytest.param(run, name, batch, marks=marks, id=f"{name}-{batch}-{run}")
-        for run, (names, _, batches, marks) in RUNS.items()
-        for name in names
-        for batch in batches
-    ],
-)
+@pytest.mark.parametrize(("run", "name", "batch"), list_cases(RUNS))
 def test_passes(evaluations_of, run, name, batch):
     evaluation = evaluations_of(run)[name, batch]
     assert evaluation.status.value == "PASSED", evaluation.log
