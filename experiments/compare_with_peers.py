@@ -15,7 +15,8 @@ Nothing confines the kernels but a time, a memory limit and a scratch HOME: use 
 printed is a result, so a run that is cut short keeps its own.
 
 The rates are of some honest kernels: by kernrl in turn, without profilers and (one kernel) with those that its
-environment asks for; by a `KernelReward` in turn, and in one batch.
+environment asks for; by KernelGYM in turn, each in a new process, while its own workers take 100 kernels each; by a
+`KernelReward` in turn, and in one batch.
 """
 
 from __future__ import annotations
@@ -255,8 +256,9 @@ def compare(checkouts: dict[str, Path], jobs: int, only: list[str], parts: list[
 
         if "rates" in parts:
             report(found, "verdicts an hour", "ours", measure_ours(Path(folder) / "reward"))
-            rate = measure_rate(partial(ask_peer, "kernrl", checkouts["kernrl"], root), sample, len(sample))
-            report_rate("kernrl", "in turn, without profilers", rate)
+            for peer, checkout in checkouts.items():
+                rate = measure_rate(partial(ask_peer, peer, checkout, root), sample, len(sample))
+                report_rate(peer, "in turn, without profilers", rate)
         for peer in [peer for peer in checkouts if peer in parts]:
             with ThreadPoolExecutor(jobs) as pool:
                 rate = measure_rate(list, [pool.map(partial(ask_one, peer), kernels)], len(kernels))
