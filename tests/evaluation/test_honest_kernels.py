@@ -15,22 +15,20 @@ from support.registries import bench_all, make_registry
 # All of a fixture's kernels are evaluated when the first test asks for it.
 pytestmark = pytest.mark.timeout(900)
 
-BATCH_SIZES = (1, 8)
 PATIENCE_S = 400.0
 """For compilers on a loaded machine: torch's headers take one of them 45 s alone, and over 120 beside others."""
 KERNELS = read_kernels("honest")
-NAMES = [name for name in made_for("cpu", KERNELS) if KERNELS[name].spec.binding != "torch"]  # a minute to compile
 FEW = ("cpp_threads", "prints", "triton_row", "value_returning", "workspace")
-OTHERS = [name for name in NAMES if name not in FEW]
+OTHERS = [name for name in made_for("cpu", KERNELS) if name not in FEW]
 RUNS: dict[str, tuple[Sequence[str], str, tuple[int, ...], Any]] = {
     "few": (FEW, "cpu", (8,), []),
-    "others": (OTHERS, "cpu", BATCH_SIZES, pytest.mark.compile),
+    "others": (OTHERS, "cpu", (1, 8), pytest.mark.compile),
     "on a GPU": (made_for("cuda", KERNELS), "cuda:0", BATCH_SIZES_ON_CUDA, pytest.mark.gpu),
 }
 """The kernels of a run, its device and batches, and the marks of its tests."""
 
 
-def evaluate_all(root, names, device, batches=BATCH_SIZES):
+def evaluate_all(root, names, device, batches):
     registry = make_registry(root, 4096, batches)
     solutions = add_kernels(registry, (KERNELS[name] for name in names))
     kernel_of = {solution.name: name for name, solution in solutions.items()}
@@ -56,17 +54,11 @@ def test_passes(evaluations_of, run, name, batch):
     assert (evaluation.performance.latency_ms > 0) != is_interpreted
     assert evaluation.performance.launches is None  # as on every CPU
     assert len(evaluation.log) < 100_000
-    # Copies and casts are not kernels of torch's that do the work.
-    assert evaluation.performance.library_calls == (None if KERNELS[name].language == "python" else [])
-
-
-@pytest.mark.compile
-def test_a_torch_binding_passes_and_its_library_calls_are_reported(tmp_path):
-    found = evaluate_all(tmp_path / "registry", ["cpp_torch_binding"], "cpu")
-    for batch in BATCH_SIZES:
-        evaluation = found["cpp_torch_binding", batch]
-        assert evaluation.status.value == "PASSED", evaluation.log
-        assert "aten::rsqrt" in evaluation.performance.library_calls
+    library_calls = evaluation.performance.library_calls
+    if KERNELS[name].spec.binding == "torch":
+        assert "aten::rsqrt" in library_calls
+    else:  # copies and casts are not kernels of torch's that do the work
+        assert library_calls == (None if KERNELS[name].language == "python" else [])
 
 
 def test_what_a_kernel_prints_is_in_its_log(evaluations_of):
@@ -76,14 +68,11 @@ def test_what_a_kernel_prints_is_in_its_log(evaluations_of):
 
 
 @pytest.mark.gpu
-def test_a_trace_tells_what_was_launched_on_a_gpu(tmp_path):
+def test_a_trace_tells_what_was_launched_on_a_gpu(evaluations_of):
     if fault := cupti_fault():
         pytest.skip(fault)
-    found = evaluate_all(tmp_path / "registry", ["cuda_two_kernels"], "cuda:0")
-    for batch in BATCH_SIZES:
-        evaluation = found["cuda_two_kernels", batch]
-        assert evaluation.status.value == "PASSED", evaluation.log
-        launches = evaluation.performance.launches
+    for batch in BATCH_SIZES_ON_CUDA:
+        launches = evaluations_of("on a GPU")["cuda_two_kernels", batch].performance.launches
         for launch, name, shared_bytes in zip(launches, ("Reduce", "Scale"), (32, 0), strict=True):
             assert name in launch.name
             assert (launch.grid, launch.block) == ((batch, 1, 1), (256, 1, 1))
