@@ -116,7 +116,7 @@ def add_package(name: str, folder: Path, **names: object) -> None:
     sys.modules[name] = package
 
 
-def judge_by_kernrl(checkout: Path, reference: str, code: str, *, language: str, profiled: bool) -> Verdict:
+def judge_by_kernrl(checkout: Path, reference: str, code: str, language: str, *, profiled: bool) -> Verdict:
     """Run kernrl's evaluator in this process and those that it starts."""
     add_package("server", checkout / "envs" / "kernrl" / "server")
     profilers = {} if profiled else dict.fromkeys(("enable_nsys", "enable_sanitizer", "enable_torch_profiler"), False)
@@ -135,7 +135,7 @@ def judge_by_kernrl(checkout: Path, reference: str, code: str, *, language: str,
     return {"status": "PASSED", "speedup": round(benchmark.speedup, 2)}
 
 
-def judge_by_kernelgym(checkout: Path, reference: str, code: str, *, language: str, profiled: bool) -> Verdict:
+def judge_by_kernelgym(checkout: Path, reference: str, code: str, language: str, *, profiled: bool) -> Verdict:
     """Run KernelGYM's evaluation in this process."""
     add_package("kernelgym", checkout / "kernelgym")
     add_package("kernelgym.config", checkout, settings=types.SimpleNamespace())
@@ -171,19 +171,16 @@ def _failed(status: str, error: str) -> Verdict:
     return {"status": "TIMEOUT" if "imeout (" in error else status, "error": error.strip().partition("\n")[0][:160]}
 
 
-def judge(peer: str, checkout: Path, root: Path, name: str, *, profiled: bool) -> Verdict:
-    """A peer's verdict on one Solution of the dataset."""
+def write_files(root: Path, name: str) -> tuple[str, str, str]:
+    """The files of the reference and of a Solution of the dataset, and the Solution's language."""
     from flashinfer_bench.data import TraceSet
 
-    limit_memory()
     trace_set = TraceSet.from_path(str(root))
     definition, solution = trace_set.definitions[DEFINITION], trace_set.get_solution(name)
-    return {"kernrl": judge_by_kernrl, "kernelgym": judge_by_kernelgym}[peer](
-        checkout,
+    return (
         REFERENCE.format(source=definition.reference, batch=BATCH),
         SOLUTION.format(definition=definition.model_dump_json(), solution=solution.model_dump_json()),
-        language=solution.spec.language.value,
-        profiled=profiled,
+        solution.spec.language.value,
     )
 
 
@@ -287,7 +284,9 @@ def main() -> int:
     checkouts = {"kernrl": options.kernrl, "kernelgym": options.kernelgym}
     if options.judge:
         peer, root, name = options.judge
-        verdict = judge(peer, checkouts[peer], Path(root), name, profiled=options.profiled)
+        limit_memory()
+        judge = {"kernrl": judge_by_kernrl, "kernelgym": judge_by_kernelgym}[peer]
+        verdict = judge(checkouts[peer], *write_files(Path(root), name), profiled=options.profiled)
         print(VERDICT + json.dumps(verdict), flush=True)
         return 0
     found = compare(checkouts, options.jobs, options.only, options.parts)
