@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.metadata import version
@@ -78,18 +79,19 @@ def judge_by_upstream(root: Path, solution: str) -> Verdict:
     }
 
 
-def ask_upstream(root: Path, solution: str) -> Verdict:
-    """The same in a process of its own, ended with all that it started."""
+def ask(*command: str | Path, environment: dict[str, str] | None = None, patience_s: float = PATIENCE_S) -> Verdict:
+    """The verdict that a Python script prints, in a process of its own, ended with all that it started."""
     process = subprocess.Popen(
-        [sys.executable, __file__, "--upstream", str(root), solution],
+        [sys.executable, *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
         start_new_session=True,
+        env={**os.environ, **(environment or {})},
     )
     try:
-        text, _ = process.communicate(timeout=PATIENCE_S)
+        text, _ = process.communicate(timeout=patience_s)
     except subprocess.TimeoutExpired:
         text = ""
     finally:
@@ -98,31 +100,30 @@ def ask_upstream(root: Path, solution: str) -> Verdict:
         process.wait()
     verdicts = [line for line in text.splitlines() if line.startswith(VERDICT)]
     if not verdicts:
-        print(f"{solution}: no verdict; its last words: {text[-300:]!r}", file=sys.stderr)
+        print(f"{command[-1]}: no verdict; its last words: {text[-300:]!r}", file=sys.stderr)
         return {"status": None}
     found: Verdict = json.loads(verdicts[-1].removeprefix(VERDICT))
     return found
 
 
-def judge_by_ours(root: Path, device: str) -> dict[str, Verdict]:
-    """Evaluate all Solutions of the dataset here, by name."""
+def judge_by_ours(root: Path, device: str) -> Iterator[tuple[str, Verdict]]:
+    """Evaluate all Solutions of the dataset here; yields their names with the verdicts."""
     from fib_rmsnorm.evaluation.bench import BenchOptions, bench
     from fib_rmsnorm.evaluation.scheduler import Evaluated
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.schema import Settings
 
     settings = Settings(warmup_runs=2, iterations=10, num_trials=2)
-    found: dict[str, Verdict] = {}
     for event in bench(Registry(root), BenchOptions(settings=settings, device=device, timeout_s=TIMEOUT_S)):
         if isinstance(event, Evaluated) and event.trace.evaluation:
             evaluation = event.trace.evaluation
             performance = evaluation.performance
-            found[str(event.trace.solution)] = {
+            verdict = {
                 "status": evaluation.status.value,
                 **({"speedup": round(performance.speedup_factor, 2)} if performance else {}),
                 **({"noisy": performance.noisy} if performance and performance.noisy else {}),
             }
-    return found
+            yield str(event.trace.solution), verdict
 
 
 def compare(batch: int, jobs: int, only: list[str]) -> dict[str, Any]:
@@ -134,9 +135,10 @@ def compare(batch: int, jobs: int, only: list[str]) -> dict[str, Any]:
         os.environ["FIB_CACHE_PATH"] = os.environ["FIB_RMSNORM_CACHE"] = str(Path(folder) / "cache")
         help_to_compile()
         chosen = make_dataset(root, batch, only)
-        ours = judge_by_ours(root, "cuda:0")
+        ours = dict(judge_by_ours(root, "cuda:0"))
         with ThreadPoolExecutor(jobs) as pool:
-            theirs = dict(zip(chosen, pool.map(lambda name: ask_upstream(root, name), chosen.values()), strict=True))
+            asked = pool.map(lambda name: ask(__file__, "--upstream", root, name), chosen.values())
+            theirs = dict(zip(chosen, asked, strict=True))
     return {
         "hardware": torch.cuda.get_device_name(),
         "libraries": {name: version(name) for name in ("flashinfer-bench", "torch", "triton")},

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flashinfer_bench.data import TraceSet
@@ -35,6 +36,23 @@ def test_upstream_loads_the_dataset_of_the_comparison_with_its_evaluator(tmp_pat
     loaded = TraceSet.from_path(str(tmp_path / "dataset"))
     assert {solution.name for solution in loaded.solutions[DEFINITION]} == set(chosen.values())
     assert [trace.workload.axes for trace in loaded.workloads[DEFINITION]] == [{"batch": 32}]
+
+
+def test_the_files_for_other_evaluators_call_the_kernel_and_the_reference(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXPERIMENTS))
+    monkeypatch.setenv("FIB_CACHE_PATH", str(tmp_path / "cache"))
+    from compare_with_peers import write_files
+    from compare_with_upstream import make_dataset
+
+    (name,) = make_dataset(tmp_path / "dataset", 32, ["scratch_in_place"]).values()
+    reference, solution, language = write_files(tmp_path / "dataset", name)
+    theirs: dict[str, Any] = {}
+    ours: dict[str, Any] = {}
+    exec(reference, theirs)
+    exec(solution, ours)
+    inputs = theirs["get_inputs"]()
+    difference = theirs["Model"]()(*inputs) - ours["Model"]()(*inputs)
+    assert difference.shape == (32, 4096) and difference.abs().max() < 0.05 and language == "python"
 
 
 @pytest.mark.process  # a process that imports torch, and trains

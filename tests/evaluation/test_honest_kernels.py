@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -10,38 +9,26 @@ from typing import Any
 import pytest
 
 from fib_rmsnorm.evaluation.timing import cupti_fault
-from support.kernels import add_kernels, read_kernels
+from support.kernels import BATCH_SIZES_ON_CUDA, add_kernels, list_cases, made_for, read_kernels
 from support.registries import bench_all, make_registry
 
 # All of a fixture's kernels are evaluated when the first test asks for it.
 pytestmark = pytest.mark.timeout(900)
 
-BATCH_SIZES = (1, 8)
-BATCH_SIZES_ON_CUDA = (1, 128)
-"""Outputs of 128 rows are handed over in the GPU's memory, those of fewer in a file."""
 PATIENCE_S = 400.0
 """For compilers on a loaded machine: torch's headers take one of them 45 s alone, and over 120 beside others."""
-HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
 KERNELS = read_kernels("honest")
-NAMES = [
-    name
-    for name, kernel in KERNELS.items()
-    if "cpu" in kernel.target_hardware
-    and kernel.spec.binding != "torch"  # which takes a minute to compile
-    and (HAS_TILELANG or kernel.language != "tilelang")
-]
-NAMES_ON_CUDA = [name for name, kernel in KERNELS.items() if "cuda" in kernel.target_hardware]
 FEW = ("cpp_threads", "prints", "triton_row", "value_returning", "workspace")
-OTHERS = [name for name in NAMES if name not in FEW]
+OTHERS = [name for name in made_for("cpu", KERNELS) if name not in FEW]
 RUNS: dict[str, tuple[Sequence[str], str, tuple[int, ...], Any]] = {
     "few": (FEW, "cpu", (8,), []),
-    "others": (OTHERS, "cpu", BATCH_SIZES, pytest.mark.compile),
-    "on a GPU": (NAMES_ON_CUDA, "cuda:0", BATCH_SIZES_ON_CUDA, pytest.mark.gpu),
+    "others": (OTHERS, "cpu", (1, 8), pytest.mark.compile),
+    "on a GPU": (made_for("cuda", KERNELS), "cuda:0", BATCH_SIZES_ON_CUDA, pytest.mark.gpu),
 }
 """The kernels of a run, its device and batches, and the marks of its tests."""
 
 
-def evaluate_all(root, names, device, batches=BATCH_SIZES):
+def evaluate_all(root, names, device, batches):
     registry = make_registry(root, 4096, batches)
     solutions = add_kernels(registry, (KERNELS[name] for name in names))
     kernel_of = {solution.name: name for name, solution in solutions.items()}
@@ -55,15 +42,7 @@ def evaluations_of(tmp_path_factory, lent):
     return cache(lambda run: evaluate_all(tmp_path_factory.mktemp("honest") / "registry", *RUNS[run][:3]))
 
 
-@pytest.mark.parametrize(
-    ("run", "name", "batch"),
-    [
-        pytest.param(run, name, batch, marks=marks, id=f"{name}-{batch}-{run}")
-        for run, (names, _, batches, marks) in RUNS.items()
-        for name in names
-        for batch in batches
-    ],
-)
+@pytest.mark.parametrize(("run", "name", "batch"), list_cases(RUNS))
 def test_passes(evaluations_of, run, name, batch):
     evaluation = evaluations_of(run)[name, batch]
     assert evaluation.status.value == "PASSED", evaluation.log
@@ -75,17 +54,11 @@ def test_passes(evaluations_of, run, name, batch):
     assert (evaluation.performance.latency_ms > 0) != is_interpreted
     assert evaluation.performance.launches is None  # as on every CPU
     assert len(evaluation.log) < 100_000
-    # Copies and casts are not kernels of torch's that do the work.
-    assert evaluation.performance.library_calls == (None if KERNELS[name].language == "python" else [])
-
-
-@pytest.mark.compile
-def test_a_torch_binding_passes_and_its_library_calls_are_reported(tmp_path):
-    found = evaluate_all(tmp_path / "registry", ["cpp_torch_binding"], "cpu")
-    for batch in BATCH_SIZES:
-        evaluation = found["cpp_torch_binding", batch]
-        assert evaluation.status.value == "PASSED", evaluation.log
-        assert "aten::rsqrt" in evaluation.performance.library_calls
+    library_calls = evaluation.performance.library_calls
+    if KERNELS[name].spec.binding == "torch":
+        assert "aten::rsqrt" in library_calls
+    else:  # copies and casts are not kernels of torch's that do the work
+        assert library_calls == (None if KERNELS[name].language == "python" else [])
 
 
 def test_what_a_kernel_prints_is_in_its_log(evaluations_of):
@@ -95,14 +68,11 @@ def test_what_a_kernel_prints_is_in_its_log(evaluations_of):
 
 
 @pytest.mark.gpu
-def test_a_trace_tells_what_was_launched_on_a_gpu(tmp_path):
+def test_a_trace_tells_what_was_launched_on_a_gpu(evaluations_of):
     if fault := cupti_fault():
         pytest.skip(fault)
-    found = evaluate_all(tmp_path / "registry", ["cuda_two_kernels"], "cuda:0")
-    for batch in BATCH_SIZES:
-        evaluation = found["cuda_two_kernels", batch]
-        assert evaluation.status.value == "PASSED", evaluation.log
-        launches = evaluation.performance.launches
+    for batch in BATCH_SIZES_ON_CUDA:
+        launches = evaluations_of("on a GPU")["cuda_two_kernels", batch].performance.launches
         for launch, name, shared_bytes in zip(launches, ("Reduce", "Scale"), (32, 0), strict=True):
             assert name in launch.name
             assert (launch.grid, launch.block) == ((batch, 1, 1), (256, 1, 1))

@@ -13,27 +13,15 @@ from typing import Any
 
 import pytest
 
+from support.kernels import BATCH_SIZES_ON_CUDA, list_cases, made_for
 from support.paths import REPOSITORY
-from support.wrong_kernels import (
-    BATCH_SIZES_ON_CUDA,
-    EXPECTED,
-    KERNELS,
-    PATIENCE_S,
-    TARGETS,
-    Outcome,
-    assert_expected,
-    assert_judged,
-    assert_unharmed,
-    evaluate_all,
-    kernels_for,
-)
+from support.wrong_kernels import EXPECTED, KERNELS, PATIENCE_S, TARGETS, Outcome, assert_judged, evaluate_all
 
 # All of a fixture's kernels are evaluated when the first test asks for it.
 pytestmark = pytest.mark.timeout(2400)
 
-NAMES = [name for name in kernels_for("cpu") if KERNELS[name].language == "python"]
-COMPILED = [name for name in kernels_for("cpu") if KERNELS[name].language != "python"]
-ON_CUDA = kernels_for("cuda")
+NAMES = [name for name in made_for("cpu", KERNELS) if KERNELS[name].language == "python"]
+COMPILED = [name for name in made_for("cpu", KERNELS) if name not in NAMES]
 
 
 def one_for_each_guard() -> list[str]:
@@ -47,56 +35,33 @@ def one_for_each_guard() -> list[str]:
 
 FEW = one_for_each_guard()
 OTHERS = [name for name in NAMES if name not in FEW]
-RUNS: dict[str, tuple[list[str], int, Any]] = {
-    "those of the guards": (FEW, 32, []),
-    "the others": (OTHERS, 32, pytest.mark.process),
-    "all, of a row": (NAMES, 1, pytest.mark.fuzz),
-    "compiled": (COMPILED, 32, pytest.mark.compile),
-    "compiled, of a row": (COMPILED, 1, pytest.mark.fuzz),
+RUNS: dict[str, tuple[list[str], str, tuple[int, ...], Any]] = {
+    "those of the guards": (FEW, "cpu", (32,), []),
+    "the others": (OTHERS, "cpu", (32,), pytest.mark.process),
+    "all, of a row": (NAMES, "cpu", (1,), pytest.mark.fuzz),
+    "compiled": (COMPILED, "cpu", (32,), pytest.mark.compile),
+    "compiled, of a row": (COMPILED, "cpu", (1,), pytest.mark.fuzz),
+    "on a GPU": (made_for("cuda", KERNELS), "cuda:0", BATCH_SIZES_ON_CUDA, pytest.mark.gpu),
 }
-"""The kernels of a run, its batch, and the marks of its tests."""
+"""The kernels of a run, its device and batches, and the marks of its tests."""
 
 
 @pytest.fixture(scope="module")
 def outcome_of(tmp_path_factory) -> Callable[[str], Outcome]:
     """Evaluate the kernels of a run once, for whichever of its tests comes first."""
-
-    @cache
-    def evaluate(run: str) -> Outcome:
-        names, batch, _ = RUNS[run]
-        return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", names, "cpu", (batch,))
-
-    return evaluate
+    return cache(lambda run: evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", *RUNS[run][:3]))
 
 
-@pytest.mark.parametrize(
-    ("run", "kernel", "batch"),
-    [
-        pytest.param(run, name, batch, marks=marks, id=f"{name}-{batch}")
-        for run, (names, batch, marks) in RUNS.items()
-        for name in names
-    ],
-)
+@pytest.mark.parametrize(("run", "kernel", "batch"), list_cases(RUNS))
 def test_gets_its_status_and_harms_no_solution_after_it(outcome_of, run, kernel, batch):
     assert_judged(outcome_of(run), kernel, batch)
 
 
-@pytest.mark.parametrize("run", [pytest.param(run, marks=marks) for run, (*_, marks) in RUNS.items()])
+@pytest.mark.parametrize(
+    "run", [pytest.param(run, marks=marks) for run, (_, device, _, marks) in RUNS.items() if device == "cpu"]
+)
 def test_leaves_no_process_behind(outcome_of, run):
     assert outcome_of(run).left_behind == []
-
-
-@pytest.fixture(scope="module")
-def outcome_on_cuda(tmp_path_factory) -> Outcome:
-    return evaluate_all(tmp_path_factory.mktemp("wrong") / "registry", ON_CUDA, "cuda:0", BATCH_SIZES_ON_CUDA)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("batch", BATCH_SIZES_ON_CUDA)
-@pytest.mark.parametrize("kernel", ON_CUDA)
-def test_gets_its_status_on_a_gpu(outcome_on_cuda, kernel, batch):
-    assert_expected(outcome_on_cuda.evaluations[kernel, batch], EXPECTED[kernel].on("cuda"))
-    assert_unharmed(outcome_on_cuda.innocents[kernel, batch])
 
 
 def test_the_page_on_cheats_explains_every_guard():

@@ -9,9 +9,10 @@ code that `run` does `first`; what its file does, if it has one, comes before.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +32,9 @@ else:
 
 DEFINITION = RmsNorm().define(4096)
 TABLES = "kernels.toml"
+BATCH_SIZES_ON_CUDA = (1, 128)
+"""Outputs of 128 rows are handed over in the GPU's memory, those of fewer in a file."""
+HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
 SOURCE_KEYS = {"changes", "description", "entry", "first", "of", "spec", "strided", "target_hardware"}
 
 
@@ -143,6 +147,27 @@ def read_kernels(kind: str) -> dict[str, Kernel]:
         assert not files.keys() & found.keys(), f"{path}: {files.keys() & found.keys()} are elsewhere too"
         found |= {name: Kernel(name, kind, guard, files[name], {**defaults, **tables[name]}) for name in sorted(files)}
     return dict(sorted(found.items()))
+
+
+def made_for(device: str, kernels: Mapping[str, Kernel]) -> list[str]:
+    """The names of those that run there."""
+    return [
+        name
+        for name, kernel in kernels.items()
+        if device in kernel.target_hardware and (HAS_TILELANG or kernel.language != "tilelang")
+    ]
+
+
+def list_cases(runs: Mapping[str, tuple[Sequence[str], str, Sequence[int], Any]]) -> list[Any]:
+    """The parameters of a test of each kernel of each run and batch."""
+    import pytest  # experiments need the rest of this module, but not pytest
+
+    return [
+        pytest.param(run, name, batch, marks=marks, id=f"{name}-{batch}-{run}")
+        for run, (names, _, batches, marks) in runs.items()
+        for name in names
+        for batch in batches
+    ]
 
 
 def _find_file(name: str) -> Path:
