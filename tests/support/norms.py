@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fib_rmsnorm.evaluation.judging.comparer import reference_solution
 from fib_rmsnorm.operators import list_operators
-from fib_rmsnorm.schema import BuildSpec, Definition, DType, Solution, SourceFile, SupportedLanguages, Workload
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.schema import Definition, DType, Solution, Workload
 from support.kernels import change
 
 HIDDEN = 128
@@ -127,24 +129,10 @@ FOREIGN_BACKWARD = FOREIGN_LAYERNORM.model_copy(
 
 
 def workload_of(definition: Definition, rows: int) -> Workload:
-    inputs = {
-        name: {"type": "random"} if spec.shape else {"type": "scalar", "value": 1e-6}
-        for name, spec in definition.inputs.items()
-    }
-    axes = dict.fromkeys(definition.var_axes, rows)
-    return Workload.model_validate({"axes": axes, "inputs": inputs, "uuid": f"{definition.name}-{rows}"})
+    scalars = {name: 1e-6 for name, spec in definition.inputs.items() if spec.shape is None}
+    return generate_workloads(definition, [rows], scalars=scalars)[0]
 
 
 def kernel_for(definition: Definition, name: str, source: str) -> Solution:
-    return Solution(
-        name=name,
-        definition=definition.name,
-        author="tester",
-        spec=BuildSpec(
-            language=SupportedLanguages.PYTHON,
-            target_hardware=["cpu"],
-            entry_point="kernel.py::run",
-            destination_passing_style=False,
-        ),
-        sources=[SourceFile(path="kernel.py", content=source)],
-    )
+    """A kernel in Python."""
+    return reference_solution(definition.model_copy(update={"reference": source})).model_copy(update={"name": name})
