@@ -6,9 +6,7 @@ import json
 from importlib.util import find_spec
 
 import pytest
-import torch
 
-from fib_rmsnorm.building.source_files import load_python
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import RmsNorm, list_candidates
 from fib_rmsnorm.registry import Registry
@@ -90,21 +88,6 @@ def test_the_sources_are_those_of_the_kernel_and_a_call(adapted, definition):
         made_of = f"{name} (SHA-256 {digest(shipped[name])[:12]}), eps = {EPS[definition.name]!r}."
         assert made_of in added[entry] and each.solution.description.startswith(made_of)
         assert (entry, function) in (("adapter.py", "run"), ("adapter.cpp", "run_adapted"))
-
-
-@pytest.mark.parametrize("definition", [PLAIN, ADDS], ids=lambda each: each.name)
-def test_an_adapted_function_computes_what_the_reference_does(adapted, definition, tmp_path):
-    operator = definition.name.removesuffix("_h128")
-    solution = adapted[1][definition.name][f"{operator}_python_torch_v1"].solution
-    generator = torch.Generator().manual_seed(0)
-    shapes = {"weight": (128,)}
-    inputs = [
-        torch.randn(shapes.get(name, (3, 128)), generator=generator).bfloat16() * 1e-3 for name in definition.inputs
-    ]
-    namespace: dict = {}
-    exec(definition.reference, namespace)
-    out = load_python(solution, tmp_path)(*inputs)
-    torch.testing.assert_close(out, namespace["run"](*inputs), rtol=1e-2, atol=0)
 
 
 def test_what_is_there_is_written_again_and_packed_by_solve(fib, adapted, kernels):
