@@ -8,6 +8,7 @@ from math import prod
 import pytest
 import torch
 
+from fib_rmsnorm.evaluation.judging.output_comparison import ordinals
 from fib_rmsnorm.operators import find_operator
 from support.judged_kernels import define
 from support.kernel_calls import assert_right_at_every_set, list_forward, load_cpp, run_script
@@ -34,12 +35,6 @@ ULPS = {"rmsnorm_gemma": 4, "rmsnorm_silu_gate": 8}
 
 def load(name="rmsnorm", baseline=True):
     return load_cpp(f"{name}_cpp_simd_v1", baseline=baseline)
-
-
-def ordinals(values: torch.Tensor) -> torch.Tensor:
-    """Integers that are as far apart as floats are in units in the last place."""
-    bits = values.view(torch.int32 if values.element_size() == 4 else torch.int16).long()
-    return torch.where(bits < 0, torch.iinfo(torch.int64).min // 2 ** (64 - 8 * values.element_size()) - bits, bits)
 
 
 def bound_error(name: str, wide: dict[str, torch.Tensor], exact: torch.Tensor) -> torch.Tensor:

@@ -120,24 +120,22 @@ def _adapt(
             from fib_rmsnorm.evaluation.judging.recogniser import recognise_all
             from fib_rmsnorm.evaluation.run_config import RunConfig
             from fib_rmsnorm.machine.devices import choose_devices
-            from fib_rmsnorm.registry.sources.adaptation import adapt, describe_none
+            from fib_rmsnorm.registry.sources.adaptation import adapt
             from fib_rmsnorm.schema import Settings
 
         config = RunConfig(Settings(), _LIMIT_S, registry.root)
         following = bar.follow("recognising", chosen)
         for definition, found in recognise_all(fork_server, following, choose_devices("cpu")[0], config):
-            if isinstance(found, str):
-                unfit.append(f"{definition.name}: {found}")
+            adapted = found if isinstance(found, str) else adapt(registry, kernels, definition, found)
+            if isinstance(adapted, str) or isinstance(found, str):
+                unfit.append(f"{definition.name}: {adapted}")
                 continue
-            adapted = [
+            known = {"definition": definition.name, "operator": found.operator, "constants": found.constants}
+            solutions = [
                 {"kernel": each.kernel, "solution": each.solution and each.solution.name, "reason": each.reason}
-                for each in adapt(registry, kernels, definition, found)
+                for each in adapted
             ]
-            if adapted:
-                known = {"definition": definition.name, "operator": found.operator, "constants": found.constants}
-                written.append({**known, "solutions": adapted})
-            else:
-                unfit.append(f"{definition.name}: {describe_none(kernels, definition, found)}")
+            written.append({**known, "solutions": solutions})
     return written, unfit
 
 

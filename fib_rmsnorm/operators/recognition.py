@@ -145,9 +145,8 @@ class Recognition(Parts):
 
     def derive(self, inputs: Inputs) -> dict[str, torch.Tensor]:
         """The inputs that are made from the others, by name."""
-        derived = self._operator.derive_inputs(self._inputs_by_part(inputs))
-        made = {self.tensors[part]: each for part, each in derived.items()}
-        return {name: each.view(inputs[name].shape) for name, each in made.items()}
+        made = self._operator.derive_inputs(self._inputs_by_part(inputs))
+        return {name: made[part].view(inputs[name].shape) for part, name in self.tensors.items() if part in made}
 
 
 def recognise_source(definition: Definition) -> Recognition | None:

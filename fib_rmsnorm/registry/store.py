@@ -125,15 +125,9 @@ def _mend_last_line(descriptor: int) -> bool:
     size = os.fstat(descriptor).st_size
     if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n":
         return False
-    start = size
-    tail = b""
-    while start > 0 and b"\n" not in tail:
-        step = min(max(1 << 16, len(tail)), start)
-        start -= step
-        tail = os.pread(descriptor, step, start) + tail
-        if len(tail) > MOST_RECORD:
-            raise InputError("its last line is too large to be a record; remove the line")
-    last = tail.rsplit(b"\n", 1)[-1]
+    last = os.pread(descriptor, MOST_RECORD + 1, max(0, size - MOST_RECORD - 1)).rsplit(b"\n", 1)[-1]
+    if len(last) > MOST_RECORD:
+        raise InputError("its last line is too large to be a record; remove the line")
     if is_json(last):
         return True
     os.ftruncate(descriptor, size - len(last))

@@ -91,13 +91,9 @@ class BuildSpec(upstream.BuildSpec, use_attribute_docstrings=False):
         return flags
 
     @model_validator(mode="after")
-    def _check_language(self) -> BuildSpec:
+    def _check_consistency(self) -> BuildSpec:
         if self.flags and self.language is not SupportedLanguages.CPP:
             raise ValueError(f"flags are those of the C++ compiler; this is {self.language.value}")
-        return self
-
-    @model_validator(mode="after")
-    def _check_in_place(self) -> BuildSpec:
         if self.in_place and not self.destination_passing_style:
             raise ValueError("in_place needs destination_passing_style = true")
         if len(set(self.in_place.values())) < len(self.in_place):

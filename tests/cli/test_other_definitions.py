@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.schema import Definition
 from support.command_line import QUICK_OPTIONS
 from support.norms import UPSTREAM, define_norm
 from support.registries import (
     DOUBLES,
     add_sources,
+    make_definition,
     make_doubling_registry,
     make_empty_registry,
     make_scaling_registry,
@@ -62,16 +62,9 @@ def test_upstreams_rmsnorm_from_workloads_to_reports(fib, tmp_path, monkeypatch)
 
 def test_batch_sizes_are_those_of_the_definitions_row_axis(fib, registry):
     """JSON objects have no order, so a Trace may name another axis first."""
-    rows = {"shape": ["rows", "length", "hidden"], "dtype": "float16"}
-    record = {
-        "name": "pooled",
-        "op_type": "norm",
-        "axes": {"rows": {"type": "var"}, "length": {"type": "var"}, "hidden": {"type": "const", "value": 128}},
-        "inputs": {"x": rows},
-        "outputs": {"out": rows},
-        "reference": "def run(x):\n    return x\n",
-    }
-    registry.write_definition(Definition.model_validate(record))
+    rows = "float16 rows length hidden"
+    source = "def run(x):\n    return x\n"
+    registry.write_definition(make_definition("pooled", source, {"x": rows}, {"out": rows}, hidden=128))
     found = trace()
     found["definition"], found["workload"]["axes"] = "pooled", {"length": 64, "rows": 8}
     path = registry.root / "traces" / "ann" / "norm" / "pooled.jsonl"
@@ -94,48 +87,34 @@ def run(dy, x, weight, rstd):
     dx = (w - n * (w * n).mean(-1, keepdim=True)) * rstd[..., None]
     return dx.to(x.dtype), (dy.float() * n).sum((0, 1)).to(weight.dtype)
 """
+HEADS, SEQUENCES = "float16 tokens heads head_dim", "float16 batch sequence hidden"
 ROWS_OF_SEVERAL_AXES = {
-    "of_heads": (
-        {"tokens": None, "heads": 3, "head_dim": 128},
-        {"q": ["tokens", "heads", "head_dim"], "weight": ["head_dim"], "eps": None},
-        {"out": ["tokens", "heads", "head_dim"]},
+    "of_heads": make_definition(
+        "of_heads",
         OF_HEADS,
+        {"q": HEADS, "weight": "float16 head_dim", "eps": "float32"},
+        {"out": HEADS},
+        heads=3,
+        head_dim=128,
     ),
-    "gradients": (
-        {"batch": None, "sequence": None, "hidden": 128},
-        {
-            **{name: ["batch", "sequence", "hidden"] for name in ("dy", "x")},
-            **{"weight": ["hidden"], "rstd": ["batch", "sequence"]},
-        },
-        {"dx": ["batch", "sequence", "hidden"], "dweight": ["hidden"]},
+    "gradients": make_definition(
+        "gradients",
         GRADIENTS,
+        {"dy": SEQUENCES, "x": SEQUENCES, "weight": "float16 hidden", "rstd": "float32 batch sequence"},
+        {"dx": SEQUENCES, "dweight": "float16 hidden"},
+        hidden=128,
     ),
 }
 
 
 def add_rows_of_several_axes(fib, registry, monkeypatch, name) -> str:
     """Write a Definition of rows that several axes count, and a Workload of it. Returns its reference."""
-    axes, inputs, outputs, source = ROWS_OF_SEVERAL_AXES[name]
-
-    def specify(tensors):
-        return {
-            part: {"shape": shape, "dtype": "float32" if part in ("eps", "rstd") else "float16"}
-            for part, shape in tensors.items()
-        }
-
-    record = {
-        "name": name,
-        "op_type": "norm",
-        "axes": {axis: {"type": "const", "value": size} if size else {"type": "var"} for axis, size in axes.items()},
-        "inputs": specify(inputs),
-        "outputs": specify(outputs),
-        "reference": source,
-    }
-    registry.write_definition(Definition.model_validate(record))
+    definition = ROWS_OF_SEVERAL_AXES[name]
+    registry.write_definition(definition)
     monkeypatch.chdir(registry.root)
-    sizes = [f"--axes={axis}=5" for axis, size in axes.items() if size is None]
+    sizes = [f"--axes={axis}=5" for axis in definition.var_axes]
     assert fib("workload", "--definition", name, *sizes).code == 0
-    return source
+    return definition.reference
 
 
 @pytest.mark.process

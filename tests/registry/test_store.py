@@ -47,13 +47,6 @@ def test_a_torn_last_line_costs_no_whole_record(written, data):
         assert all(json.loads(line) for line in path.read_bytes().splitlines())
 
 
-def test_a_torn_line_longer_than_a_block_is_cut_off(tmp_path):
-    path = tmp_path / "records.jsonl"
-    path.write_text('{"n":1}\n{"n":2,"text":"' + "x" * 300_000)
-    append_lines(path, ['{"n":3}'])
-    assert [record.n for record in read_jsonl(path, Record)] == [1, 3]
-
-
 @pytest.mark.parametrize(
     ("content", "said"), [('{"n":1}\n{"n":\n{"n":3}\n', ""), ('{"n":1}\n{"m":2}', "n: ")], ids=["torn", "wrong kind"]
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fib_rmsnorm.evaluation.judging.comparer import reference_solution
 from fib_rmsnorm.operators import list_operators
-from fib_rmsnorm.schema import BuildSpec, Definition, DType, Solution, SourceFile, SupportedLanguages, Workload
+from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.schema import Definition, Solution, Workload
 from support.kernels import change
+from support.registries import make_definition
 
 HIDDEN = 128
 NORMS = [each.name for each in list_operators() if "norms" in type(each).__module__]
@@ -43,18 +46,9 @@ def define_norm(
 ) -> Definition:
     """`tensors` are the names of what is normalized, the weight and the output; `eps` is an input if it has a name."""
     x, weight, out = tensors
-    rows = {"shape": ["tokens", "channels"], "dtype": dtype}
-    scalar = {eps: {"shape": None, "dtype": "float32"}} if eps else {}
-    return Definition.model_validate(
-        {
-            "name": name,
-            "op_type": "norm",
-            "axes": {"tokens": {"type": "var"}, "channels": {"type": "const", "value": HIDDEN}},
-            "inputs": {x: rows, weight: {"shape": ["channels"], "dtype": dtype}, **scalar},
-            "outputs": {out: rows},
-            "reference": reference,
-        }
-    )
+    rows, scalar = f"{dtype} tokens channels", {eps: "float32"} if eps else {}
+    inputs = {x: rows, weight: f"{dtype} channels", **scalar}
+    return make_definition(name, reference, inputs, {out: rows}, channels=HIDDEN)
 
 
 def define_sum_norm(
@@ -67,11 +61,10 @@ def define_sum_norm(
     dtype: str = "float16",
 ) -> Definition:
     """A norm of the sum of the first two `inputs`; the third is its weight."""
-    plain = define_norm(name, reference, (inputs[0], inputs[2], outputs[0]), eps=eps, dtype=dtype)
-    rows, weight = plain.inputs[inputs[0]], plain.inputs[inputs[2]]
-    scalar = {eps: plain.inputs[eps]} if eps else {}
-    taken = {inputs[0]: rows, inputs[1]: rows, inputs[2]: weight, **scalar}
-    return Definition.model_validate({**plain.model_dump(), "inputs": taken, "outputs": dict.fromkeys(outputs, rows)})
+    first, second, weight = inputs
+    rows, scalar = f"{dtype} tokens channels", {eps: "float32"} if eps else {}
+    taken = {first: rows, second: rows, weight: f"{dtype} channels", **scalar}
+    return make_definition(name, reference, taken, dict.fromkeys(outputs, rows), channels=HIDDEN)
 
 
 LAYERNORM = """\
@@ -104,47 +97,28 @@ def run(x, weight, dout, rstd):
 FOREIGN_LAYERNORM = define_norm(
     "layer_norm", LAYERNORM, ("hidden_states", "weight", "output"), eps=None, dtype="bfloat16"
 )
-_ROWS, _COLUMNS = FOREIGN_LAYERNORM.inputs.values()
-_NUMBER = _ROWS.model_copy(update={"shape": None, "dtype": DType.FLOAT32})
-FOREIGN_LAYERNORM_BIAS = FOREIGN_LAYERNORM.model_copy(
-    update={
-        "name": "layer_norm_bias",
-        "reference": LAYERNORM_BIAS,
-        "inputs": {"p": _COLUMNS, "q": _COLUMNS, "tokens": _ROWS, "epsilon": _NUMBER},
-    }
+_ROWS, _COLUMNS = "bfloat16 tokens channels", "bfloat16 channels"
+FOREIGN_LAYERNORM_BIAS = make_definition(
+    "layer_norm_bias",
+    LAYERNORM_BIAS,
+    {"p": _COLUMNS, "q": _COLUMNS, "tokens": _ROWS, "epsilon": "float32"},
+    {"output": _ROWS},
+    channels=HIDDEN,
 )
-FOREIGN_BACKWARD = FOREIGN_LAYERNORM.model_copy(
-    update={
-        "name": "backward_of_x",
-        "reference": BACKWARD,
-        "inputs": {
-            **{"x": _ROWS, "weight": _COLUMNS, "dout": _ROWS},
-            "rstd": _NUMBER.model_copy(update={"shape": ["tokens"]}),
-        },
-        "outputs": {"dx": _ROWS, "dw": _COLUMNS},
-    }
+FOREIGN_BACKWARD = make_definition(
+    "backward_of_x",
+    BACKWARD,
+    {"x": _ROWS, "weight": _COLUMNS, "dout": _ROWS, "rstd": "float32 tokens"},
+    {"dx": _ROWS, "dw": _COLUMNS},
+    channels=HIDDEN,
 )
 
 
 def workload_of(definition: Definition, rows: int) -> Workload:
-    inputs = {
-        name: {"type": "random"} if spec.shape else {"type": "scalar", "value": 1e-6}
-        for name, spec in definition.inputs.items()
-    }
-    axes = dict.fromkeys(definition.var_axes, rows)
-    return Workload.model_validate({"axes": axes, "inputs": inputs, "uuid": f"{definition.name}-{rows}"})
+    scalars = {name: 1e-6 for name, spec in definition.inputs.items() if spec.shape is None}
+    return generate_workloads(definition, [rows], scalars=scalars)[0]
 
 
 def kernel_for(definition: Definition, name: str, source: str) -> Solution:
-    return Solution(
-        name=name,
-        definition=definition.name,
-        author="tester",
-        spec=BuildSpec(
-            language=SupportedLanguages.PYTHON,
-            target_hardware=["cpu"],
-            entry_point="kernel.py::run",
-            destination_passing_style=False,
-        ),
-        sources=[SourceFile(path="kernel.py", content=source)],
-    )
+    """A kernel in Python."""
+    return reference_solution(definition.model_copy(update={"reference": source})).model_copy(update={"name": name})

@@ -53,35 +53,38 @@ def make_empty_registry(root: Path) -> Registry:
     return Registry(root)
 
 
+def make_definition(
+    name: str, reference: str, inputs: dict[str, str], outputs: dict[str, str], op_type: str = "norm", **sizes: int
+) -> Definition:
+    """Of tensors such as `float16 tokens hidden` and numbers such as `float32`; an axis without a size is variable."""
+
+    def specify(tensors: dict[str, str]) -> dict[str, Any]:
+        words = {part: text.split() for part, text in tensors.items()}
+        return {part: {"shape": axes or None, "dtype": dtype} for part, (dtype, *axes) in words.items()}
+
+    tensors = {"inputs": specify(inputs), "outputs": specify(outputs)}
+    axes = [axis for each in tensors["inputs"].values() for axis in each["shape"] or ()]
+    found = {axis: {"type": "const", "value": sizes[axis]} if axis in sizes else {"type": "var"} for axis in axes}
+    record = {"name": name, "op_type": op_type, "axes": found, **tensors, "reference": reference}
+    return Definition.model_validate(record)
+
+
 DOUBLES = "import torch\n\n\ndef run(x, weight):\n    return x * 2\n"
 
 
 def make_doubling_registry(root: Path) -> Registry:
     """A registry with a Definition whose operator nobody knows, although its tensors have RMSNorm's shapes."""
-    registry = make_empty_registry(root)
-    tensor = {"shape": ["batch", "hidden"], "dtype": "float32"}
-    definition = Definition.model_validate(
-        {
-            "name": "double",
-            "op_type": "elementwise",
-            "axes": {"batch": {"type": "var"}, "hidden": {"type": "const", "value": 128}},
-            "inputs": {"x": tensor, "weight": {"shape": ["hidden"], "dtype": "float32"}},
-            "outputs": {"y": tensor},
-            "reference": DOUBLES,
-        }
-    )
-    registry.write_definition(definition)
+    registry, rows = make_empty_registry(root), "float32 batch hidden"
+    inputs = {"x": rows, "weight": "float32 hidden"}
+    registry.write_definition(make_definition("double", DOUBLES, inputs, {"y": rows}, "elementwise", hidden=128))
     return registry
 
 
 def make_scaling_registry(root: Path) -> Registry:
     """A registry with a Definition whose scalar has no default, so that it has only Workloads that were made for it."""
-    registry = make_doubling_registry(root)
-    (doubling,) = registry.definitions().values()
-    record = doubling.model_dump(mode="json")
-    record["inputs"] = {"x": record["inputs"]["x"], "factor": {"shape": None, "dtype": "float32"}}
-    record |= {"name": "scaled", "reference": "def run(x, factor):\n    return x * factor\n"}
-    registry.write_definition(Definition.model_validate(record))
+    registry, rows = make_doubling_registry(root), "float32 batch hidden"
+    reference, inputs = "def run(x, factor):\n    return x * factor\n", {"x": rows, "factor": "float32"}
+    registry.write_definition(make_definition("scaled", reference, inputs, {"y": rows}, "elementwise", hidden=128))
     return registry
 
 

@@ -14,7 +14,6 @@ from fib_rmsnorm.evaluation import JUDGE
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
     Expect,
-    PossibleMistake,
     TakeOutputs,
     Verdict,
     Verdicts,
@@ -28,7 +27,7 @@ from fib_rmsnorm.sandbox.asking import Answer, DeviceMemory, Done, Request, ask,
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError
-from fib_rmsnorm.schema import BuildSpec, Definition, Settings, Solution, SourceFile, SupportedLanguages, Workload
+from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedLanguages, Workload
 
 _FILE = "reference.py"
 
@@ -118,25 +117,18 @@ class Comparer:
         with self._lock:
             self._ask_until_copied(Expect(**self._describe(subject), case=0))
 
-    def compare(self, subject: Subject, outputs: Transferred, **which: Any) -> list[Verdict]:
+    def compare(
+        self, subject: Subject, outputs: Transferred, *, needs_reference: bool = True, **which: Any
+    ) -> list[Verdict]:
         """Compare the outputs that a worker transferred last; `which` says of which calls they are.
 
+        They may be those of the reference itself, which is not called then. The settings are the run's, unless given.
         Raises EvaluationFailedError if the outputs cannot be copied, and ReferenceFailedError if the expected ones
         cannot be computed.
         """
-        request = Compare(**self._describe(subject), settings=self._config.settings, **which)
+        request = Compare(**self._describe(subject), **{"settings": self._config.settings, **which})
         with self._lock:
-            return self._ask_until_copied(request, outputs)
-
-    def compare_reference(self, subject: Subject, outputs: Transferred, case: int) -> Verdict:
-        """Compare the outputs of the reference itself with the operator's exact answer.
-
-        The tolerances are those of the dtypes, whatever the run's settings are.
-        """
-        unexplained: dict[str, list[PossibleMistake]] = {name: [] for name in subject.definition.outputs}
-        request = Compare(**self._describe(subject), settings=Settings(), case=case, suspects=unexplained)
-        with self._lock:
-            return self._ask_until_copied(request, outputs, needs_reference=False)[0]
+            return self._ask_until_copied(request, outputs, needs_reference=needs_reference)
 
     def _ask_until_copied(
         self, request: Expect, outputs: Transferred | None = None, *, needs_reference: bool = True

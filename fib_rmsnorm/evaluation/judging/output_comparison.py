@@ -183,7 +183,7 @@ def measure_ulp(pair: OutputPair) -> UlpStatistics | None:
         a, e = differing.actual, differing.expected
         different += len(a)
         finite, equal = _wide(a).isfinite() & _wide(e).isfinite(), _wide(a) == _wide(e)
-        distance = (_ordered(a) - _ordered(e)).abs()
+        distance = (ordinals(a) - ordinals(e)).abs()
         distance = torch.where((a.isnan() & e.isnan()) | equal, 0, distance)
         # Not a histogram: on a GPU, all threads would add to the same few counters.
         at_most += torch.stack([(distance <= edge).sum() for edge in _EDGES]).cpu()
@@ -196,7 +196,7 @@ def measure_ulp(pair: OutputPair) -> UlpStatistics | None:
     return UlpStatistics(maximum, total / max(1, expected.numel()), histogram)
 
 
-def _ordered(values: torch.Tensor) -> torch.Tensor:
+def ordinals(values: torch.Tensor) -> torch.Tensor:
     """Map floating-point numbers to integers in the same order, one step apart; both zeros become 0."""
     bits = values.contiguous().view(_SIGNED[values.dtype.itemsize]).to(torch.int64)
     sign = 1 << (8 * values.dtype.itemsize - 1)

@@ -26,7 +26,15 @@ from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition, list_candidates, recognise_source
 from fib_rmsnorm.registry import tensor_bytes
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Definition, EvaluationStatus, RandomInput, SafetensorsInput, ScalarInput, Workload
+from fib_rmsnorm.schema import (
+    Definition,
+    EvaluationStatus,
+    RandomInput,
+    SafetensorsInput,
+    ScalarInput,
+    Settings,
+    Workload,
+)
 
 
 class Recogniser:
@@ -90,8 +98,12 @@ class Recogniser:
         return candidates[0]
 
     def _is_right(self, subject: Subject, outputs: Transferred, case: int) -> bool:
-        """Whether the reference's outputs are right, by the number of elements that are rounded otherwise too."""
-        verdict = self._comparer.compare_reference(subject, outputs, case)
+        """Whether the reference's outputs are right, by the number of elements that are rounded otherwise too.
+
+        The tolerances are those of the dtypes, whatever the run's settings are.
+        """
+        which = {"case": case, "settings": Settings(), "suspects": {name: [] for name in subject.definition.outputs}}
+        (verdict,) = self._comparer.compare(subject, outputs, needs_reference=False, **which)
         return verdict.missing is None and not any(output.is_wrong for output in verdict.outputs.values())
 
 

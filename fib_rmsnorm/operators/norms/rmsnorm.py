@@ -6,7 +6,7 @@ rows. Each has Definitions of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
@@ -65,9 +65,6 @@ class RmsNorm(NormOperator):
     rows: ClassVar[type[Rows]] = Rows
     """The class of the rows of which its usual mistakes are computed."""
 
-    list_wrong_epilogues: ClassVar[Callable[..., Iterable[Wrong]]] = staticmethod(lambda _: ())
-    """The usual mistakes in `finish`, for x of a dtype."""
-
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """The epilogue: what becomes of the scaled rows before they are rounded, all in float64."""
         return scaled
@@ -121,6 +118,10 @@ class RmsNorm(NormOperator):
         """The same for some rows, whose epilogue is known."""
         has_conventions = type(self).finish is RmsNorm.finish
         return usual_mistakes(rows, operators=self.conventions if has_conventions else {})
+
+    def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
+        """The usual mistakes in `finish`, for x of this dtype."""
+        return ()
 
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
         """The last step of an output of scaled rows, and the usual mistakes in it, for x of this dtype."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
-from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, float32_statistic_error
-from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_biases, wrong_gates, wrong_relus
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, find_rstd, float32_statistic_error
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mended_by, round_to, rounded_products
 from fib_rmsnorm.operators.norms.norm_definitions import (
     EPS,
     OUT,
@@ -76,7 +76,22 @@ class RmsNormBias(RmsNorm):
         "x * rstd * weight + bias",
     )
     steps = (*RmsNorm.steps, "plus bias")
-    list_wrong_epilogues = staticmethod(wrong_biases)
+
+    def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterator[Wrong]:
+        """Yield the mistakes with a bias, for x of this dtype."""
+        yield Wrong("without the bias", "add the bias after the weight", lambda r: r.scaled)
+        yield Wrong("with the bias subtracted", "add the bias", lambda r: r.scaled - r.parts["bias"])
+        yield Wrong(
+            "with the bias added before the weight",
+            "compute x * rstd * weight + bias",
+            lambda r: (r.normalized + r.parts["bias"]) * r.part_weight,
+        )
+        if dtype is not torch.float32:
+            yield Wrong(
+                f"with x * rstd * weight rounded to {dtype_name(dtype)} before the bias",
+                "add the bias in float32 and round once",
+                lambda r: round_to(dtype)(r.scaled) + r.parts["bias"],
+            )
 
     def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
         """Make the weight hard, and a bias with large elements, and some that cancel a constant row's."""
@@ -115,7 +130,20 @@ class RmsNormRelu(RmsNorm):
         "relu(x * rstd * weight)",
     )
     steps = (*RmsNorm.steps, "maximum with 0")
-    list_wrong_epilogues = staticmethod(wrong_relus)
+
+    def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterator[Wrong]:
+        """Yield the mistakes with ReLU."""
+        yield Wrong("without the ReLU", "compute max(x * rstd * weight, 0)", lambda r: r.scaled)
+        yield Wrong(
+            "with the ReLU before the weight",
+            "apply the ReLU after the weight, which may be negative",
+            lambda r: r.normalized.relu() * r.part_weight,
+        )
+        yield Wrong(
+            "with the ReLU of x, before the mean square",
+            "apply the ReLU last",
+            lambda r: r.finish(r.part.relu() * find_rstd(r.whole.relu(), r.eps) * r.part_weight),
+        )
 
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Set what is negative to 0."""
@@ -173,7 +201,25 @@ class RmsNormSiluGate(RmsNorm):
         hard_rows.LIMITS: lambda rows: {"x": hard_rows.make_limits(rows["x"]), "gate": rows["gate"] * 0 + 1},
     }
     steps = (*RmsNorm.steps, "exp(-gate)", "plus 1", "divide the gate", "times silu")
-    list_wrong_epilogues = staticmethod(wrong_gates)
+
+    def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterator[Wrong]:
+        """Yield the mistakes with a SiLU gate, for x of this dtype."""
+        yield from mended_by(
+            "compute x * rstd * weight * silu(gate)",
+            {
+                "without the gate": lambda r: r.scaled,
+                "with the gate itself instead of silu(gate)": lambda r: r.scaled * r.parts["gate"],
+                "with sigmoid(gate) instead of silu(gate)": lambda r: r.scaled * r.parts["gate"].sigmoid(),
+            },
+        )
+        yield Wrong("with x and gate swapped", "normalize x, and gate it with silu(gate)", _swap_gate)
+        yield Wrong(
+            "of x * silu(gate), as in Mamba-2 without norm_before_gate",
+            "normalize x first and multiply by silu(gate) after it",
+            _gate_first,
+        )
+        weighted = "multiply by the weight and silu(gate) in float32 and round once"
+        yield from rounded_products(dtype, "Hugging Face's Qwen3-Next", weighted)
 
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Multiply by silu(gate)."""
@@ -189,6 +235,18 @@ class RmsNormSiluGate(RmsNorm):
         gate: torch.Tensor = inputs["gate"]
         out = self.finish(scaled, inputs).abs()
         return (FLOAT32_EPS * (4 + gate.abs()) * out + _SMALLEST_SILU * scaled.abs()).float()
+
+
+def _swap_gate(rows: Rows) -> torch.Tensor:
+    gate: torch.Tensor = rows.inputs["gate"][rows.rows].to(torch.float64)
+    normalized = gate[:, rows.columns] * find_rstd(gate, rows.eps)
+    return normalized * rows.part_weight * torch.nn.functional.silu(rows.part)
+
+
+def _gate_first(rows: Rows) -> torch.Tensor:
+    gate: torch.Tensor = rows.inputs["gate"][rows.rows].to(torch.float64)
+    gated = rows.whole * torch.nn.functional.silu(gate)
+    return gated[:, rows.columns] * find_rstd(gated, rows.eps) * rows.part_weight
 
 
 OPERATORS = (RmsNormNoWeight(), RmsNormBias(), RmsNormRelu(), RmsNormSiluGate())

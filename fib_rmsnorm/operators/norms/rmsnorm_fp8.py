@@ -7,15 +7,14 @@ nearest, ties to even. Nothing is rounded before that.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
 from fib_rmsnorm.operators.norms.hard_rows import NAN, Kinds, make_nan, of
-from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Wrong
-from fib_rmsnorm.operators.norms.mistakes.wrong_epilogues import wrong_quantisations, wrong_row_scales
+from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wrong, mended_by, rounded_products
 from fib_rmsnorm.operators.norms.norm_definitions import (
     EPS,
     NUMBER_OR_ONE,
@@ -37,6 +36,7 @@ _SMALLEST_SCALE = 512.0
 
 _SCALED = "scaled = x_fp32 * rstd * weight.to(torch.float32)"
 _OUT = NormTensor(PER_ELEMENT, "Normalized and scaled activations, divided by out_scale.")
+_IN_FLOAT32 = "compute in float32 until the conversion to float8"
 
 
 def _in_e5m2(text: str) -> str:
@@ -55,6 +55,10 @@ class _Quantised(RmsNorm):
     def largest(self) -> float:
         """The largest number of the format."""
         return float(torch.finfo(getattr(torch, self.dtypes["out"])).max)
+
+    def quantise(self, scaled: torch.Tensor, scale: torch.Tensor | float) -> torch.Tensor:
+        """Divide by the scale, and limit."""
+        return (scaled / scale).clamp(-self.largest, self.largest)
 
     def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
         """A step where float32's errors reach a tie, and nothing elsewhere."""
@@ -107,12 +111,20 @@ class RmsNormFp8(_Quantised):
 
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Divide by the scale, and limit."""
-        scale: torch.Tensor | float = inputs["out_scale"]
-        return (scaled / scale).clamp(-self.largest, self.largest)
+        return self.quantise(scaled, inputs["out_scale"])
 
-    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
-        """The quantisation."""
-        return self.finish, wrong_quantisations(dtype, self.largest)
+    def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterator[Wrong]:
+        """Yield the mistakes with a scale that is an input, for x of this dtype."""
+        yield from mended_by(
+            "divide by out_scale",
+            {
+                "without the scale": lambda r: self.quantise(r.scaled, 1),
+                "multiplied by the scale instead of divided by it": lambda r: self.quantise(
+                    r.scaled * r.parts["out_scale"], 1
+                ),
+            },
+        )
+        yield from rounded_products(dtype, "vLLM", _IN_FLOAT32)
 
 
 class RmsNormFp8E5m2(RmsNormFp8):
@@ -163,7 +175,7 @@ class RmsNormFp8PerRow(_Quantised):
 
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Divide by the rows' scales, and limit."""
-        return (scaled / self.scale_rows(scaled, inputs)).clamp(-self.largest, self.largest)
+        return self.quantise(scaled, self.scale_rows(scaled, inputs))
 
     def more_outputs(self, scaled: torch.Tensor, inputs: Inputs) -> Mapping[str, ExactOutput]:
         """The rows' scales. That of a row of NaN is one, or the smallest: maxima of GPUs pass over a NaN."""
@@ -175,8 +187,34 @@ class RmsNormFp8PerRow(_Quantised):
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
         """The scales, or the rows that are divided by them."""
         is_scale = output == "out_scale"
-        wrong = wrong_row_scales(dtype, self.largest, self.scale_rows, is_scale=is_scale)
-        return (self.scale_rows if is_scale else self.finish), wrong
+        wrong = [
+            (
+                "with max(y) instead of max|y|",
+                "take the magnitude",
+                lambda r: self.scale_rows(r.scaled.clamp(min=0), {}),
+            ),
+            (
+                "with a scale that has no lower limit",
+                f"let it be at least 1 / ({self.largest:g} * 512)",
+                lambda r: r.scaled.abs().amax(dim=-1, keepdim=True) / self.largest,
+            ),
+            (
+                "with the reciprocal of the scale",
+                "return max|y| over the largest number, not its reciprocal",
+                lambda r: 1 / self.scale_rows(r.scaled, {}),
+            ),
+            (
+                "with the largest x * rstd, before the weight",
+                "take the largest magnitude after the weight",
+                lambda r: self.scale_rows(r.normalized, {}),
+            ),
+        ]
+
+        def divide_by(scales: Callable[[Rows], torch.Tensor]) -> Callable[[Rows], torch.Tensor]:
+            return scales if is_scale else lambda r: self.quantise(r.scaled, scales(r))
+
+        named = (Wrong(what, fix, divide_by(scales)) for what, fix, scales in wrong)
+        return (self.scale_rows if is_scale else self.finish), (*named, *rounded_products(dtype, "vLLM", _IN_FLOAT32))
 
 
 class RmsNormFp8PerRowE5m2(RmsNormFp8PerRow):

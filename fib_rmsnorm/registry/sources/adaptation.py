@@ -6,7 +6,7 @@ in its order, with its constants. That file holds the entry point.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,34 +64,28 @@ def find_kernels(registries: Collection[Registry]) -> list[KernelFolder]:
 
 def adapt(
     registry: Registry, kernels: Collection[KernelFolder], definition: Definition, recognition: Recognition
-) -> Iterator[Adapted]:
+) -> list[Adapted] | str:
     """Write a Solution of `definition` from each kernel that serves the operator's own Definition of its sizes.
 
-    Kernels of the definition itself are left out. Raises InputError for a folder or file that is in the way.
+    Kernels of the definition itself are left out. Returns why there is none if no kernel is left. Raises InputError for
+    a folder or file that is in the way.
     """
     try:
         own = recognition.define_own(definition)
-    except InputError:
-        return  # `describe_none` says why
+    except InputError as error:
+        return f"kernels of {recognition.operator} are for other sizes or dtypes: {error}"
+    found = []
     for kernel in kernels:
         if kernel.serves(own.name) and not kernel.serves(definition.name):
             try:
                 files = _make_files(kernel, own, definition, recognition)
             except InputError as error:
-                yield Adapted(kernel.manifest.name, None, str(error))
+                found.append(Adapted(kernel.manifest.name, None, str(error)))
                 continue
-            yield Adapted(kernel.manifest.name, _write(registry, kernel, definition, files))
-
-
-def describe_none(kernels: Collection[KernelFolder], definition: Definition, recognition: Recognition) -> str:
-    """Why `adapt` finds none of the kernels for a Definition."""
-    try:
-        own = recognition.define_own(definition)
-    except InputError as error:
-        return f"kernels of {recognition.operator} are for other sizes or dtypes: {error}"
-    if any(kernel.serves(definition.name) for kernel in kernels):
+            found.append(Adapted(kernel.manifest.name, _write(registry, kernel, definition, files)))
+    if not found and any(kernel.serves(definition.name) for kernel in kernels):
         return f"the kernels of {recognition.operator} serve it as they are"
-    return f"no kernel serves {own.name}, which is what it computes"
+    return found or f"no kernel serves {own.name}, which is what it computes"
 
 
 def _make_files(

@@ -16,8 +16,15 @@ R, S, L = "RMSNorm", "RMSNorm of s = x + residual", "LayerNorm"
 STATIC, PER_ROW = "rmsnorm_fp8", "rmsnorm_fp8_per_row"
 MEAN, VARIANCE = "x_fp32.mean(dim=-1, keepdim=True)", "centered.pow(2).mean(dim=-1, keepdim=True)"
 
+LLAMAS, GEMMAS = "weight * (x_fp32 * rstd).to(x.dtype)", "(x_fp32 * rstd * (1.0 + weight.float())).to(x.dtype)"
+ONCE = "with the weight multiplied in float32 and one rounding, as in torch"
+
 MISTAKES = [
     ("rmsnorm_llama", NO_EPS, f"{R} without eps: use rsqrt(mean(x^2) + eps)"),
+    ("rmsnorm_llama", (LLAMAS, "(x_fp32 * rstd * weight.float()).to(x.dtype)"), f"{R} {ONCE}"),
+    ("rmsnorm_llama", (LLAMAS, GEMMAS), f"{R} with 1 + weight instead of weight, as in Gemma"),
+    ("rmsnorm_gemma", ("(1.0 + weight.float())", "weight.float()"), f"{R} {ONCE}"),
+    ("rmsnorm_gemma", (GEMMAS, LLAMAS), f"{R} with x * rstd rounded to float16 before the weight, as in Hugging Face"),
     ("rmsnorm_no_weight", ("x_fp32.pow(2)", "x.pow(2).float()"), f"{R} with squares in float16"),
     ("rmsnorm_no_weight", ("(x_fp32 * torch", "(x_fp32 + 0 * torch"), f"{R} reduced to x itself"),
     ("rmsnorm_bias", NO_EPS, f"{R} without eps"),

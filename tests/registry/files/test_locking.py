@@ -103,13 +103,3 @@ def test_who_waits_says_for_what_and_goes_on_when_the_other_is_killed(fib, full_
     assert waiting.returncode == 0 and err == "" and json.loads(out)
     assert sorted(full_registry.root.rglob("*")) == before
     assert fib("validate").code == 0
-
-
-def test_a_thread_may_lock_again_what_it_holds(full_registry):
-    with (
-        locked(writing=[full_registry.root]),
-        locked(reading=[full_registry.root]),
-        locked(writing=[full_registry.root]),
-    ):
-        pass
-    assert codes([start("solve", "--root", full_registry.root)]) == [0]

@@ -25,7 +25,7 @@ from fib_rmsnorm.schema import Definition, EvaluationStatus, Workload
 from support.command_line import run_python
 from support.judged_kernels import find_wrong, find_wrong_interpreted
 from support.paths import REPOSITORY
-from support.registries import QUICK, make_registry
+from support.registries import QUICK, make_definition, make_registry
 
 SUFFIXES = {"triton": ".py", "cuda": ".cu", "cpp": ".cpp", "tilelang": ".py", "cutedsl": ".py", "python": ".py"}
 HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
@@ -48,19 +48,15 @@ def run(x, new, flag):
 '''
 
 
-def make_definition() -> Definition:
-    """A Definition of an operator that nobody knows: a number, a flag and two outputs."""
-    rows = {"shape": ["batch", "hidden"], "dtype": "float32"}
-    return Definition.model_validate(
-        {
-            "name": "scale",
-            "op_type": "elementwise",
-            "axes": {"batch": {"type": "var"}, "hidden": {"type": "const", "value": 96}},
-            "inputs": {"x": rows, "new": {"shape": None, "dtype": "float32"}, "flag": {"shape": None, "dtype": "bool"}},
-            "outputs": {"y": rows, "sums": {"shape": ["batch"], "dtype": "float32"}},
-            "reference": REFERENCE,
-        }
-    )
+SCALE = make_definition(
+    "scale",
+    REFERENCE,
+    {"x": "float32 batch hidden", "new": "float32", "flag": "bool"},
+    {"y": "float32 batch hidden", "sums": "float32 batch"},
+    "elementwise",
+    hidden=96,
+)
+"""A Definition of an operator that nobody knows: a number, a flag and two outputs."""
 
 
 def add_starting_kernel(registry: Registry, definition: Definition, language: str) -> None:
@@ -73,7 +69,7 @@ def add_starting_kernel(registry: Registry, definition: Definition, language: st
 
 def check(root: Path, languages: Sequence[str], device: str) -> None:
     """The norms' kernels and references pass; a skeleton compiles, and says that it is not written."""
-    registry, other = make_registry(root, HIDDEN, (1,)), make_definition()
+    registry, other = make_registry(root, HIDDEN, (1,)), SCALE
     inputs = {"x": {"type": "random"}, "new": {"type": "scalar", "value": 3.0}, "flag": {"type": "scalar", "value": 1}}
     workloads = {each.name: generate_workloads(each, (1,)) for each in JUDGED}
     workloads[other.name] = [Workload.model_validate({"axes": {"batch": 2}, "inputs": inputs, "uuid": "scale"})]
@@ -150,7 +146,7 @@ def test_in_triton_it_is_right_in_each_dtype():
     [
         *(find_operator(each).define(HIDDEN) for each in ("rmsnorm", "rmsnorm_silu_gate", "layernorm_bias", *BACKWARD)),
         *(each.define(HIDDEN) for each in CONVENTIONS),
-        make_definition(),
+        SCALE,
     ],
     ids=lambda each: each.name,
 )
@@ -221,7 +217,7 @@ def test_parameters_that_no_kernel_takes_get_the_reference(changed):
 
 
 def test_a_skeleton_has_the_parameters_of_its_definition():
-    lines = make_starting_kernel(make_definition(), "cpp").text.splitlines()
+    lines = make_starting_kernel(SCALE, "cpp").text.splitlines()
     assert "// x: float32, (batch, hidden)" in lines
     assert "// sums: float32, (batch), which run writes" in lines
     assert "void run(TensorView x, double new_, bool flag, TensorView y, TensorView sums) {" in lines

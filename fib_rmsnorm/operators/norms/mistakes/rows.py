@@ -182,6 +182,17 @@ def narrow_dtypes(dtype: torch.dtype) -> list[torch.dtype]:
     return [dtype] if dtype.itemsize == 2 else [torch.float16, torch.bfloat16]
 
 
+def rounded_products(dtype: torch.dtype, library: str, fix: str) -> Iterator[Wrong]:
+    """Yield the rounding of both products of the scaled rows, as a library does; none of float32."""
+    if dtype is not torch.float32:
+        narrow = round_to(dtype)
+        yield Wrong(
+            f"with x * rstd and its product with the weight rounded to {dtype_name(dtype)}, as in {library}",
+            fix,
+            lambda r: r.finish(narrow(narrow(r.normalized) * r.part_weight)),
+        )
+
+
 def fewer_columns(hidden: int) -> list[int]:
     """Numbers of columns that kernels see when they leave some out: a few tiles, or all but a few."""
     powers = [1 << bit for bit in range(hidden.bit_length()) if 1 << bit < hidden]
