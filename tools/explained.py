@@ -41,6 +41,10 @@ Triton also compiles for AMD's `gfx90a` (MI250X), `gfx942` (MI300X) and `gfx950`
 are refused. Several architectures come side by side. **No AMD machine has run this**: the tests compare what is read
 with what the compiler says of its code, and nothing was timed.
 
+On Linux with ROCm's torch, AMD's GPUs are devices too: Triton and Python Solutions are judged there and timed by HIP
+events; other languages are skipped. **Nobody has run this on one**, so the first run may fail. Inputs are not guarded
+there, outputs go through the host, and `--context graph`, rows beyond 2^31 elements and clocks are missing.
+
 | here | in AMD's words |
 |---|---|
 | multiprocessor, of 4 subpartitions | compute unit, of 4 SIMDs |

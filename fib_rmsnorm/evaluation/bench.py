@@ -178,6 +178,8 @@ class LocalDevices:
         self._selection = options.selection
         self._fork_server = fork_server
         self._devices = choose_devices(options.device)
+        if options.settings.context == "graph" and self._devices[0].is_amd:
+            raise InputError("--context graph needs an NVIDIA GPU: its own kernels are PTX; leave the option out")
         self.kind: DeviceKind = self._devices[0].kind
 
     def make_plans(self, records: BenchRecords) -> list[tuple[Plan, list[str]]]:

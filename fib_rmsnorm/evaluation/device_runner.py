@@ -24,8 +24,9 @@ from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, WorkerClient, WorkerPool
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.clocks import ClockWatch, read_clocks
-from fib_rmsnorm.machine.devices import Device, has_dependent_launch
+from fib_rmsnorm.machine.devices import Device, gpu_arch
 from fib_rmsnorm.machine.environment import identify_session, record_environment
+from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, capability_of
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import (
@@ -155,9 +156,9 @@ class DeviceRunner:
     def judge_far_rows(self, workload: Workload, admitted: Admitted) -> str | None:
         """How a Solution that is right fails on rows beyond 2^31 elements: empty if it does not; None if not tried.
 
-        Not tried is one in Python: operators of torch would need the memory of such tensors.
+        Not tried is one in Python: operators of torch would need the memory of such tensors. Nor is any on AMD's GPUs.
         """
-        if admitted.solution.spec.language is SupportedLanguages.PYTHON:
+        if admitted.solution.spec.language is SupportedLanguages.PYTHON or self.device.is_amd:
             return None
         return self._judge_client.judge_far_rows(workload, admitted.worker)
 
@@ -219,7 +220,8 @@ class DeviceRunner:
         """Time calls in CUDA graphs, if requested. A Solution whose calls fail there fails."""
         if self._config.settings.context != "graph":
             return None
-        kinds = (False, True) if has_dependent_launch(self.device) else (False,)
+        has_dependent_launch = capability_of(gpu_arch(self.device) or DEFAULT_ARCH) >= (9, 0)
+        kinds = (False, True) if has_dependent_launch else (False,)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
             for dependent in kinds:
                 time_chains(definition, workload, timed, self._judge_client, dependent=dependent)

@@ -39,7 +39,9 @@ def report_machine() -> MachineReport:
 
 def _check_device(device: Device) -> DeviceReport:
     note = ""
-    if device.kind == "cuda" and (fault := cupti_fault()):
+    if device.is_amd:
+        note = "untested: nobody has run this on AMD's GPUs yet"
+    elif device.kind == "cuda" and (fault := cupti_fault()):
         note = f"CUPTI is better but missing ({fault}); run: pip install 'fib-rmsnorm[cupti]'"
     return DeviceReport(
         **vars(device),
@@ -77,6 +79,8 @@ def _tool(name: Tool, path: str | None, remedy: str, pattern: str = r"(\d+\.\d[\
 
 
 def _why_no_gpu(libraries: Mapping[str, str]) -> str:
+    if "hip" in libraries:
+        return "no GPU: torch is built for AMD's, and /sys/class/kfd lists none that you may use"
     if "nvidia-driver" not in libraries:
         return "no GPU: there is no NVIDIA driver here"
     if "cuda" not in libraries:

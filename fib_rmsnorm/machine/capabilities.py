@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, get_args
 from packaging.requirements import InvalidRequirement, Requirement
 
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
-from fib_rmsnorm.languages import LANGUAGES, Ability, Language, Tool
+from fib_rmsnorm.languages import LANGUAGES, NEEDS_GPU, Ability, Language, Tool
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH
+from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, vendor_of
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _RANKS: tuple[Ability, ...] = get_args(Ability)
 # Upstream's datasets name these as well, but no Python package provides them.
 _NO_PACKAGES = ("cublas", "cudnn", "cutlass", "cuda")
+_OF_NVIDIA = (*_NO_PACKAGES, "nvidia", "flashinfer", "quack")
+"""How the names of packages begin that need an NVIDIA GPU."""
+_ON_AMD = vendor_of("gfx942").languages
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Capability:
 def capability(language: str, device: Device) -> Capability:
     """The ability of Solutions in `language` on `device` with the installed tools."""
     known = LANGUAGES[language]
+    if device.is_amd and known.compiles_for_gpus and language not in _ON_AMD:
+        return Capability("no", NEEDS_GPU)
     ability, note = known.on[device.kind]
     missing = find_missing(known, known.needs.get(device.kind, ()))
     return Capability("no", missing) if missing else Capability(ability, note)
@@ -76,7 +81,11 @@ def readiness(solution: Solution, device: Device) -> Capability:
         return found
     if not _targets(solution, device):
         targets = ", ".join(solution.spec.target_hardware)
-        return Capability("no", f"targets {targets}, not {device.kind} (target_hardware of its spec)")
+        return Capability(
+            "no", f"targets {targets}, not {'AMD' if device.is_amd else device.kind} (target_hardware of its spec)"
+        )
+    if device.is_amd and any(each.lower().startswith(_OF_NVIDIA) for each in solution.spec.dependencies):
+        return Capability("no", NEEDS_GPU)
     missing = missing_dependency(solution)
     return Capability("no", missing) if missing else found
 
@@ -113,7 +122,7 @@ def _targets(solution: Solution, device: Device) -> bool:
     targets = [target.lower() for target in solution.spec.target_hardware]
     if device.kind == "cpu":
         return any("cpu" in target for target in targets)
-    return any("cpu" not in target for target in targets)
+    return any("cpu" not in target and not (device.is_amd and "nvidia" in target) for target in targets)
 
 
 def missing_dependency(solution: Solution) -> str | None:

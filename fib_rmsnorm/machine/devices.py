@@ -1,15 +1,18 @@
 """The devices of this machine, with the names that Traces record.
 
-The properties of GPUs come from the CUDA driver: to import torch for them takes seconds.
+The properties of GPUs come from the CUDA driver, and AMD's from Linux: to import torch for them takes seconds.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import re
 import runpy
 import uuid
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -38,13 +41,18 @@ class Device:
     name: str
     """torch's name: `cpu`, `cuda:0`, ..."""
     hardware: str
-    """The model's name in Traces: `NVIDIA H200`, `Intel(R) Xeon(R) Processor (2 cores)`."""
+    """The model's name in Traces: `NVIDIA H200`, `Intel(R) Xeon(R) Processor (2 cores)`, `AMD ...`."""
     memory_bytes: int
 
     @property
     def kind(self) -> DeviceKind:
         """`cpu` or `cuda`."""
         return "cpu" if self.name == "cpu" else "cuda"
+
+    @property
+    def is_amd(self) -> bool:
+        """Whether it is one of AMD's GPUs, which torch calls `cuda:N` too."""
+        return self.kind == "cuda" and self.hardware.startswith("AMD")
 
 
 @dataclass(frozen=True)
@@ -57,14 +65,17 @@ class GpuProperties:
     """Hexadecimal digits in groups, without NVML's `GPU-` before them. A slice of a GPU has its own."""
     pci_address: tuple[int, int, int]
     """Domain, bus and device."""
-    capability: tuple[int, int]
+    arch: str
+    """`sm_90`, `gfx942`, ..."""
     multiprocessors: int
 
 
 @cache
 def list_gpus() -> tuple[GpuProperties, ...]:
-    """The GPUs that torch can use, in torch's order; empty without a driver, or if torch is built without CUDA."""
-    if cuda_of_torch() is None:
+    """The GPUs that torch can use, in torch's order; empty without a driver, or if torch is built for CPUs."""
+    if version_of_torch("hip"):
+        return list_amd_gpus()
+    if version_of_torch("cuda") is None:
         return ()
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -99,17 +110,50 @@ def _read(driver: ctypes.CDLL, ordinal: int) -> GpuProperties:
         memory_bytes=memory.value,
         uuid=str(uuid.UUID(bytes=identity.raw)),
         pci_address=(attribute(_PCI_DOMAIN), attribute(_PCI_BUS), attribute(_PCI_DEVICE)),
-        capability=(attribute(_MAJOR), attribute(_MINOR)),
+        arch=f"sm_{attribute(_MAJOR)}{attribute(_MINOR)}",
         multiprocessors=attribute(_MULTIPROCESSORS),
     )
 
 
+def list_amd_gpus(system: Path = Path("/sys")) -> tuple[GpuProperties, ...]:
+    """AMD's GPUs that Linux's driver lists and HIP's variables do not hide. Nobody has run this on one yet."""
+    found = []
+    nodes = system.glob("class/kfd/kfd/topology/nodes/*/properties")
+    for file in sorted(nodes, key=lambda file: int(file.parent.name)):
+        with suppress(OSError):  # of a GPU that this user or container may not open
+            node = {name: int(value) for name, value in map(str.split, file.read_text().splitlines())}
+            if node.get("gfx_target_version"):  # 0 for a CPU
+                found.append(_read_amd(node, system / f"class/drm/renderD{node['drm_render_minor']}/device"))
+    of_hip = os.environ.get("HIP_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
+    for visible in (os.environ.get("ROCR_VISIBLE_DEVICES"), of_hip):
+        if visible is not None:
+            named = {f"GPU-{gpu.uuid}": gpu for gpu in found} | {str(index): gpu for index, gpu in enumerate(found)}
+            found = [named[each] for each in visible.replace(" ", "").split(",") if each in named]
+    return tuple(found)
+
+
+def _read_amd(node: Mapping[str, int], card: Path) -> GpuProperties:
+    """Read a GPU's node in the topology, and its folder of the graphics driver, which names only some models."""
+    major, rest = divmod(node["gfx_target_version"], 10_000)
+    arch, name = f"gfx{major}{rest // 100:x}{rest % 100:x}", ""
+    with suppress(OSError):
+        name = (card / "product_name").read_text().strip()
+    return GpuProperties(
+        name=name if name.startswith("AMD") else f"AMD {name or arch}",
+        memory_bytes=int((card / "mem_info_vram_total").read_text()),
+        uuid=f"{node['unique_id']:016x}",
+        pci_address=(node["domain"], node["location_id"] >> 8, node["location_id"] >> 3 & 31),
+        arch=arch,
+        multiprocessors=node["simd_count"] // node["simd_per_cu"],
+    )
+
+
 @cache
-def cuda_of_torch() -> str | None:
-    """The version of CUDA that torch is built for, from the file that says it; None for a torch without CUDA."""
+def version_of_torch(library: str) -> str | None:
+    """The version of `cuda` or `hip` that torch is built for, from the file that says it; None for a torch without."""
     spec = find_spec("torch")
     file = Path(spec.origin).with_name("version.py") if spec and spec.origin else None
-    return runpy.run_path(str(file)).get("cuda") if file and file.is_file() else None
+    return runpy.run_path(str(file)).get(library) if file and file.is_file() else None
 
 
 def cpu_device() -> Device:
@@ -152,12 +196,6 @@ def choose_devices(request: str = "auto") -> list[Device]:
 
 
 def gpu_arch(device: Device) -> str | None:
-    """The architecture of a GPU, such as `sm_90`; None for a CPU."""
+    """The architecture of a GPU, such as `sm_90` or `gfx942`; None for a CPU."""
     gpu = find_properties(device.name)
-    return f"sm_{gpu.capability[0]}{gpu.capability[1]}" if gpu else None
-
-
-def has_dependent_launch(device: Device) -> bool:
-    """Whether a GPU has programmatic dependent launch."""
-    gpu = find_properties(device.name)
-    return gpu is not None and gpu.capability >= (9, 0)
+    return gpu.arch if gpu else None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fib_rmsnorm.languages import INTERPRETER, KERNEL_LANGUAGES
-from fib_rmsnorm.machine.devices import Device, cuda_of_torch, find_properties
+from fib_rmsnorm.machine.devices import Device, find_properties, version_of_torch
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Environment
@@ -59,13 +59,12 @@ def identify_session(device: Device) -> str | None:
 
 @cache
 def library_versions() -> dict[str, str]:
-    """Versions of Python, CUDA, NVIDIA's driver and the packages that matter, without those that are not installed."""
+    """Versions of Python, CUDA or HIP, NVIDIA's driver and the packages that matter, without those that are missing."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
             found[package] = version(package)
-    if cuda := cuda_of_torch():
-        found["cuda"] = cuda
+    found |= {library: built for library in ("cuda", "hip") if (built := version_of_torch(library))}
     with suppress(OSError):
         if driver := _DRIVER_VERSION.search(_DRIVER.read_text(errors="replace")):
             found["nvidia-driver"] = driver[1]

@@ -134,8 +134,8 @@ def profile(
 
     Raises InputError if ncu is missing, may not read the counters or sees no kernel, or if the Solution fails.
     """
-    if device.kind == "cpu":
-        raise InputError("profile needs a GPU; without one, see: fib-rmsnorm explain")
+    if device.kind == "cpu" or device.is_amd:
+        raise InputError("profile needs an NVIDIA GPU; without one, see: fib-rmsnorm explain")
     if reason := reason_to_skip(solution, device):
         raise InputError(f"{solution.name}: {reason}")
     ncu = find_ncu()

@@ -16,12 +16,14 @@ from functools import cache
 
 import torch
 
+from fib_rmsnorm.machine.devices import version_of_torch
 from fib_rmsnorm.sandbox.asking import HANDLE_BYTES, DeviceMemory
 
 _LAZY_ENABLE_PEER_ACCESS = 1  # the only flag that cuIpcOpenMemHandle knows
 # CU_POINTER_ATTRIBUTE_...; the second is CU_MEMORYTYPE_DEVICE for a GPU's memory.
 _DEVICE_ORDINAL, _MEMORY_TYPE, _IS_MANAGED = 9, 2, 8
 _TYPE_DEVICE = 2
+_ON_AMD = version_of_torch("hip") is not None  # found out when this is imported, before a Solution is loaded
 
 
 class OutputTransferError(Exception):
@@ -106,7 +108,9 @@ def _require(error: int, doing: str) -> None:
 
 
 def is_device_memory(address: int) -> bool:
-    """Whether an address lies in a GPU's own memory: neither in managed memory nor in the host's."""
+    """Whether an address lies in a GPU's own memory, neither managed nor the host's. AMD's driver is not asked."""
+    if _ON_AMD:
+        return True
     driver, kind, is_managed = _load(), ctypes.c_uint64(), ctypes.c_uint64()
     error = driver.cuPointerGetAttribute(ctypes.addressof(kind), _MEMORY_TYPE, address)
     error = error or driver.cuPointerGetAttribute(ctypes.addressof(is_managed), _IS_MANAGED, address)

@@ -113,7 +113,7 @@ REFUSED = [
     ("new python kernel.py", "kernel.py exists; name another file, or remove it first"),
     ("new python folder.py", "folder.py exists; name another file, or remove it first"),
     ("new python nowhere/kernel.py", "cannot write nowhere/kernel.py: No such file or directory"),
-    *([] if list_gpus() else [(f"profile {CUDA}", "profile needs a GPU; without one, see: fib-rmsnorm explain")]),
+    *([] if list_gpus() else [(f"profile {CUDA}", "needs an NVIDIA GPU; without one, see: fib-rmsnorm explain")]),
     (f"profile {PYTHON} --output report.txt", "report.txt"),
     (f"profile {PYTHON} --output nowhere/report.ncu-rep", "no such folder"),
     (f"{REGISTER} --name {PYTHON} --author ann", f"a Solution '{PYTHON}' exists already ({DEFINITION}, by baseline)"),

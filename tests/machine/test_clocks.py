@@ -85,7 +85,7 @@ def nothing_remembered():
 @pytest.fixture
 def nvml(monkeypatch):
     fake = FakeNvml()
-    properties = GpuProperties("Fake GPU", 80 << 30, "second", (0, 0x1B, 0), (9, 0), 132)
+    properties = GpuProperties("Fake GPU", 80 << 30, "second", (0, 0x1B, 0), "sm_90", 132)
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     monkeypatch.setattr(nvml_module, "find_properties", lambda device: properties)
     return fake

@@ -28,6 +28,7 @@ from fib_rmsnorm.evaluation.timing.timer import (
     Trial,
     choose_calls,
 )
+from fib_rmsnorm.machine.devices import version_of_torch
 from fib_rmsnorm.sandbox.asking import Done, open_device
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.schema import Ceiling
@@ -238,7 +239,8 @@ def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:
 
         return TritonCopy()
 
-    for make in (CppCopy,) if device == "cpu" else (CudaCopy, import_triton_copy):
+    on_gpu = (import_triton_copy,) if version_of_torch("hip") else (CudaCopy, import_triton_copy)
+    for make in (CppCopy,) if device == "cpu" else on_gpu:
         try:
             return make(device, cache), "; ".join(reasons) or None
         except (BuildError, ImportError) as error:  # noqa: PERF203 - once or twice

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from fib_rmsnorm.evaluation.timing.timer import Timer
+from fib_rmsnorm.machine.devices import version_of_torch
 
 __all__ = ["Timer", "choose_timer", "cupti_fault", "timer_name"]
 
@@ -15,6 +16,10 @@ def _find_timer(device: str) -> type[Timer]:
         from fib_rmsnorm.evaluation.timing.cpu_clock import CpuClock
 
         return CpuClock
+    if version_of_torch("hip"):
+        from fib_rmsnorm.evaluation.timing.hip_events import HipEvents
+
+        return HipEvents
     if cupti_fault() is None:
         from fib_rmsnorm.evaluation.timing.cupti import Cupti
 
@@ -25,7 +30,7 @@ def _find_timer(device: str) -> type[Timer]:
 
 
 def choose_timer(device: str) -> Timer:
-    """The best timer for a device: the clock on a CPU; on a GPU, CUPTI if it can be imported, else CUDA events."""
+    """The best timer for a device: the clock on a CPU; on AMD's GPUs, HIP events; on NVIDIA's, CUPTI if it is there."""
     return _find_timer(device)(*([] if device == "cpu" else [device]))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from fib_rmsnorm.evaluation.timing.cuda_driver import BlockingKernel, L2Eviction, make_event
@@ -17,7 +19,7 @@ class CudaEvents(Timer):
     name = "cuda_events"
 
     def __init__(self, device: str) -> None:
-        self._evict = L2Eviction(device)
+        self._evict: Callable[[torch.cuda.Stream], None] = L2Eviction(device)
         self._blocking_kernel = BlockingKernel()
 
     def measure(self, prepare: Prepare, trial: Trial, after: After = lambda: 0) -> list[Sample]:

@@ -66,7 +66,7 @@ class Timer:
     """Times calls with one mechanism."""
 
     name: ClassVar[str]
-    """`cupti`, `cuda_events` or `cpu_clock`. It is recorded with every latency."""
+    """`cupti`, `cuda_events`, `hip_events` or `cpu_clock`. It is recorded with every latency."""
     tick_ms: ClassVar[float] = 0.0
     """The resolution of its clock; 0 if that is far below any latency."""
 

@@ -137,7 +137,7 @@ class GuardedPlaces:
             size = max(self._pages.page_bytes, 1 << (tensor.nbytes - 1).bit_length())
             if (number, size) not in self._places:
                 self._places[number, size] = self._pages.map([(size, size)])
-        except MeasurementError:
+        except (MeasurementError, OSError):  # OSError: no CUDA, as on AMD's
             self._is_possible = False
             return torch.empty_like(tensor)
         place = self._places[number, size].fill_(POISON)

@@ -40,7 +40,7 @@ _VERSION_WITH_SCOPES = 6
 _BIND_AND_CONNECT_TCP = 0b11
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 # Programs write to these without affecting others: GPUs, and under Windows the host's GPU.
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "nvidia*", "dri", "dxg")
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "nvidia*", "dri", "kfd", "dxg")
 
 _HAS_GPU = Path("/dev/nvidiactl")
 _THREADS = Path("/proc/self/task")

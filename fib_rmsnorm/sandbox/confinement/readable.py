@@ -44,6 +44,7 @@ _HARMLESS_NAMES = frozenset(
 _HARMLESS_PREFIXES = (
     *("LC_", "FIB_RMSNORM_", "PYTHON", "MALLOC_", "CCACHE_", "NINJA_"),
     *("CUDA", "CUPTI_", "CUBLAS_", "CUDNN_", "CUTE_", "CUTLASS_", "NVIDIA_", "NVCC_", "NV_", "NCCL_"),
+    *("HIP_", "HSA_", "ROCR_", "ROCM_"),
     *("TORCH", "PYTORCH_", "INDUCTOR_", "ATEN_", "TRITON_", "LLVM_", "MLIR_", "TILELANG_", "TL_", "TVM_"),
     *("FLASHINFER_", "LIGER_", "QUACK_"),
     *("OMP_", "GOMP_", "KMP_", "LIBOMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "NUMEXPR_"),

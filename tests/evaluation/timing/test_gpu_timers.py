@@ -19,6 +19,7 @@ from fib_rmsnorm.building.native import build_native, find_cuda_home, load_nativ
 from fib_rmsnorm.evaluation.timing import choose_timer, cupti_fault
 from fib_rmsnorm.evaluation.timing.cuda_driver import L2Eviction, LateReleaseError
 from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
+from fib_rmsnorm.evaluation.timing.hip_events import HipEvents
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Timer, Trial
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
@@ -38,9 +39,9 @@ def cupti() -> Timer:
     return choose_timer("cuda:0")
 
 
-@pytest.fixture(params=["cupti", "cuda_events"])
+@pytest.fixture(params=["cupti", CudaEvents, HipEvents])
 def timer(request) -> Timer:
-    return request.getfixturevalue("cupti") if request.param == "cupti" else CudaEvents("cuda:0")
+    return request.getfixturevalue("cupti") if request.param == "cupti" else request.param("cuda:0")
 
 
 def two_fills_with_a_pause() -> None:
@@ -101,6 +102,17 @@ def test_a_call_that_raises_releases_the_gpu(timer):
 
 def fill() -> None:
     torch.zeros(1024, device="cuda")
+
+
+def test_hip_events_say_what_cuda_events_say():
+    source, target = torch.zeros(2, 192 << 20, dtype=torch.uint8, device="cuda")  # about 100 us on an H200
+    target.copy_(source)
+
+    def find_median_ms(timer: Timer) -> float:
+        samples = timer.measure(lambda _: lambda: target.copy_(source), Trial(CALLS, cold=True, budget_s=10))
+        return median(sample.span_ms for sample in samples)
+
+    assert find_median_ms(HipEvents("cuda:0")) == pytest.approx(find_median_ms(CudaEvents("cuda:0")), rel=0.2)
 
 
 def cold_spans_ms(timer: Timer) -> list[float]:
