@@ -217,10 +217,3 @@ def test_the_moments_of_many_rows_come_in_parts():
     for _ in range(3):
         found = torch.autograd.grad(layer_norm(x, weight, bias), (x, weight, bias), dy)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_a_layer_norm_without_a_weight_is_torchs_own():
-    x = draw(2, HIDDEN, grad=True)
-    found = layer_norm(x)
-    assert torch.equal(found, torch_functional.layer_norm(x, (HIDDEN,)))
-    assert "NativeLayerNorm" in found.grad_fn.name()
