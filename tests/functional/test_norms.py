@@ -44,10 +44,6 @@ def test_rms_norm_and_its_gradients_are_torchs(dtype):
 @served
 @pytest.mark.compile  # it builds a kernel
 def test_layer_norm_and_its_gradients_are_torchs():
-    check_layer_norm()
-
-
-def check_layer_norm() -> None:
     x, weight, bias = draw(4, HIDDEN, grad=True), draw(HIDDEN, seed=1, grad=True), draw(HIDDEN, seed=2, grad=True)
     wide = [each.detach().double().requires_grad_() for each in (x, weight, bias)]
     ours, torchs = layer_norm(x, weight, bias), torch_functional.layer_norm(wide[0], (HIDDEN,), wide[1], wide[2])
@@ -62,10 +58,6 @@ def check_layer_norm() -> None:
 @pytest.mark.compile  # it builds kernels
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_each_convention_rounds_as_its_operators_reference(convention):
-    check_convention(convention)
-
-
-def check_convention(convention: str) -> None:
     suffix = "" if convention == "torch" else f"_{convention}"
     x, residual, weight = draw(7, HIDDEN), draw(7, HIDDEN, seed=1), draw(HIDDEN, seed=2)
     out, new_residual = rms_norm(x, weight, 1e-5, residual=residual, convention=convention)
@@ -93,8 +85,8 @@ def test_without_a_compiler_torch_serves_and_says_so_once(no_compiler):
     with pytest.warns(UserWarning, match="cannot be built here, so another kernel or torch serves: ") as warned:
         for _ in range(2):
             for convention in CONVENTIONS:
-                check_convention(convention)
-            check_layer_norm()
+                test_each_convention_rounds_as_its_operators_reference(convention)
+            test_layer_norm_and_its_gradients_are_torchs()
             x, weight = draw(7, HIDDEN, grad=True), draw(HIDDEN, grad=True)
             rms_norm(x, weight, residual=x)[0].sum().backward()
     assert len(warned) == 1  # for all kernels, which lack the same
