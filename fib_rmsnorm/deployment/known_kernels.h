@@ -29,14 +29,11 @@ struct Owned {
   ~Owned() { Py_XDECREF(object); }
 };
 
-// Who computes a norm whose gradients are wanted: the kernel, torch's norm with our gradients, or torch both.
-enum class Trainer : uint8_t { KERNEL, TORCH_FORWARD, TORCH };
-
 struct Kernel {
-  PyObject* entry = {};   // owned by the table
-  void* native = {};      // the function of tvm-ffi that the entry is; null for a kernel in Python
-  bool adds_before = {};  // whether it is the norm's, which gets the sum of x and the residual
-  Trainer trainer = {};
+  PyObject* entry = {};    // owned by the table
+  void* native = {};       // the function of tvm-ffi that the entry is; null for a kernel in Python
+  bool adds_before = {};   // whether it is the norm's, which gets the sum of x and the residual
+  int torchs_passes = {};  // that torch serves where gradients are wanted: 1 is the forward pass, 2 are both
 };
 
 constexpr std::array<c10::string_view, 4> FORMS{"torch", "llama", "gemma", "layernorm"};

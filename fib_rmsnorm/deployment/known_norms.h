@@ -88,8 +88,7 @@ NormOutputs run_known(int form, const NormInputs& given, bool wants_gradients = 
       (bias != nullptr && (!is_parameter(*bias, x) || bias->scalar_type() != weight->scalar_type())) ||
       (residual != nullptr && !is_like(*residual, x)))
     return {};
-  if (wants_gradients && kernel.trainer != Trainer::KERNEL)
-    return run_torchs(form, given, kernel.trainer == Trainer::TORCH);
+  if (wants_gradients && kernel.torchs_passes > 0) return run_torchs(form, given, kernel.torchs_passes == 2);
   const Owned entry(Py_NewRef(kernel.entry));  // another thread may forget it
   const at::AutoGradMode off(false);
   NormOutputs made{at::empty(x.sizes(), x.options())};

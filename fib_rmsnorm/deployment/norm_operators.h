@@ -76,8 +76,9 @@ MaybeTensor lay_out(const MaybeTensor& tensor) { return tensor.has_value() ? lay
 bool finds_kernel(string_view form, uint8_t extra, const Tensor& x, const MaybeTensor& weight,
                   const MaybeTensor& bias) {
   const bool has_refused = x.dim() != 0 && find_kernel(find_form(form), x, pointer(weight), extra).entry != nullptr;
-  const Owned found(ask(remember_kernel, {text(form), PyLong_FromLong(extra), wrap(x), wrap(weight), wrap(bias),
-                                          PyBool_FromLong(has_refused)}));
+  const Owned found(
+      ask(remember_kernel, {text(form), wrap(x), wrap(weight), wrap(bias), PyBool_FromLong(extra & RESIDUAL),
+                            PyBool_FromLong(extra & IS_GRADIENT), PyBool_FromLong(has_refused)}));
   return found.object == Py_True;
 }
 

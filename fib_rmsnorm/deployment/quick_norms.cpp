@@ -70,24 +70,27 @@ PyObject* forget(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// (form, rows, hidden, dtype, weight's dtype, device, extra, entry, native, adds before, trainer) -> None
+// (form, rows, hidden, dtype, weight's dtype, device, has a bias, has a residual, is a gradient, entry, native, adds
+// before, torch's passes) -> None
 PyObject* remember(PyObject*, PyObject* arguments) {
   HANDLE_TH_ERRORS
   PyObject *name, *dtype, *weight_dtype, *entry;
   long long rows, hidden;
   int device;
-  unsigned char extra;
+  int has_bias, has_residual, is_gradient;
   unsigned long long native;
-  int adds_before, trainer;
-  if (!PyArg_ParseTuple(arguments, "OLLOOibOKpi", &name, &rows, &hidden, &dtype, &weight_dtype, &device, &extra, &entry,
-                        &native, &adds_before, &trainer))
+  int adds_before, torchs_passes;
+  if (!PyArg_ParseTuple(arguments, "OLLOOipppOKpi", &name, &rows, &hidden, &dtype, &weight_dtype, &device, &has_bias,
+                        &has_residual, &is_gradient, &entry, &native, &adds_before, &torchs_passes))
     return nullptr;
+  const uint8_t extra =
+      (has_bias ? BIAS : NONE) | (has_residual ? RESIDUAL : NONE) | (is_gradient ? IS_GRADIENT : NONE);
   const Key key{rows, hidden, find_form(name), device, scalar_type(dtype), scalar_type(weight_dtype), extra};
   if (kernels.size() >= MOST_KERNELS) Py_DECREF(forget(nullptr, nullptr));
   Py_INCREF(entry);
   Kernel& kept = kernels[key];
   const Owned before(kept.entry);
-  kept = {entry, reinterpret_cast<void*>(native), adds_before != 0, static_cast<Trainer>(trainer)};
+  kept = {entry, reinterpret_cast<void*>(native), adds_before != 0, torchs_passes};
   Py_RETURN_NONE;
   END_HANDLE_TH_ERRORS
 }

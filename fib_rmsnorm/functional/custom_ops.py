@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from enum import IntEnum
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -79,33 +78,22 @@ def find_kernel(
     return replace(of_sum, passed_over=reasons), True
 
 
-class Trainer(IntEnum):
-    """Who computes a norm whose gradients are wanted."""
+def count_torchs_passes(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> int:
+    """How many of the two passes torch serves where gradients are wanted, forward first.
 
-    KERNELS = 0
-    TORCH_FORWARD = 1
-    """Torch's norm, which gives each row's statistics to the registry's kernel of the gradients."""
-    TORCH = 2
-
-
-def find_trainer(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Trainer:
-    """Who serves where gradients are wanted.
-
-    On a GPU, if torch's kernels round alike: for few elements torch, because the host sets the pace, and a node of ours
-    costs it more; for many its norm, because without its statistics the backward pass has to read x once more.
+    On a GPU, if torch's kernels round alike: both of few elements, because the host sets the pace, and a node of ours
+    costs it more; else one, because without its statistics of each row the backward pass has to read x once more.
     """
     has_kernel = form == "layernorm" or hasattr(torch.ops.aten, "_fused_rms_norm")
     if not x.is_cuda or not has_kernel or not is_torchs(form, x, weight, bias):
-        return Trainer.KERNELS
-    return Trainer.TORCH if weight is None or x.numel() <= MOST_OF_TORCH else Trainer.TORCH_FORWARD
+        return 0
+    return 2 if weight is None or x.numel() <= MOST_OF_TORCH else 1
 
 
 TWICE = (
     "fib_rmsnorm: the gradient of a norm cannot be differentiated again; for double backward use "
     "torch.nn.functional.rms_norm or layer_norm"
 )
-_BIAS, _RESIDUAL, _IS_GRADIENT = 1, 2, 4
-"""Flags of the type that C++ calls Extra."""
 _native: ModuleType | None = None
 
 
@@ -121,7 +109,13 @@ What more than autograd must see, it leaves to the operators.
 
 
 def remember_kernel(
-    form: str, extra: int, x: Tensor, weight: Tensor | None, bias: Tensor | None, has_refused: bool
+    form: str,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    has_residual: bool,
+    is_gradient: bool = False,
+    has_refused: bool = False,
 ) -> bool:
     """Have C++ know the kernel of calls like this one; another than the known one, if that `has_refused` the call.
 
@@ -129,7 +123,6 @@ def remember_kernel(
     """
     if x.numel() == 0 or form not in FORMS:
         return False
-    has_residual, is_gradient = bool(extra & _RESIDUAL), bool(extra & _IS_GRADIENT)
     find = partial(find_kernel, form, x, weight, bias, has_residual=has_residual, is_gradient=is_gradient)
     chosen, adds_before = find()
     if has_refused and chosen.kernel is not None:
@@ -140,9 +133,9 @@ def remember_kernel(
     hidden, weight_dtype = x.shape[-1], None if weight is None else weight.dtype
     entry = chosen.kernel.entry
     handle = entry.__chandle__() if hasattr(entry, "__chandle__") else 0
-    call = form, x.numel() // hidden, hidden, x.dtype, weight_dtype, x.get_device(), extra
-    trainer = Trainer.KERNELS if has_residual or is_gradient else find_trainer(form, x, weight, bias)
-    native.remember(*call, entry, handle, adds_before, trainer)
+    passes = 0 if has_residual or is_gradient else count_torchs_passes(form, x, weight, bias)
+    call = form, x.numel() // hidden, hidden, x.dtype, weight_dtype, x.get_device()
+    native.remember(*call, bias is not None, has_residual, is_gradient, entry, handle, adds_before, passes)
     return True
 
 
@@ -209,19 +202,15 @@ def _refuse(ctx: Any, *gradients: Tensor) -> None:
 def _run_add_norm(
     x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float, form: str
 ) -> Any:
-    extra = _BIAS * (bias is not None) | _RESIDUAL * (residual is not None)
-    if remember_kernel(form, extra, x, weight, bias, False):
-        return run_operator(form, x, residual, weight, bias, eps)  # which is C++ now
-    return normalize(form, x, residual, weight, bias, eps)
+    is_known = remember_kernel(form, x, weight, bias, residual is not None)  # to the operator, which is C++ then
+    return (run_operator if is_known else normalize)(form, x, residual, weight, bias, eps)
 
 
 def _run_norm_backward(
     dy: Tensor, dnew_residual: Tensor | None, x: Tensor, weight: Tensor | None, has_bias: bool, eps: float, form: str
 ) -> Any:
-    extra = _IS_GRADIENT | _RESIDUAL * (dnew_residual is not None)
-    if remember_kernel(form, extra, x, weight, None, False):
-        return norm_backward(dy, dnew_residual, x, weight, has_bias, eps, form)
-    return differentiate(dy, dnew_residual, x, weight, has_bias, eps, form)
+    is_known = remember_kernel(form, x, weight, None, dnew_residual is not None, is_gradient=True)
+    return (norm_backward if is_known else differentiate)(dy, dnew_residual, x, weight, has_bias, eps, form)
 
 
 def _fake_add_norm(x: Tensor, residual: Tensor | None, *_others: Any) -> Any:

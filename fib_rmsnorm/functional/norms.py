@@ -13,17 +13,7 @@ from torch.nn import functional as torch_functional
 
 from fib_rmsnorm.deployment.kernels import KernelChoice, serve_from
 from fib_rmsnorm.functional import custom_ops
-from fib_rmsnorm.functional.custom_ops import Trainer
 from fib_rmsnorm.functional.formulas import check_convention, compute_dtype, normalize
-
-TRAINERS = {
-    Trainer.KERNELS: (),
-    Trainer.TORCH_FORWARD: (
-        "with gradients torch serves, and gives the rows' statistics to a kernel of the gradients",
-    ),
-    Trainer.TORCH: ("with gradients torch serves: its own node of autograd costs the host less",),
-}
-"""For `why`."""
 
 _is_compiling = torch.compiler.is_dynamo_compiling
 
@@ -118,13 +108,9 @@ def why(
     if convention != "layernorm":
         check_convention(convention)
     chosen, _ = custom_ops.find_kernel(convention, x, weight, bias, has_residual=residual is not None)
-    trainer = Trainer.KERNELS if residual is not None else custom_ops.find_trainer(convention, x, weight, bias)
-    if trainer is Trainer.KERNELS:
-        return chosen
-    whose = "its own" if trainer is Trainer.TORCH else "the registry's"
-    return replace(
-        chosen, passed_over=(*chosen.passed_over, f"with gradients torch serves, before {whose} backward pass")
-    )
+    passes = 0 if residual is not None else custom_ops.count_torchs_passes(convention, x, weight, bias)
+    said = f"with gradients torch serves the forward pass{' and the backward pass' if passes == 2 else ''}"
+    return replace(chosen, passed_over=(*chosen.passed_over, said)) if passes else chosen
 
 
 def use_registry(root: str | Path | None) -> None:
@@ -162,10 +148,11 @@ def _is_transformed(*tensors: Tensor | None) -> bool:
     return any(each is not None and unpack(each).tangent is not None for each in tensors)
 
 
-def _is_trained_by_torch(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
+def _is_torchs(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
+    """Whether gradients are wanted, of which torch serves both passes; an export has the operator yet."""
     is_asked = any(each is not None and each.requires_grad for each in (x, weight, bias)) and torch.is_grad_enabled()
-    is_shown = is_asked and not torch.compiler._is_exporting_flag
-    return is_shown and custom_ops.find_trainer(form, x, weight, bias) is Trainer.TORCH
+    is_eager = is_asked and not torch.compiler._is_exporting_flag
+    return is_eager and custom_ops.count_torchs_passes(form, x, weight, bias) == 2
 
 
 def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
@@ -182,7 +169,7 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
         is_shown = not torch.compiler._is_exporting_flag and not (x.is_cuda and x.dtype == torch.float64)
     else:
         is_transform = _is_transformed(x, residual, weight, bias)
-        is_shown = is_transform or (residual is None and _is_trained_by_torch(form, x, weight, bias))
+        is_shown = is_transform or (residual is None and _is_torchs(form, x, weight, bias))
     if is_shown or (form == "layernorm" and weight is None):  # which no operator of the registry computes
         return normalize(form, x, residual, weight, bias, eps, is_fusible=not is_transform)
     return custom_ops.run_operator(form, x, residual, weight, bias, eps)

@@ -62,8 +62,7 @@ class RMSNorm(nn.RMSNorm):
 
     def extra_repr(self) -> str:
         """As torch's, and the convention if it is another."""
-        own = "" if self.convention == "torch" else f", convention={self.convention!r}"
-        return super().extra_repr() + own
+        return super().extra_repr() + ("" if self.convention == "torch" else f", convention={self.convention!r}")
 
 
 class LayerNorm(nn.LayerNorm):

@@ -24,10 +24,6 @@ _LARGEST_EPS = 0.1
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-RoundingCase = tuple[torch.dtype, torch.dtype, bool]
-"""The conditions that decide how a norm rounds: the dtypes of x and the weight, and whether autocast is on."""
-
-
 @dataclass(frozen=True)
 class RecognisedNorm:
     """The norm over the last axis that a module computes.
@@ -40,8 +36,8 @@ class RecognisedNorm:
     eps: float | None
     """None is torch's default for the dtype of x."""
     shape: tuple[int, ...]
-    calls: frozenset[RoundingCase] = frozenset()
-    """The calls in which the module computes it."""
+    calls: frozenset[tuple[torch.dtype, torch.dtype, bool]] = frozenset()
+    """The calls in which the module computes it: the dtypes of x and the weight, and whether autocast is on."""
 
     def cast(self, x: torch.Tensor, *, autocast: bool) -> torch.Tensor:
         """Convert x for our norm: to float32 where CUDA's autocast makes torch's own norms compute and return that."""
@@ -143,7 +139,7 @@ def _list_eps(module: nn.Module) -> Iterator[float | None]:
     yield from sorted(floats)
 
 
-def _agrees(module: nn.Module, norm: RecognisedNorm, call: RoundingCase) -> bool:
+def _agrees(module: nn.Module, norm: RecognisedNorm, call: tuple[torch.dtype, torch.dtype, bool]) -> bool:
     """Whether a module computes this norm in such a call, in training too: made-up rows and weights, and our dtype.
 
     The module is left as it is.

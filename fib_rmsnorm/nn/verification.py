@@ -86,8 +86,8 @@ def verify(model: nn.Module, inputs: Any) -> Verification:
     places = list_drop_ins(model)
     if not places:
         raise InputError("no norm of this model is replaced: call fib_rmsnorm.nn.replace(model) before")
-    run = partial(_run_with, model, inputs, places)
-    after, before = _run(model, inputs), run(lambda module: module.find_original())
+    run = partial(_run, model, inputs, places)
+    after, before = run(lambda module: module), run(lambda module: module.find_original())
     noise = {"noise: run again": compare_logits(before, run(lambda module: module.find_original()))}
     for name, steps in {"exact": 0, "rstd + 4 ULP": 4, "rstd - 4 ULP": -4}.items():
         honest = run(partial(_HonestNorm, rstd_factor=1 + steps * FLOAT32_EPS))
@@ -137,30 +137,23 @@ class _HonestNorm(nn.Module):
         return module.norm.compute(cast, module.weight, getattr(module, "bias", None), self._rstd_factor)
 
 
-def _run_with(
+def _run(
     model: nn.Module, inputs: Any, places: list[tuple[nn.Module, str, DropIn]], choose: Callable[[DropIn], nn.Module]
 ) -> torch.Tensor:
-    """The logits with other modules in the places of the replaced norms."""
-    try:
-        for parent, key, module in places:
-            parent._modules[key] = choose(module)
-        return _run(model, inputs)
-    finally:
-        for parent, key, module in places:
-            parent._modules[key] = module
-
-
-def _run(model: nn.Module, inputs: Any) -> torch.Tensor:
-    """The logits, [rows, vocabulary], in evaluation mode."""
+    """The logits, [rows, vocabulary], in evaluation mode, with other modules in the places of the replaced norms."""
     modes = {module: module.training for module in model.modules()}
-    model.eval()
     try:
+        for parent, key, replaced in places:
+            parent._modules[key] = choose(replaced)
+        model.eval()
         with torch.no_grad():
             if isinstance(inputs, Mapping):
                 out = model(**inputs)
             else:
                 out = model(*inputs) if isinstance(inputs, tuple) else model(inputs)
     finally:
+        for parent, key, replaced in places:
+            parent._modules[key] = replaced
         for module, mode in modes.items():
             module.training = mode
     # The attribute `logits` of what the model returns, or its first tensor of numbers.

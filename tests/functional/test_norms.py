@@ -44,10 +44,6 @@ def test_rms_norm_and_its_gradients_are_torchs(dtype):
 @served
 @pytest.mark.compile  # it builds a kernel
 def test_layer_norm_and_its_gradients_are_torchs():
-    check_layer_norm()
-
-
-def check_layer_norm() -> None:
     x, weight, bias = draw(4, HIDDEN, grad=True), draw(HIDDEN, seed=1, grad=True), draw(HIDDEN, seed=2, grad=True)
     wide = [each.detach().double().requires_grad_() for each in (x, weight, bias)]
     ours, torchs = layer_norm(x, weight, bias), torch_functional.layer_norm(wide[0], (HIDDEN,), wide[1], wide[2])
@@ -62,10 +58,6 @@ def check_layer_norm() -> None:
 @pytest.mark.compile  # it builds kernels
 @pytest.mark.parametrize("convention", CONVENTIONS)
 def test_each_convention_rounds_as_its_operators_reference(convention):
-    check_convention(convention)
-
-
-def check_convention(convention: str) -> None:
     suffix = "" if convention == "torch" else f"_{convention}"
     x, residual, weight = draw(7, HIDDEN), draw(7, HIDDEN, seed=1), draw(HIDDEN, seed=2)
     out, new_residual = rms_norm(x, weight, 1e-5, residual=residual, convention=convention)
@@ -93,30 +85,25 @@ def test_without_a_compiler_torch_serves_and_says_so_once(no_compiler):
     with pytest.warns(UserWarning, match="cannot be built here, so another kernel or torch serves: ") as warned:
         for _ in range(2):
             for convention in CONVENTIONS:
-                check_convention(convention)
-            check_layer_norm()
+                test_each_convention_rounds_as_its_operators_reference(convention)
+            test_layer_norm_and_its_gradients_are_torchs()
             x, weight = draw(7, HIDDEN, grad=True), draw(HIDDEN, grad=True)
             rms_norm(x, weight, residual=x)[0].sum().backward()
     assert len(warned) == 1  # for all kernels, which lack the same
 
 
 @served
-def test_strides_leading_dimensions_and_misalignment_do_not_matter():
+def test_strides_leading_dimensions_misalignment_and_negated_views_do_not_matter():
     weight, whole = draw(HIDDEN, seed=1), draw(3, 2, HIDDEN + 8)
     expected = rms_norm(whole[..., 1 : HIDDEN + 1].contiguous(), weight)
     assert torch.equal(rms_norm(whole[..., 1 : HIDDEN + 1], weight), expected)
     misaligned = draw(HIDDEN + 1)[1:]
     assert torch.equal(rms_norm(misaligned, weight), rms_norm(misaligned.clone()[None], weight)[0])
     strided = draw(2 * HIDDEN, seed=3)[::2]
-    assert torch.equal(rms_norm(whole[..., :HIDDEN], strided), rms_norm(whole[..., :HIDDEN], strided.contiguous()))
-
-
-@served
-def test_a_negated_view_is_normalised_with_its_signs():
-    x, weight = draw(4, HIDDEN), draw(HIDDEN, seed=1)
-    expected = rms_norm(-x, weight)
-    assert torch.equal(rms_norm(torch._neg_view(x), weight), expected)
-    assert torch.equal(rms_norm(x, torch._neg_view(weight)), expected)
+    x = whole[..., :HIDDEN]
+    assert torch.equal(rms_norm(x, strided), rms_norm(x, strided.contiguous()))
+    for negated in (rms_norm(torch._neg_view(x), weight), rms_norm(x, torch._neg_view(weight))):
+        assert torch.equal(negated, rms_norm(-x, weight))
 
 
 @served
@@ -155,20 +142,15 @@ def test_without_an_eps_torch_chooses():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("shape", "weight", "options", "message"),
     [
-        (((2, 3), (4,), {}), ValueError, r"weight: expected shape \[3\] as x's last dimension, got \[4\]"),
-        (
-            ((2, 3), (3,), {"convention": "lama"}),
-            ValueError,
-            "convention: expected one of 'torch', 'llama', 'gemma', got",
-        ),
-        (((2, 3), (3,), {"convention": "layernorm"}), ValueError, "convention: expected one of .*, got 'layernorm'"),
-        (((), (3,), {}), ValueError, "x: expected at least one dimension"),
-        (((2, 3), (3,), {"residual": torch.ones(2, 4)}), ValueError, r"residual: expected x's shape \[2, 3\]"),
+        ((2, 3), 4, {}, r"weight: expected shape \[3\] as x's last dimension, got \[4\]"),
+        ((2, 3), 3, {"convention": "lama"}, "convention: expected one of 'torch', 'llama', 'gemma', got"),
+        ((2, 3), 3, {"convention": "layernorm"}, "convention: expected one of .*, got 'layernorm'"),
+        ((), 3, {}, "x: expected at least one dimension"),
+        ((2, 3), 3, {"residual": torch.ones(2, 4)}, r"residual: expected x's shape \[2, 3\]"),
     ],
 )
-def test_what_does_not_fit_is_named(arguments, error, message):
-    shape, weight_shape, options = arguments
-    with pytest.raises(error, match=message):
-        rms_norm(torch.ones(shape), torch.ones(weight_shape), **options)
+def test_what_does_not_fit_is_named(shape, weight, options, message):
+    with pytest.raises(ValueError, match=message):
+        rms_norm(torch.ones(shape), torch.ones(weight), **options)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -111,27 +109,6 @@ def test_forward_mode_gradients_are_those_of_backward_mode(dtype):
     with torch.autograd.forward_ad.dual_level():
         out = rms_norm(torch.autograd.forward_ad.make_dual(x, tangent), weight)
         torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(out).tangent, expected)
-
-
-def test_under_autocast_on_a_cpu_the_dtype_is_that_of_x_as_torchs():
-    module = nn.RMSNorm(HIDDEN, 1e-6)
-    with torch.autocast("cpu", torch.bfloat16):
-        for x in (draw(3, HIDDEN, dtype=torch.float32), draw(3, HIDDEN, dtype=torch.float32).bfloat16()):
-            expected = torch_functional.rms_norm(x.float(), (HIDDEN,), module.weight, 1e-6).to(x.dtype)
-            torch.testing.assert_close(module(x), expected)
-
-
-def test_threads_that_start_together_share_one_kernel():
-    x, weight = draw(2, HIDDEN, dtype=torch.float32), torch.ones(HIDDEN)
-    start = threading.Barrier(4)
-
-    def run(_number: int) -> torch.Tensor:
-        start.wait()
-        return rms_norm(x, weight)
-
-    with ThreadPoolExecutor(4) as pool:
-        found = [*pool.map(run, range(4))]
-    assert all(torch.equal(each, found[0]) for each in found)
 
 
 DISTRIBUTED = """

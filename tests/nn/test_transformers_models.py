@@ -13,22 +13,18 @@ SIZES = {"vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2, "num_atte
 DECODER = {**SIZES, "intermediate_size": 96, "num_key_value_heads": 2, "head_dim": 16}
 T5 = {"vocab_size": 512, "d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4}
 BERT = {**SIZES, "intermediate_size": 96}
-BLOCK = "model.layers.*."
-AROUND = (f"{BLOCK}input_layernorm", f"{BLOCK}post_attention_layernorm")
-HEADS = (f"{BLOCK}self_attn.q_norm", f"{BLOCK}self_attn.k_norm")
-FEEDFORWARD = (f"{BLOCK}pre_feedforward_layernorm", f"{BLOCK}post_feedforward_layernorm")
 
 MODELS = [
-    ("LlamaForCausalLM", "LlamaConfig", DECODER, "llama", (*AROUND, "model.norm")),
-    ("Qwen2ForCausalLM", "Qwen2Config", DECODER, "llama", (*AROUND, "model.norm")),
-    ("Qwen3ForCausalLM", "Qwen3Config", DECODER, "llama", (*AROUND, *HEADS, "model.norm")),
-    ("GemmaForCausalLM", "GemmaConfig", DECODER, "gemma", (*AROUND, "model.norm")),
-    ("Gemma2ForCausalLM", "Gemma2Config", DECODER, "gemma", (*AROUND, *FEEDFORWARD, "model.norm")),
-    ("Gemma3ForCausalLM", "Gemma3TextConfig", DECODER, "gemma", (*AROUND, *FEEDFORWARD, *HEADS, "model.norm")),
-    ("Olmo2ForCausalLM", "Olmo2Config", DECODER, "torch", None),
-    ("GPT2LMHeadModel", "GPT2Config", {"vocab_size": 512, "n_embd": 64, "n_layer": 2, "n_head": 4}, "layernorm", None),
-    ("BertForMaskedLM", "BertConfig", BERT, "layernorm", None),
-    ("T5ForConditionalGeneration", "T5Config", T5, "llama", None),
+    ("LlamaForCausalLM", "LlamaConfig", DECODER, "llama"),
+    ("Qwen2ForCausalLM", "Qwen2Config", DECODER, "llama"),
+    ("Qwen3ForCausalLM", "Qwen3Config", DECODER, "llama"),
+    ("GemmaForCausalLM", "GemmaConfig", DECODER, "gemma"),
+    ("Gemma2ForCausalLM", "Gemma2Config", DECODER, "gemma"),
+    ("Gemma3ForCausalLM", "Gemma3TextConfig", DECODER, "gemma"),
+    ("Olmo2ForCausalLM", "Olmo2Config", DECODER, "torch"),
+    ("GPT2LMHeadModel", "GPT2Config", {"vocab_size": 512, "n_embd": 64, "n_layer": 2, "n_head": 4}, "layernorm"),
+    ("BertForMaskedLM", "BertConfig", BERT, "layernorm"),
+    ("T5ForConditionalGeneration", "T5Config", T5, "llama"),
 ]
 
 
@@ -44,29 +40,18 @@ def make_model(model, config, sizes, dtype):
     return made, {"input_ids": ids, **({"decoder_input_ids": ids} if model.startswith("T5") else {})}
 
 
-@pytest.mark.parametrize(("model", "config", "sizes", "convention", "places"), MODELS, ids=[each[0] for each in MODELS])
+@pytest.mark.parametrize(("model", "config", "sizes", "convention"), MODELS, ids=[each[0] for each in MODELS])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_model_says_the_same_with_our_norms(model, config, sizes, convention, places, dtype):
+def test_a_model_says_the_same_with_our_norms(model, config, sizes, convention, dtype):
     made, inputs = make_model(model, config, sizes, dtype)
     keys, parameters = [*made.state_dict()], [*made.parameters()]
+    norms = sum("norm" in type(each).__name__.lower() for each in made.modules())
     report = replace(made)
+    assert len(report.replaced) == norms
     assert {each.norm.convention for each in report.replaced} == {convention}
     assert report.left == ()
-    if places:
-        lines = str(report).splitlines()[1:]
-        assert {line.split(" x ")[1].split(":")[0] for line in lines} == set(places)
     assert [*made.state_dict()] == keys
     assert all(ours is given for ours, given in zip(made.parameters(), parameters, strict=True))
     found = verify(made, inputs)
     assert found.rows == 8 * 32
     assert restore(made) == len(report.replaced)
-
-
-def test_a_replaced_t5_of_bfloat16_takes_rows_of_float32():
-    """Its feed-forward output stays float32 (`wo`), and its norm returns the weight's dtype."""
-    made, inputs = make_model("T5ForConditionalGeneration", "T5Config", T5, torch.bfloat16)
-    for block in (*made.encoder.block, *made.decoder.block):
-        block.layer[-1].DenseReluDense.wo.float()
-    replace(made)
-    assert made(**inputs).logits.dtype == torch.bfloat16
-    verify(made, inputs)
