@@ -123,6 +123,8 @@ def judge_by_ours(root: Path, device: str) -> Iterator[tuple[str, Verdict]]:
                 **({"speedup": round(performance.speedup_factor, 2)} if performance else {}),
                 **({"noisy": performance.noisy} if performance and performance.noisy else {}),
             }
+            if not performance:
+                print(f"{event.trace.solution}: {evaluation.status.value}: {evaluation.log[-300:]!r}", file=sys.stderr)
             yield str(event.trace.solution), verdict
 
 

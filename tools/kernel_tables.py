@@ -1,11 +1,11 @@
-"""Generate the tables of docs/appendix/cheats-evidence.md: the kernels in tests/, and two evaluators' verdicts."""
+"""Generate the tables of docs/appendix/cheats-evidence.md: the kernels in tests/, and other evaluators' verdicts."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,22 +15,24 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 PAGE = ROOT / "docs" / "appendix" / "cheats-evidence.md"
-COMPARISON = ROOT / "experiments" / "upstream_verdicts.json"  # by experiments/compare_with_upstream.py
+COMPARISONS = ("upstream_verdicts.json", "peer_verdicts.json")  # by experiments/compare_with_*.py
 ENDS = "<!-- end -->"
-UPSTREAM = "flashinfer-bench"
+OTHERS = {"upstream": "flashinfer-bench", "kernrl": "kernrl"}
+"""The other evaluators: as the comparisons call them, and their names."""
 
 Row = tuple[str, ...]
+Comparison = dict[str, Any]
 
 
 def make_page() -> str:
     """Return the page with new tables between its markers."""
     text = PAGE.read_text(encoding="utf-8")
-    compared = json.loads(COMPARISON.read_text(encoding="utf-8"))
+    compared = [json.loads((ROOT / "experiments" / name).read_text(encoding="utf-8")) for name in COMPARISONS]
     header = ("kernel", "what it does")
     for name, table in (
-        ("wrong kernels", _table((*header, "found by", "status", UPSTREAM), _wrong_rows(compared))),
-        ("honest kernels", _table((*header, UPSTREAM), _honest_rows(compared))),
-        ("verdicts", _summary(compared)),
+        ("wrong kernels", _table((*header, "found by", "status", *OTHERS.values()), _wrong_rows(compared))),
+        ("honest kernels", _table((*header, *OTHERS.values()), _honest_rows(compared))),
+        ("verdicts", "\n\n".join(map(_summary, compared))),
     ):
         before, marker, rest = text.partition(f"<!-- table: {name} -->")
         _, _, after = rest.partition(ENDS)
@@ -43,7 +45,7 @@ def _table(header: Row, rows: Iterable[Row]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _wrong_rows(compared: dict[str, Any]) -> Iterator[Row]:
+def _wrong_rows(compared: Sequence[Comparison]) -> Iterator[Row]:
     from support.kernels import read_kernels
 
     kernels = read_kernels("wrong").values()
@@ -51,40 +53,44 @@ def _wrong_rows(compared: dict[str, Any]) -> Iterator[Row]:
         status = kernel.expected["status"]
         if other := kernel.expected.get("on_cuda", {}).get("status"):
             status += f" (GPU: {other})"
-        verdict = _their_verdict(compared, f"wrong/{kernel.name}")
-        yield (_describe(kernel), kernel.description, kernel.guard, status, verdict)
+        verdicts = _their_verdicts(compared, f"wrong/{kernel.name}")
+        yield (_describe(kernel), kernel.description, kernel.guard, status, *verdicts)
 
 
-def _honest_rows(compared: dict[str, Any]) -> Iterator[Row]:
+def _honest_rows(compared: Sequence[Comparison]) -> Iterator[Row]:
     from support.kernels import read_kernels
 
     for kernel in read_kernels("honest").values():
-        yield (_describe(kernel), kernel.description, _their_verdict(compared, f"honest/{kernel.name}"))
+        yield (_describe(kernel), kernel.description, *_their_verdicts(compared, f"honest/{kernel.name}"))
 
 
-def _summary(compared: dict[str, Any]) -> str:
+def _summary(compared: Comparison) -> str:
+    kernels, libraries = compared["kernels"], compared["libraries"]
+    names = {who: f"{name} {libraries[name][:7]}" for who, name in OTHERS.items() if name in libraries}
+    asked = [who for who in ("ours", *names) if any(who in verdicts for verdicts in kernels.values())]
+
     def count(kind: str) -> Row:
-        kernels = [both for name, both in compared["kernels"].items() if name.startswith(kind)]
-        ours, theirs = (
-            sum((both[who] or {}).get("status") == "PASSED" for both in kernels) for who in ("ours", "upstream")
-        )
-        return (f"{kind} kernels that pass", f"{ours} of {len(kernels)}", f"{theirs}")
+        some = [verdicts for name, verdicts in kernels.items() if name.startswith(kind)]
+        passed = (sum((verdicts[who] or {}).get("status") == "PASSED" for verdicts in some) for who in asked)
+        return (f"{kind} kernels that pass", *(f"{number} of {len(some)}" for number in passed))
 
-    header = ("", "fib-rmsnorm", f"{UPSTREAM} {compared['libraries'][UPSTREAM]}")
+    header = ("", *({"ours": "fib-rmsnorm", **names}[who] for who in asked))
     where = f"{compared['hardware']}, `{compared['definition']}` at batch {compared['batch']}"
-    elsewhere = Counter(both["hardware"] for both in compared["kernels"].values() if "hardware" in both)
+    elsewhere = Counter(verdicts["hardware"] for verdicts in kernels.values() if "hardware" in verdicts)
     where += "".join(f" ({number} of the kernels on {hardware})" for hardware, number in elsewhere.items())
     return f"On {where}:\n\n" + _table(header, map(count, ("wrong", "honest")))
 
 
-def _their_verdict(compared: dict[str, Any], name: str) -> str:
-    verdict = compared["kernels"].get(name, {}).get("upstream")
-    if verdict is None:
-        return ""
-    if verdict["status"] is None:
-        return "no verdict"
-    speedup = f", {verdict['speedup']:g}x" if "speedup" in verdict else ""
-    return f"**PASSED**{speedup}" if verdict["status"] == "PASSED" else verdict["status"]
+def _their_verdicts(compared: Sequence[Comparison], name: str) -> Iterator[str]:
+    """What each other evaluator said of a kernel; nothing where it was not asked."""
+    verdicts = {who: verdict for each in compared for who, verdict in each["kernels"].get(name, {}).items()}
+    for verdict in map(verdicts.get, OTHERS):
+        if verdict is None:
+            yield ""
+        elif verdict["status"] == "PASSED":
+            yield f"**PASSED**, {verdict['speedup']:g}x"
+        else:
+            yield verdict["status"] or "no verdict"
 
 
 def _describe(kernel: Kernel) -> str:
