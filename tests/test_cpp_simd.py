@@ -11,8 +11,15 @@ import torch
 from fib_rmsnorm.evaluation.judging.output_comparison import ordinals
 from fib_rmsnorm.operators import find_operator
 from support.judged_kernels import define
-from support.kernel_calls import assert_right_at_every_set, list_forward, load_cpp, run_script
-from support.norm_calls import SUFFIXES, WITH_FLOAT_WEIGHT, NormCall
+from support.kernel_calls import (
+    SUFFIXES,
+    WITH_FLOAT_WEIGHT,
+    NormCall,
+    assert_right_at_every_set,
+    list_forward,
+    load_cpp,
+    run_script,
+)
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 SHAPES = [

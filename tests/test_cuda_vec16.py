@@ -14,8 +14,7 @@ from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.operators import define_by_name
 from support.judged_kernels import define
-from support.kernel_calls import list_forward, shipped_solutions
-from support.norm_calls import SUFFIXES, WITH_FLOAT_WEIGHT, NormCall
+from support.kernel_calls import SUFFIXES, WITH_FLOAT_WEIGHT, NormCall, list_forward, shipped_solutions
 from support.paths import REPOSITORY
 
 END = "_cuda_vec16_v1"

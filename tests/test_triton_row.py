@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from support.judged_kernels import SHIPPED, define, find_wrong, find_wrong_interpreted, load_shipped
-from support.kernel_calls import list_forward, make_backward_inputs
+from support.kernel_calls import WITH_FLOAT_WEIGHT, NormCall, list_forward, make_backward_inputs
 from support.mistakes import make_outputs
-from support.norm_calls import WITH_FLOAT_WEIGHT, NormCall
 
 SHIPPED_FORWARD = list_forward("_triton_row_v1")
 FORMS = [form for form in SHIPPED_FORWARD if "fp8" not in form]

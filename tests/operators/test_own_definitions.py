@@ -24,38 +24,34 @@ OF_ONE_DTYPE = ("rmsnorm_no_weight", "rmsnorm_llama", "fused_add_rmsnorm_llama")
 WEIGHTED = [each for each in NORMS if each not in OF_ONE_DTYPE and "backward" not in each]
 BIASED = ("rmsnorm_bias", "layernorm_bias")
 CASES = [
-    (name, dtypes, suffix)
-    for names, suffixes in ((NORMS, PLAIN), (WEIGHTED, WITH_WEIGHT), (BIASED, WITH_BIAS))
-    for name in names
-    for dtypes, suffix in suffixes.items()
+    *(
+        (name, 1152, dtypes, suffix, 14)
+        for names, suffixes in ((NORMS, PLAIN), (WEIGHTED, WITH_WEIGHT), (BIASED, WITH_BIAS))
+        for name in names
+        for dtypes, suffix in suffixes.items()
+    ),
+    *(
+        (name, hidden, dtypes, PLAIN[dtypes], batch)
+        for name in NORMS
+        for hidden, dtypes, batch in (
+            *((hidden, "float16", 16) for hidden in (1, 3, 64, 2880)),  # none is a multiple of 128
+            *((128, "fp32", 1), (256, "bf16", 1), (16384, "float16", 7)),
+        )
+    ),
 ]
-"""The operators, the dtypes of x, the weight and the bias, and what these add to the Definition's name."""
+"""Operators, sizes, the dtypes of x, the weight and the bias, what these add to the Definition's name, and rows."""
 
 
-@pytest.mark.parametrize(("name", "dtypes", "suffix"), CASES)
-def test_it_is_named_and_recognised_and_its_reference_is_right(tmp_path, name, dtypes, suffix):
-    definition = find_operator(name).define(1152, dtypes)
+@pytest.mark.parametrize(("name", "hidden", "dtypes", "suffix", "batch"), CASES)
+def test_it_is_named_and_recognised_and_its_reference_is_right(tmp_path, name, hidden, dtypes, suffix, batch):
+    definition = find_operator(name).define(hidden, dtypes)
     columns = [each for each in ("weight", "bias") if each in definition.inputs]
     last = definition.inputs[columns[-1]].dtype.value if columns else "float32"
     assert not suffix.endswith("_fp32") or last == "float32"
-    assert definition.name == f"{name}_d1152{suffix}"
+    assert definition.name == f"{name}_d{hidden}{suffix}"
+    assert definition.constraints == ([] if hidden % 128 else ["hidden % 128 == 0"])
     assert ("stage:training" in definition.tags) == ("backward" in name)
     found = recognise_source(definition)
     assert found.operator == name and found.define_own(definition) == definition
-    assert define_by_name(definition.name) == definition
-    assert judge(definition.reference, definition, tmp_path, 14) == {}
-
-
-@pytest.mark.parametrize(
-    ("hidden", "dtype", "batch"),
-    [
-        *((hidden, "float16", 16) for hidden in (1, 3, 64, 2880)),  # none is a multiple of 128
-        *((128, "float32", 1), (256, "bf16", 1), (16384, "float16", 7)),
-    ],
-)
-@pytest.mark.parametrize("name", NORMS)
-def test_its_reference_is_right_in_rows_of_any_size_and_in_one(tmp_path, name, hidden, dtype, batch):
-    definition = find_operator(name).define(hidden, dtype)
-    assert definition.constraints == ([] if hidden % 128 else ["hidden % 128 == 0"])
     assert define_by_name(definition.name) == definition
     assert judge(definition.reference, definition, tmp_path, batch) == {}

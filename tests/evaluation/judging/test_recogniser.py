@@ -14,9 +14,9 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import RmsNorm, find_operator
-from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Trace, Workload
+from fib_rmsnorm.schema import Trace
 from support.lent_fork_server import LentForkServer
 from support.norms import (
     BACKWARD,
@@ -204,16 +204,11 @@ def judge(
 ) -> tuple[list[Trace], list[Skip]]:
     (definition,) = registry.definitions().values()
     definition = definition.model_copy(update={"reference": reference})
-    inputs = {"x": {"type": "random"}, "weight": {"type": "random"}}
-    workloads = [
-        Workload.model_validate({"axes": {"batch": batch}, "inputs": inputs, "uuid": f"batch-{batch}"})
-        for batch in (1, 8)
-    ]
     solutions = tuple(
         add_kernel(registry, f"kernel_v{number}", source).model_copy(update={"definition": definition.name})
         for number, source in enumerate(sources)
     )
-    plan = Plan([Group(definition, workload, solutions) for workload in workloads])
+    plan = Plan([Group(definition, workload, solutions) for workload in generate_workloads(definition, (1, 8))])
     events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, timeout_s)).run(plan))
     traces = [event.trace for event in events if isinstance(event, Evaluated)]
     return sorted(traces, key=lambda trace: trace.solution), [event for event in events if isinstance(event, Skip)]

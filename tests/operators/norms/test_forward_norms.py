@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.tensors.output_buffers import same_bits
 from fib_rmsnorm.operators import (
     RmsNorm,
     define_by_name,
@@ -17,7 +18,7 @@ from fib_rmsnorm.operators.norms.float64_rows import round_once
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition
 from support.mistakes import judge
-from support.norms import define_sum_norm
+from support.norms import FOREIGN_LAYERNORM, define_sum_norm
 from support.paths import REPOSITORY
 
 DTYPES = ("float16", "bfloat16", "float32")
@@ -203,3 +204,71 @@ def test_the_exact_answer_of_many_blocks_is_that_of_each_row(monkeypatch):
     whole = RmsNorm().compute_exact(inputs, {"out": torch.float16})["out"].values
     monkeypatch.setattr("fib_rmsnorm.operators.norms.float64_rows._BLOCK_ELEMENTS", 300)
     assert torch.equal(whole, RmsNorm().compute_exact(inputs, {"out": torch.float16})["out"].values)
+
+
+def define_layernorm(hidden, dtype="float16", *, bias=True) -> Definition:
+    return find_operator("layernorm_bias" if bias else "layernorm").define(hidden, dtype)
+
+
+def as_arguments(kernel):
+    """Call a kernel of x, weight, bias and eps for Definitions without a bias too."""
+    return lambda x, weight, eps, bias=None: kernel(x, weight, torch.zeros_like(weight) if bias is None else bias, eps)
+
+
+def library(x, weight, bias, eps):
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+def scaled_first(x, weight, bias, eps):
+    wide = x.float()
+    variance, mean = torch.var_mean(wide, dim=-1, keepdim=True, correction=0)
+    rstd = torch.rsqrt(variance + eps)
+    return torch.addcmul(bias.float(), wide * rstd - mean * rstd, weight.float()).to(x.dtype)
+
+
+def mean_in_turn(x, weight, bias, eps):
+    """The mean in a plain loop."""
+    wide = x.float()
+    total = torch.zeros_like(wide[:, :1])
+    for column in wide.split(1, dim=1):
+        total += column
+    centered = wide - total / x.shape[1]
+    rstd = torch.rsqrt(centered.square().mean(dim=-1, keepdim=True) + eps)
+    return (centered * rstd * weight.float() + bias.float()).to(x.dtype)
+
+
+RIGHT = (library, scaled_first, mean_in_turn)
+
+
+@pytest.mark.parametrize("hidden", [128, 1152, pytest.param(16384, marks=pytest.mark.fuzz)])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_right_float32_layernorms_pass(tmp_path, dtype, bias, hidden):
+    definition = define_layernorm(hidden, dtype, bias=bias)
+    for kernel in RIGHT if hidden < 16384 else (library,):
+        assert judge(as_arguments(kernel), definition, tmp_path, batch=10) == {}, kernel.__name__
+
+
+def expanded(x, weight, bias, eps):
+    """E[x^2] - E[x]^2."""
+    wide = x.float()
+    mean = wide.mean(dim=-1, keepdim=True)
+    rstd = torch.rsqrt((wide.square().mean(dim=-1, keepdim=True) - mean.square()).clamp(min=0) + eps)
+    return ((wide - mean) * rstd * weight.float() + bias.float()).to(x.dtype)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_variance_of_two_large_means_is_wrong_in_float32_too(tmp_path, dtype, bias):
+    assert judge(as_arguments(expanded), define_layernorm(4096, dtype, bias=bias), tmp_path, batch=20) != {}
+
+
+def test_references_are_probed_by_the_same_inputs_whichever_eps_they_may_hold():
+    inputs = {"hidden_states": torch.randn(20, 128).bfloat16(), "weight": torch.randn(128).bfloat16()}
+    compared = 0
+    for candidates in list_candidates(FOREIGN_LAYERNORM):
+        for index in range(3):
+            made = [each.make_hard_case(inputs, index, "seed").inputs for each in candidates]
+            compared += len(made) - 1
+            assert all(same_bits(made[0][name], other[name]) for other in made for name in inputs)
+    assert compared > 30

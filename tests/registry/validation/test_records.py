@@ -178,18 +178,6 @@ def test_a_new_definition_that_sources_serve_leaves_the_registry_valid(fib, full
     assert warning not in fib("validate").lines
 
 
-def test_faulty_manifests(fib, full_registry):
-    manifest = Path(PYTHON_FOLDER, "solution.toml")
-    manifest.write_text(manifest.read_text().replace('"python"', '"fortran"') + "fast = true\n\n[extra]\n")
-    Path(CUDA_FOLDER, "solution.toml").write_text("name = [\n")
-    errors = errors_of(fib("validate"))
-    assert [error.split(": error: ")[0] for error in errors] == [
-        f"{CUDA_FOLDER}/solution.toml",
-        f"{PYTHON_FOLDER}/solution.toml",
-    ]
-    assert "spec.language: Input should be" in errors[1]
-
-
 def test_two_folders_that_pack_the_same_name(fib, full_registry):
     shutil.copytree(PYTHON_FOLDER, PYTHON_FOLDER + "_copy")
     errors = errors_of(fib("validate"))
