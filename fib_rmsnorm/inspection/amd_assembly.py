@@ -53,14 +53,9 @@ def read_kernels(text: str, arch: str) -> list[Kernel]:
         facts = dict(re.findall(r"^(?:    )?\.(\w+): +(\S+)$", each, re.MULTILINE))
         name = facts["name"]
         code = re.search(rf"^{re.escape(name)}:.*?^\.Lfunc_end", text, re.MULTILINE | re.DOTALL)
-        kernels.append(
-            Kernel(
-                kernel=name,
-                arch=arch,
-                code=_read(code[0]) if code else None,
-                **{fact: int(facts[said]) for fact, said in _RESOURCES.items()},
-            )
-        )
+        resources = {fact: int(facts[said]) for fact, said in _RESOURCES.items()}
+        kernel = Kernel(kernel=name, arch=arch, code=_read(code[0]) if code else None)
+        kernels.append(kernel.model_copy(update=resources))
     return kernels
 
 

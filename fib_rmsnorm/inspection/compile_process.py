@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -10,7 +11,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from fib_rmsnorm.inspection.disassembly import find_cuobjdump, read_kernels
 from fib_rmsnorm.inspection.facts import Compile, Compiled, Kernel, Launch
 from fib_rmsnorm.inspection.fake_cuda import AotSession
 from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.registry.selection import row_axis
 from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
 from fib_rmsnorm.schema import ScalarInput, Workload
 
@@ -88,11 +91,28 @@ def _compile_python(asked: Compile) -> Compiled:
         return Compiled(kernels=())
     session: AotSession = getattr(importlib.import_module(module), session_class)(asked.arch)
     launches: list[list[Launch]] = [session.call(entry, _arguments(asked, workload)) for workload in asked.workloads]
+    if session.tells_wraps and asked.workloads:
+        _call_far(asked, entry, session)
     return Compiled(
         kernels=tuple(session.kernels),
         launches=tuple(map(tuple, launches)),
         notes=tuple(dict.fromkeys(session.notes)),
     )
+
+
+def _call_far(asked: Compile, entry: Callable[..., object], session: AotSession) -> None:
+    """Call with tensors of more than 2^31 elements, and note at kernels by their names which offsets wrap there."""
+    inputs, workload, axis = asked.definition.inputs, asked.workloads[-1], row_axis(asked.definition)
+    of_rows = [name for name, spec in inputs.items() if axis in (spec.shape or ())]
+    if axis is None or not of_rows:
+        return
+    elements = max(prod(shape_of(asked.definition, workload, name) or ()) for name in of_rows)
+    # An odd number of times the rows, so that Triton has no other kernel for them.
+    rows = workload.axes[axis] * ((1 << 31) // elements + 1 | 1)
+    workload, kernels = workload.model_copy(update={"axes": {**workload.axes, axis: rows}}), [*session.kernels]
+    with contextlib.suppress(Exception):  # the entry point may refuse such sizes
+        session.call(entry, _arguments(asked, workload))
+    session.kernels = [each.model_copy(update={"wraps_at": session.wraps.get(each.kernel)}) for each in kernels]
 
 
 def _arguments(asked: Compile, workload: Workload) -> list[object]:

@@ -7,6 +7,7 @@ from itertools import groupby
 from math import ceil, prod
 from operator import attrgetter
 
+from fib_rmsnorm.evaluation.judging.judge_client import FAR_REMEDY
 from fib_rmsnorm.inspection.facts import Code, Conclusion, Direction, ExplainedLaunch, Explanation, Kernel
 
 _WIDEST = 16
@@ -30,6 +31,8 @@ def conclude(explanation: Explanation) -> Iterator[Conclusion]:
 
 
 def _conclude_kernel(kernel: Kernel) -> Iterator[tuple[str, str]]:
+    if kernel.wraps_at:
+        yield f"beyond 2^31 elements, {kernel.wraps_at} wraps in 32 bits", FAR_REMEDY
     if kernel.spill_bytes:
         yield (
             f"{kernel.spill_bytes} bytes of local memory per thread: what registers cannot hold goes through memory",

@@ -72,6 +72,8 @@ class Kernel(_Fact):
     """Shared memory per block, in bytes."""
     code: Code | None = None
     """Its instructions."""
+    wraps_at: str | None = None
+    """The line of the source whose result, part of an offset, wraps in 32 bits beyond 2^31 elements; Triton's only."""
 
 
 class Launch(_Fact):

@@ -31,6 +31,9 @@ class AotSession(ABC):
     language's compiler answer falsely meanwhile.
     """
 
+    tells_wraps = False
+    """Whether launches tell which offsets wrap."""
+
     def __init__(self, arch: str) -> None:
         self.arch = arch
         self.kernels: list[Kernel] = []
@@ -39,6 +42,8 @@ class AotSession(ABC):
         """The launches of the current call."""
         self.notes: list[str] = []
         """Remarks on the launches."""
+        self.wraps: dict[str, str] = {}
+        """The line of the source that computes an offset which wraps, by the name of the kernel."""
 
     @abstractmethod
     def compiling(self) -> contextlib.AbstractContextManager[None]:

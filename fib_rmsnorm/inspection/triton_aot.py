@@ -18,7 +18,8 @@ from triton.compiler import CompiledKernel
 
 from fib_rmsnorm.inspection.facts import Kernel, Launch
 from fib_rmsnorm.inspection.fake_cuda import AotSession
-from fib_rmsnorm.inspection.triton_loops import count_bytes
+from fib_rmsnorm.inspection.triton_loops import count_bytes, name_values
+from fib_rmsnorm.inspection.triton_offsets import find_wrap
 from fib_rmsnorm.machine.gpu_models import capability_of, find_architecture, vendor_of
 
 # With the memory clock it gives the bandwidth, which is all that anyone computes from the two.
@@ -31,6 +32,8 @@ class TritonSession(AotSession):
     Every configuration that an autotuner tries is compiled. Triton must not be interpreting (TRITON_INTERPRET). An
     autotuner that has run before does not run again.
     """
+
+    tells_wraps = True
 
     def __init__(self, arch: str) -> None:
         super().__init__(arch)
@@ -80,7 +83,7 @@ class TritonSession(AotSession):
         # Triton allocates all shared memory at launch, so its binary does not tell.
         kernel = kernels.get(name, unknown).model_copy(update={"shared_bytes": shared_bytes})
         self.kernels.append(kernel)
-        self._representations.append(self._loading.asm["ttgir"])
+        self._representations.append(self._loading.asm["ttir"])
         # Its number is the function that Triton hands back at each launch.
         return object(), len(self.kernels) - 1, kernel.registers or 0, kernel.spill_bytes or 0, 1024
 
@@ -93,7 +96,11 @@ class TritonSession(AotSession):
             names = source.fn.arg_names
             given = zip(names, rest[-len(names) :], strict=True)
             arguments = [value for name, value in given if source.signature.get(name) != "constexpr"]
-            moved = count_bytes(self._representations[number], arguments) if blocks_of_program == 1 else None
+            code = self._representations[number]
+            values = name_values(code, arguments)
+            moved = count_bytes(code, values) if blocks_of_program == 1 else None
+            if wraps_at := find_wrap(code, values, (grid_x, grid_y, grid_z)):
+                self.wraps.setdefault(self.kernels[number].kernel, wraps_at)
             self.launches.append(Launch(kernel_number=number, grid=grid, block=(threads, 1, 1), block_bytes=moved))
 
         return launch

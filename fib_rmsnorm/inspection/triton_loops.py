@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from fib_rmsnorm.inspection.facts import Direction
@@ -24,21 +24,26 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "maxsi": max,
 }
 _LOOP = re.compile(r"scf\.for %\S+ = (%\S+) to (%\S+) step (%\S+)")
-_ACCESS = re.compile(r"\b(?:tt|amdg)\.(?:buffer_)?(load|store) .*[ <x](?:!tt\.ptr<)?b?[fi](\d+)")
+_ACCESS = re.compile(r"\btt\.(load|store) .*[ <x](?:!tt\.ptr<)?b?[fi](\d+)")
 _SHAPE = re.compile(r"tensor<((?:\d+x)+)")
 
 
-def count_bytes(representation: str, arguments: Sequence[object]) -> dict[Direction, int] | None:
-    """Count the bytes that a program moves each way; None where a loop depends on more than arguments and constants.
-
-    `representation` is what Triton keeps as `ttgir`; its parameters are those other than constants. An access behind a
-    condition, and all of a tensor behind a mask, count as made.
-    """
+def name_values(representation: str, arguments: Sequence[object]) -> dict[str, int]:
+    """The whole numbers among the arguments of a launch other than constants, by their names in the representation."""
     signature = re.search(r"tt\.func public .*", representation)
     names = re.findall(r"(%\w+): ", signature[0] if signature else "")
     if len(names) != len(arguments):
-        return None
-    values = {name: value for name, value in zip(names, arguments, strict=True) if isinstance(value, int)}
+        return {}
+    return {name: value for name, value in zip(names, arguments, strict=True) if isinstance(value, int)}
+
+
+def count_bytes(representation: str, arguments: Mapping[str, int]) -> dict[Direction, int] | None:
+    """Count the bytes that a program moves each way; None where a loop depends on more than arguments and constants.
+
+    `representation` is what Triton keeps as `ttir`. An access behind a condition, and all of a tensor behind a mask,
+    count as made.
+    """
+    values = dict(arguments)
     moved: dict[Direction, int] = {"load": 0, "store": 0}
     depth, loops = 0, [(0, 1)]  # how deep the braces of each loop are, and how often it runs in all
     for line in representation.splitlines():

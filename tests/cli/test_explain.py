@@ -227,6 +227,71 @@ def test_a_loop_whose_bound_is_an_argument_is_counted_like_one_that_is_unrolled(
     assert traffic_of("range(0, n, BLOCK)", source=LOOPS.replace("def run", "def launch") + MODULE) == unrolled
 
 
+ROW_OFFSETS = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def start_of(row, stride):
+    return row * stride  # line 9
+
+
+@triton.jit
+def in_64_bits(x_ptr, out_ptr, batch, stride, N: tl.constexpr):
+    cols = tl.arange(0, N)
+    for row in range(tl.program_id(0), batch, tl.num_programs(0)):
+        start = row.to(tl.int64) * stride
+        tl.store(out_ptr + start + cols, tl.load(x_ptr + start + cols))
+
+
+@triton.jit
+def columns(x_ptr, out_ptr, batch, stride, N: tl.constexpr):
+    cols = tl.program_id(0) * (N // 4) + tl.arange(0, N // 4)
+    for row in range(batch):
+        tl.store(out_ptr + cols, tl.load(x_ptr + row.to(tl.int64) * stride + cols))
+
+
+@triton.jit
+def in_a_loop(x_ptr, out_ptr, batch, stride, N: tl.constexpr):
+    cols = tl.arange(0, N)
+    for row in range(tl.program_id(0), batch, tl.num_programs(0)):
+        start = start_of(row, stride).to(tl.int64)
+        tl.store(out_ptr + start + cols, tl.load(x_ptr + start + cols))
+
+
+@triton.jit
+def in_tiles(x_ptr, out_ptr, batch, stride, N: tl.constexpr):
+    rows, cols = tl.program_id(0) * 2 + tl.arange(0, 2)[:, None], tl.arange(0, N)[None, :]
+    for _ in range(tl.program_id(0) * 2, batch, tl.num_programs(0) * 2):
+        within = rows * N + cols  # line 39
+        tl.store(out_ptr + within, tl.load(x_ptr + within, mask=rows < batch), mask=rows < batch)
+        rows += tl.num_programs(0) * 2
+
+
+def run(x, weight, eps):
+    out = torch.empty_like(x)
+    for kernel in in_64_bits, columns, in_a_loop, in_tiles:
+        kernel[(4,)](x, out, x.shape[0], x.stride(0), N=x.shape[1])
+    return out
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
+@pytest.mark.compile
+def test_offsets_of_rows_in_32_bits_are_named_with_their_line(fib, shipped, tmp_path, arch):
+    pytest.importorskip("triton")
+    (tmp_path / "kernel.py").write_text(ROW_OFFSETS)
+    record = explain(fib, shipped, tmp_path / "kernel.py", "--batch-sizes", "8", arch=("--arch", arch))
+    names = ["in_64_bits", "columns", "in_a_loop", "in_tiles"]
+    found = dict(zip(names, [None, None, "kernel.py:9", "kernel.py:39"], strict=True))
+    assert {each["kernel"]: each["wraps_at"] for each in record["kernels"]} == found
+    advised = [each for each in record["conclusions"] if each["advice"] == "compute the offsets of rows in 64 bits"]
+    assert [each["about"] for each in advised] == ["#2 in_a_loop", "#3 in_tiles"]
+    assert advised[0]["finding"] == "beyond 2^31 elements, kernel.py:9 wraps in 32 bits"
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.process
 @pytest.mark.compile

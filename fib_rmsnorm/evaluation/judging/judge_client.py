@@ -36,7 +36,8 @@ from fib_rmsnorm.schema import REFERENCE, Correctness, Definition, Peer, Workloa
 _REPEATED_CALLS = 4
 """The second shows an answer that was kept by address; the others, one that is kept later."""
 
-_FAR_REMEDY = "compute the offsets of rows in 64 bits"
+FAR_REMEDY = "compute the offsets of rows in 64 bits"
+"""The remedy for a kernel that fails on rows beyond 2^31 elements."""
 
 
 class _ContradictedError(Exception):
@@ -155,12 +156,12 @@ class JudgeClient:
             outputs = Transferred(worker, worker.ask(request, Outputs).memory)
         except EvaluationFailedError as failure:
             wraps = "illegal memory access" in str(failure)
-            return f"an illegal memory access: {_FAR_REMEDY}" if wraps else f"{failure.status.value}: {failure}"
+            return f"an illegal memory access: {FAR_REMEDY}" if wraps else f"{failure.status.value}: {failure}"
         (verdict,) = self._compare(subject, outputs, case=case)
         axis, specs = subject.recognition.row_axis, subject.definition.outputs
         judged = [each for name, each in verdict.outputs.items() if axis in (specs[name].shape or ())]
         wrong = [found for found in judged if found.is_wrong]
-        return f"{wrong[0].mismatched} of {wrong[0].elements} elements wrong: {_FAR_REMEDY}" if wrong else ""
+        return f"{wrong[0].mismatched} of {wrong[0].elements} elements wrong: {FAR_REMEDY}" if wrong else ""
 
     def judge_timed_calls(self, workload: Workload, worker: WorkerClient, count: int) -> None:
         """Judge `count` of the calls timed since the last that were judged, or more.
