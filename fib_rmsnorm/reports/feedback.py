@@ -26,10 +26,6 @@ class Speed(BaseModel):
 
     workload: str
     latency_ms: float
-    far_rows: str | None = Field(
-        default=None,
-        description="Of a correct kernel on a GPU: yes if rows beyond 2^31 elements are right too, else how they fail.",
-    )
     speedup: float | None = Field(default=None, description="Times as fast as the Definition's reference.")
     percent_of_copy: float | None = Field(default=None, description="Speed in percent of a copy's of the same bytes.")
     noisy: bool = Field(default=False, description="Whether the number is less sure than its interval says.")
