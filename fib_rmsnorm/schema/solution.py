@@ -10,7 +10,6 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     SerializerFunctionWrapHandler,
-    ValidatorFunctionWrapHandler,
     WrapValidator,
     field_validator,
     model_serializer,
@@ -40,11 +39,9 @@ class Definition(upstream.Definition, use_attribute_docstrings=False):
             raise ValueError("Reference and constraints must be valid Python: too deeply nested for Python") from None
 
 
-def _check_unless_checked(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    return value if isinstance(value, Definition) else check(value)
-
-
-CheckedDefinition = Annotated[Definition, WrapValidator(_check_unless_checked)]
+CheckedDefinition = Annotated[
+    Definition, WrapValidator(lambda value, check: value if isinstance(value, Definition) else check(value))
+]
 """A Definition that is checked when it is read, and not again when it is put into a request."""
 
 

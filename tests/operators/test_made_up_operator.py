@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from functools import partial
 from pathlib import Path
 
@@ -53,10 +52,7 @@ def copy(tmp_path_factory) -> Path:
 def fib(copy, tmp_path_factory):
     """Run commands of the copy in an empty registry."""
     root = make_empty_registry(tmp_path_factory.mktemp("made_up") / "registry").root
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return run_cli(*arguments, cwd=root, PYTHONPATH=str(copy), FIB_RMSNORM_CACHE=str(root / "cache"))
-
+    run = partial(run_cli, cwd=root, PYTHONPATH=str(copy), FIB_RMSNORM_CACHE=str(root / "cache"))
     vars(run)["root"] = root
     return run
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -47,11 +46,6 @@ def test_a_link_into_the_registry_is_not_a_way_around(fib, full_registry, tmp_pa
     full_registry.layout.traces.unlink()
     (tmp_path / "elsewhere").rename(full_registry.layout.traces)
     assert files_of(full_registry.root) == before
-
-
-def test_beside_the_folders_is_a_place_for_outputs(fib, full_registry):
-    assert fib("report", "-o", "traces.json").code == 0
-    assert json.loads(Path("traces.json").read_text())
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -44,12 +44,6 @@ WITH_FLOAT_WEIGHT = (
 Tensors = dict[str, torch.Tensor]
 
 
-def list_shipped(technique: str) -> list[str]:
-    """The operators that have a shipped Solution of a language and technique, such as `triton_row`."""
-    folders = REPOSITORY.glob(f"solutions/fib-rmsnorm/norm/*_d4096/*_{technique}_v1")
-    return sorted(folder.name.removesuffix(f"_{technique}_v1") for folder in folders)
-
-
 @cache
 def shipped_solutions() -> dict[str, Solution]:
     """By name, packed from their sources."""

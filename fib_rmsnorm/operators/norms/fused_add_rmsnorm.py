@@ -142,17 +142,15 @@ class FusedAddRmsNorm(RmsNorm):
             found.setdefault(tuple(others), parts)
         return list(found.values())
 
-    def compute_rows(
-        self, inputs: Inputs, dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
-    ) -> dict[str, ExactOutput]:
+    def compute_rows(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> dict[str, ExactOutput]:
         """Add in float64 and normalize the sum, rounded first if the convention says so.
 
         There is no bound beyond the tolerance: one addition is exact to half a unit of its result, even where it
         cancels.
         """
         total = inputs["x"] + inputs["residual"]
-        summed = round_once(total, dtype).to(total.dtype) if self.rounds_sum else total
-        found = super().compute_rows({**inputs, "x": summed}, dtype, dtypes)
+        summed = round_once(total, dtypes["x"]).to(total.dtype) if self.rounds_sum else total
+        found = super().compute_rows({**inputs, "x": summed}, dtypes)
         if "new_residual" in dtypes:
             found["new_residual"] = ExactOutput(round_once(total, dtypes["new_residual"]), common_error=FLOAT32_EPS)
         return found

@@ -87,13 +87,11 @@ class LayerNormOperator(RmsNorm):
     steps_of_row = (4, "divide twice, add eps, reciprocal square root")
     rows = CenteredRows
 
-    def compute_rows(
-        self, inputs: Inputs, dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
-    ) -> dict[str, ExactOutput]:
+    def compute_rows(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> dict[str, ExactOutput]:
         """Compute RMSNorm of x less its mean."""
         x = inputs["x"]
         centered = x - x.mean(dim=-1, keepdim=True)
-        return super().compute_rows({**inputs, "x": centered, "raw": x}, dtype, dtypes)
+        return super().compute_rows({**inputs, "x": centered, "raw": x}, dtypes)
 
     def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
         """The error of what cancels.

@@ -79,20 +79,18 @@ class RmsNorm(NormOperator):
 
     def compute_exact(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
         """Compute the outputs in float64 and round them once."""
-        return compute_by_blocks(inputs, lambda rows: self.compute_rows(rows, inputs["x"].dtype, dtypes))
+        return compute_by_blocks(inputs, lambda rows: self.compute_rows(rows, {**dtypes, "x": inputs["x"].dtype}))
 
-    def compute_rows(
-        self, inputs: Inputs, dtype: torch.dtype, dtypes: Mapping[str, torch.dtype]
-    ) -> dict[str, ExactOutput]:
-        """The same for some rows, of inputs in float64; `dtype` is that of x in the call."""
+    def compute_rows(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> dict[str, ExactOutput]:
+        """The same for some rows, of inputs in float64; `dtypes` has that of x in the call too."""
 
         def finish(scaled: torch.Tensor) -> torch.Tensor:
             return round_once(self.finish(scaled, inputs), dtypes["out"])
 
         x = inputs["x"]
         normalized = x * find_rstd(x, inputs["eps"])
-        scaled = APPLY_WEIGHT[self.convention](normalized, inputs.get("weight"), dtype)
-        other = _scale_otherwise(normalized, inputs["weight"], dtype) if self.convention == "llama" else None
+        scaled = APPLY_WEIGHT[self.convention](normalized, inputs.get("weight"), dtypes["x"])
+        other = _scale_otherwise(normalized, inputs["weight"], dtypes["x"]) if self.convention == "llama" else None
         return {
             "out": ExactOutput(
                 finish(scaled),

@@ -93,10 +93,7 @@ def read_records(path: Path, root: Path | None = None) -> Iterator[tuple[int, by
 
 def _read_at_most(file: BinaryIO, most: int, path: Path) -> bytes:
     """Read the rest of a file. Raises InputError for more than `most` bytes, before it reads them."""
-    if os.fstat(file.fileno()).st_size > most:
-        raise InputError(f"{path}: {_too_large(most)}")
-    data = file.read(most + 1)
-    if len(data) > most:  # it grew
+    if os.fstat(file.fileno()).st_size > most or len(data := file.read(most + 1)) > most:  # it may grow
         raise InputError(f"{path}: {_too_large(most)}")
     return data
 

@@ -17,6 +17,7 @@ from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest, write_manifest
+from fib_rmsnorm.registry.sources.native_kernel import SCRATCH_LIKE
 from fib_rmsnorm.registry.sources.packing import find_included, pack_folder, read_sources, served_suffix
 from fib_rmsnorm.registry.sources.starting_kernel import identifier
 from fib_rmsnorm.registry.store import read_text, write_atomic
@@ -149,7 +150,6 @@ def _is_adapted(folder: Path) -> bool:
 
 
 _UNFIT = "only compiled kernels that tvm-ffi binds, and that write to their outputs, can be adapted"
-_SCRATCH_IN_CPP = "tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {0}.shape(), {0}.dtype(), {0}.device())"
 
 
 def _write_adapter(
@@ -163,7 +163,7 @@ def _write_adapter(
     if spec.in_place:
         raise InputError("it writes to its inputs")
     is_compiled, is_destination = LANGUAGES[spec.language.value].is_compiled, spec.destination_passing_style
-    scratch = _SCRATCH_IN_CPP if is_compiled else "torch.empty_like({0})"
+    scratch = SCRATCH_LIKE if is_compiled else "torch.empty_like({0})"
     parts = [*own.inputs, *(own.outputs if is_destination else ())]
     arguments = ", ".join(_find_argument(part, own, definition, recognition, scratch) for part in parts)
     passed = {**definition.inputs, **(definition.outputs if is_destination else {})}

@@ -21,6 +21,8 @@ _PYBIND11 = re.compile(r'\.def\(\s*"(\w+)"\s*,\s*(?:&?\s*([\w:]+)|\[[^\]]*\]\s*\
 _FUNCTION = re.compile(r"^(?P<head>[^\n;{}()#]*?)\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*\{", re.MULTILINE)
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return"}
 _TENSOR_VIEW = "tvm::ffi::TensorView"
+SCRATCH_LIKE = "tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {0}.shape(), {0}.dtype(), {0}.device())"
+"""An expression in C++ that makes a tensor like another."""
 _EXPORT = (
     ": add TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, function), where function runs on the host and takes tvm::ffi::TensorView"
     " (a __global__ function cannot be the entry point)"
@@ -216,10 +218,7 @@ def _write_export(function: NativeFunction, call: KernelCall, definition: Defini
         stream = f"TVMFFIEnvGetStream({device}.device_type, {device}.device_id)"
         lines += [f"  auto {STREAM} = static_cast<cudaStream_t>({stream});"]
     if call.uses(SCRATCH):
-        first = f"{next(iter(tensors))}_view"
-        made = (
-            f"tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {first}.shape(), {first}.dtype(), {first}.device())"
-        )
+        made = SCRATCH_LIKE.format(f"{next(iter(tensors))}_view")
         lines += [f"  const auto made = {made};", f"  auto* {SCRATCH} = static_cast<{pointer}*>(made.data_ptr());"]
     lines += [f"  const auto {axis} = {size};" for axis, size in sizes.items()]
     export = f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({_CALLED}, {_CALLED}_in_order);"

@@ -67,18 +67,34 @@ def test_so_many_steps_of_a_dtype_pass_and_no_more(dtype, at_one, at_zero):
         assert [each.mismatched for each in found] == [0, 1], value
 
 
-def test_a_flipped_sign_near_zero_fails():
-    assert compare(OutputPair(one(-1e-5), one(1e-5))).mismatched == 1
-    assert compare(OutputPair(one(0.0), one(-0.0))).mismatched == 0
-
-
-def test_given_tolerances_replace_the_dtypes_own_and_are_reported():
-    expected, actual = one(1.0), one(1.05)
-    assert compare(OutputPair(actual, expected)).mismatched == 1
-    loose = compare(OutputPair(actual, expected), rtol=0.1)
-    assert (loose.mismatched, loose.rtol, loose.atol) == (0, 0.1, tolerance(torch.float16, None, None)[1])
-    assert compare(OutputPair(actual, expected), rtol=0, atol=0.06).mismatched == 0
-    assert compare(OutputPair(actual, expected), rtol=0, atol=0).mismatched == 1
+@pytest.mark.parametrize(
+    ("actual", "expected", "options", "mismatched"),
+    [
+        (one(-1e-5), one(1e-5), {}, 1),
+        (one(0.0), one(-0.0), {}, 0),
+        (one(1.05), one(1.0), {}, 1),  # given tolerances replace the dtype's own
+        (one(1.05), one(1.0), {"rtol": 0.1}, 0),
+        (one(1.05), one(1.0), {"rtol": 0, "atol": 0.06}, 0),
+        (one(1.05), one(1.0), {"rtol": 0, "atol": 0}, 1),
+        *(
+            (
+                torch.tensor([2**24, largest - less], dtype=dtype),
+                torch.tensor([2**24 + less, largest], dtype=dtype),
+                {},
+                2 * less,
+            )
+            for dtype, largest in ((torch.int32, 2**31 - 1), (torch.int64, 2**62 + 1))
+            for less in (0, 1)
+        ),
+        (torch.tensor([True, False]), torch.tensor([True, True]), {}, 1),
+        (torch.tensor(1.0), torch.tensor(1.0), {}, 0),
+        (torch.tensor(1.0), torch.tensor(2.0), {}, 1),
+    ],
+)
+def test_an_element_is_wrong_beyond_the_tolerances_which_are_reported(actual, expected, options, mismatched):
+    found = compare(OutputPair(actual, expected), **options)
+    given = [options.get(name) for name in ("rtol", "atol")]
+    assert (found.mismatched, found.rtol, found.atol) == (mismatched, *tolerance(expected.dtype, *given))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -103,19 +119,6 @@ def test_counts_the_wrong_elements_and_names_the_worst_and_the_kinds_of_its_rows
     assert found.max_relative_error == pytest.approx(2)
     assert found.worst == "[4, 3]: got 3, expected 1"
     assert found.failing_kinds == ["zero"]
-
-
-@pytest.mark.parametrize(("dtype", "largest"), [(torch.int32, 2**31 - 1), (torch.int64, 2**62 + 1)])
-def test_large_integers_are_compared_exactly(dtype, largest):
-    expected = torch.tensor([2**24 + 1, largest], dtype=dtype)
-    assert compare(OutputPair(expected - 1, expected)).mismatched == 2
-    assert compare(OutputPair(expected.clone(), expected)).mismatched == 0
-
-
-def test_booleans_and_scalars():
-    assert compare(OutputPair(torch.tensor([True, False]), torch.tensor([True, True]))).mismatched == 1
-    assert compare(OutputPair(torch.tensor(1.0), torch.tensor(1.0))).mismatched == 0
-    assert compare(OutputPair(torch.tensor(1.0), torch.tensor(2.0))).mismatched == 1
 
 
 FLOAT8 = {torch.float8_e4m3fn: 0x7E, torch.float8_e5m2: 0x7B}

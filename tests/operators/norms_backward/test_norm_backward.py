@@ -10,7 +10,6 @@ from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.operators import find_operator, list_candidates, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Definition
-from support.kernels import change
 from support.mistakes import judge, load, name
 
 OPERATORS = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
@@ -133,13 +132,6 @@ def test_a_wrong_gradient_fails_in_its_output_alone(tmp_path, output, wrong):
     operator = "layernorm_backward" if output == "dbias" else "rmsnorm_backward"
     kernel = in_float32(**{**right, "dx": DX[operator], output: wrong})
     assert {*judge(kernel, define(operator, 384), tmp_path, batch=26)} == {output}
-
-
-@pytest.mark.parametrize("wrong", ["scaled.sum(dim=0)", "dy.to(torch.float32).mean(dim=0)"])
-def test_a_wrong_gradient_of_rmsnorms_bias_fails(tmp_path, wrong):
-    definition = define("rmsnorm_bias_backward", 384)
-    kernel = change(definition.reference, "dbias = dy.to(torch.float32).sum(dim=0)", f"dbias = {wrong}")
-    assert {*judge(kernel, definition, tmp_path, batch=26)} == {"dbias"}
 
 
 def test_gradients_are_distinguished_from_x_by_their_names():

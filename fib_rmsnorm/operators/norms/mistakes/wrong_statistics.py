@@ -135,7 +135,7 @@ def narrow_outputs(narrow: Rounding) -> Iterator[Callable[[Rows], torch.Tensor]]
 
     On a CPU, it rounds the sum before it divides, and the root before its reciprocal.
     """
-    for round_sum, round_root in product((narrow, _keep), repeat=2):
+    for round_sum, round_root in product((narrow, torch.positive), repeat=2):
         yield partial(_compute_narrowly, narrow=narrow, round_sum=round_sum, round_root=round_root)
 
 
@@ -144,10 +144,6 @@ def _compute_narrowly(rows: Rows, narrow: Rounding, round_sum: Rounding, round_r
     mean_square = narrow(round_sum(squares.sum(-1, keepdim=True)) / squares.shape[1])
     rstd = narrow(1 / round_root(narrow(mean_square + rows.eps).sqrt()))
     return rows.finish(narrow(rows.part * rstd) * rows.part_weight)
-
-
-def _keep(values: torch.Tensor) -> torch.Tensor:
-    return values
 
 
 _Sum = Callable[["torch.Tensor"], "torch.Tensor"]
