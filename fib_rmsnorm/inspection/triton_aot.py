@@ -18,8 +18,7 @@ from triton.compiler import CompiledKernel
 
 from fib_rmsnorm.inspection.facts import Kernel, Launch
 from fib_rmsnorm.inspection.fake_cuda import AotSession
-from fib_rmsnorm.inspection.triton_loops import count_bytes, name_values
-from fib_rmsnorm.inspection.triton_offsets import find_wrap
+from fib_rmsnorm.inspection.triton_code import count_bytes, find_wrap, name_values
 from fib_rmsnorm.machine.gpu_models import capability_of, find_architecture, vendor_of
 
 # With the memory clock it gives the bandwidth, which is all that anyone computes from the two.

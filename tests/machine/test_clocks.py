@@ -163,11 +163,7 @@ def test_strangers_are_counted(before, now, count):
     assert count_strangers(ClockReading(compute_pids=before), ClockReading(compute_pids=now), ours) == count
 
 
-def test_a_cpu_tells_its_clock_or_nothing(monkeypatch):
-    frequency = psutil.cpu_freq()
-    expected: Any = (frequency.current or None) if frequency else None
-    expected = expected and pytest.approx(expected, rel=0.5)
-    assert read_clocks("cpu") == ClockReading(clock_mhz=expected)
+def test_a_cpu_may_not_tell_its_clock(monkeypatch):
     monkeypatch.setattr(psutil, "cpu_freq", lambda: None)
     assert read_clocks("cpu") == ClockReading()
 
