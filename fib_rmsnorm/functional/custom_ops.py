@@ -218,12 +218,8 @@ def _fake_add_norm(x: Tensor, residual: Tensor | None, *_others: Any) -> Any:
     return x.new_empty(x.shape) if residual is None else (x.new_empty(x.shape), x.new_empty(x.shape))
 
 
-def _without_residual(run: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x, *others: run(x, None, *others)
-
-
 for _name, _run, _fake, _backward, _setup in (
-    ("norm", *map(_without_residual, (_run_add_norm, _fake_add_norm)), _differentiate, _keep),
+    ("norm", lambda x, *of: _run_add_norm(x, None, *of), lambda x, *_: _fake_add_norm(x, None), _differentiate, _keep),
     ("add_norm", _run_add_norm, _fake_add_norm, _differentiate, _keep),
     ("norm_backward", _run_norm_backward, differentiate, _refuse, None),
 ):

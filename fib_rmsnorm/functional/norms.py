@@ -142,22 +142,26 @@ def _check_parameters(x: Tensor, **parameters: Tensor | None) -> None:
 
 def _is_transformed(*tensors: Tensor | None) -> bool:
     """Whether every step of a formula must be seen: in a transform of torch.func, or with forward-mode gradients."""
-    if torch._C._are_functorch_transforms_active():
-        return True
     unpack: Any = forward_ad.unpack_dual
-    return any(each is not None and unpack(each).tangent is not None for each in tensors)
+    return torch._C._are_functorch_transforms_active() or any(
+        each is not None and unpack(each).tangent is not None for each in tensors
+    )
 
 
 def _is_torchs(form: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> bool:
-    """Whether gradients are wanted, of which torch serves both passes; an export has the operator yet."""
-    is_asked = any(each is not None and each.requires_grad for each in (x, weight, bias)) and torch.is_grad_enabled()
-    is_eager = is_asked and not torch.compiler._is_exporting_flag
-    return is_eager and custom_ops.count_torchs_passes(form, x, weight, bias) == 2
+    """Whether torch serves both passes of this call, which C++ then knows. An export has the operator."""
+    is_asked = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in (x, weight, bias))
+    is_exported = torch.compiler._is_exporting_flag
+    if not is_asked or is_exported or custom_ops.count_torchs_passes(form, x, weight, bias) < 2:
+        return False
+    if not torch.is_autocast_enabled(x.device.type):  # which C++ leaves to others
+        custom_ops.remember_kernel(form, x, weight, bias, has_residual=False)
+    return True
 
 
 def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     """The norm, and the sum if there is a residual, by the operator; who must look into it gets its formula."""
-    is_transform = False
+    is_transform, has_operator = False, form != "layernorm" or weight is not None
     if returns_float32(form, x) and torch.is_autocast_enabled("cuda"):
         x = x.float()
         residual, weight, bias = (None if each is None else each.float() for each in (residual, weight, bias))
@@ -169,8 +173,8 @@ def _norm(form: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, 
         is_shown = not torch.compiler._is_exporting_flag and not (x.is_cuda and x.dtype == torch.float64)
     else:
         is_transform = _is_transformed(x, residual, weight, bias)
-        is_shown = is_transform or (residual is None and _is_torchs(form, x, weight, bias))
-    if is_shown or (form == "layernorm" and weight is None):  # which no operator of the registry computes
+        is_shown = is_transform or (has_operator and residual is None and _is_torchs(form, x, weight, bias))
+    if is_shown or not has_operator:
         return normalize(form, x, residual, weight, bias, eps, is_fusible=not is_transform)
     return custom_ops.run_operator(form, x, residual, weight, bias, eps)
 

@@ -15,7 +15,6 @@ from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS
 
 MOST_TIMES_NOISE = 3.0
 """A difference, as a root mean square, up to so many times the noise counts as noise."""
-_ROWS_AT_ONCE = 256
 
 
 class LogitDifference(NamedTuple):
@@ -90,8 +89,8 @@ def verify(model: nn.Module, inputs: Any) -> Verification:
     after, before = run(lambda module: module), run(lambda module: module.find_original())
     noise = {"noise: run again": compare_logits(before, run(lambda module: module.find_original()))}
     for name, steps in {"exact": 0, "rstd + 4 ULP": 4, "rstd - 4 ULP": -4}.items():
-        honest = run(partial(_HonestNorm, rstd_factor=1 + steps * FLOAT32_EPS))
-        noise[f"noise: {name}"] = compare_logits(before, honest)
+        factor = 1 + steps * FLOAT32_EPS
+        noise[f"noise: {name}"] = compare_logits(before, run(partial(_HonestNorm, rstd_factor=factor)))
     found = Verification(before.shape[0], len(places), compare_logits(before, after), noise)
     if found.after.root_mean_square and not any(each.root_mean_square for each in noise.values()):
         raise InputError(
@@ -107,8 +106,9 @@ def compare_logits(before: torch.Tensor, after: torch.Tensor) -> LogitDifference
     """Compare logits, [rows, vocabulary] both."""
     largest = squares = kl_nats = 0.0
     same = 0
-    for start in range(0, before.shape[0], _ROWS_AT_ONCE):
-        old, new = (each[start : start + _ROWS_AT_ONCE].double() for each in (before, after))
+    rows = before.shape[0]
+    for some, others in zip(*(each.chunk(rows // 256 + 1) for each in (before, after)), strict=True):
+        old, new = some.double(), others.double()
         if not bool(old.isfinite().all() and new.isfinite().all()):
             raise InputError("the model's logits are not finite, so they cannot be compared")
         largest = max(largest, float((new - old).abs().max()))
@@ -116,7 +116,6 @@ def compare_logits(before: torch.Tensor, after: torch.Tensor) -> LogitDifference
         same += int((new.argmax(-1) == old.argmax(-1)).sum())
         old, new = old.log_softmax(-1), new.log_softmax(-1)
         kl_nats += float((old.exp() * (old - new)).sum())
-    rows = before.shape[0]
     return LogitDifference(largest, (squares / before.numel()) ** 0.5, same / rows, max(0.0, kl_nats / rows))
 
 

@@ -167,14 +167,15 @@ def test_a_form_whose_kernels_are_known_never_asks_python(form, grad, reconnect,
 def test_torch_serves_where_gradients_are_wanted_as_on_a_gpu(form, passes, native, monkeypatch):
     use_registry(None)
     monkeypatch.setattr(custom_ops, "count_torchs_passes", lambda *_call: passes)
-    for _ in range(3):
-        t = tensors(grad=True)
+    t = tensors(grad=True)
+    for is_known in (False, True):
+        if is_known:  # then nobody calls this
+            monkeypatch.setattr("fib_rmsnorm.functional.norms._check_parameters", None)
         out, (expected,) = FORMS[form](t), exact(form, t)
-        is_ours = "NormNode" in out.grad_fn.name()
         for each, right in zip(differentiate((out,), t), differentiate((expected,), t), strict=True):
             torch.testing.assert_close(each, right, rtol=1e-4, atol=1e-4)
     assert torch.equal(out, expected)
-    assert is_ours == (passes == 1)
+    assert ("NormNode" in out.grad_fn.name()) == (passes == 1)
     assert why(t["x"], t["weight"]).passed_over[-1].startswith("with gradients torch serves")
 
 
