@@ -12,7 +12,17 @@ import pytest
 from fib_rmsnorm import load
 from fib_rmsnorm.analysis.results import peak_of
 from fib_rmsnorm.exercises.course import EXERCISES, STARTERS
-from support.exercise_page import correct_files, fill_in, fill_in_passes, grade, page_of, run_command, walk_page
+from support.exercise_page import (
+    correct_files,
+    fill_in,
+    fill_in_passes,
+    grade,
+    list_commands,
+    page_of,
+    run_command,
+    walk_page,
+)
+from support.paths import REPOSITORY
 
 pytestmark = pytest.mark.timeout(900)
 STAND_IN = "traces_h200.jsonl"
@@ -139,3 +149,19 @@ def test_on_a_gpu_its_corrections_are_right_too(tmp_path, number, titles, earned
     corrected = grade(number, folder)
     assert [handed_out[title]["earned"] for title in titles] == [0] * len(titles)
     assert [corrected[title]["earned"] for title in titles] == earned
+
+
+@pytest.mark.process
+def test_each_row_of_the_documents_has_its_command(tmp_path, monkeypatch):
+    """The commands of the appendix's first block, then of its table, whose last cells are in what they print."""
+    for module in ("triton", "tilelang"):
+        pytest.importorskip(module)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    page, folder = (REPOSITORY / "docs" / "appendix" / "documents.md").read_text(), tmp_path / "documents"
+    for command, _ in list_commands(page):
+        assert run_command(command, folder if folder.exists() else tmp_path)
+    (kernel,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (folder / "course_rmsnorm.py").write_text(kernel)
+    for command, shown in re.findall(r"^\|[^|]+\|[^|]+\| `(fib-rmsnorm .+)` \| (`.+`) \|$", page, re.MULTILINE):
+        said = "\n".join(run_command(command, folder))
+        assert [each for each in re.findall("`(.+?)`", shown) if each not in said] == [], (command, said)
