@@ -134,6 +134,13 @@ def test_a_wrong_gradient_fails_in_its_output_alone(tmp_path, output, wrong):
     assert {*judge(kernel, define(operator, 384), tmp_path, batch=26)} == {output}
 
 
+@pytest.mark.parametrize("wrong", ["scaled.sum(dim=0)", "dy.to(torch.float32).mean(dim=0)"])
+def test_a_wrong_gradient_of_rmsnorms_bias_fails(tmp_path, wrong):
+    definition = define("rmsnorm_bias_backward", 384)
+    kernel = change(definition.reference, "dbias = dy.to(torch.float32).sum(dim=0)", f"dbias = {wrong}")
+    assert {*judge(kernel, definition, tmp_path, batch=26)} == {"dbias"}
+
+
 def test_gradients_are_distinguished_from_x_by_their_names():
     record = define("fused_add_rmsnorm_backward", 256).model_dump()
     quack = {"x": "x", "weight": "weight", "dout": "dy", "rstd": "rstd", "dresidual_out": "dnew_residual"}
