@@ -10,6 +10,7 @@ from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.operators import find_operator, list_candidates, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Definition
+from support.kernels import change
 from support.mistakes import judge, load, name
 
 OPERATORS = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
