@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -22,9 +22,6 @@ from fib_rmsnorm.cli.options import (
 )
 from fib_rmsnorm.cli.printing import answer, note, print_json, say
 from fib_rmsnorm.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 _BUILD_LIMIT_S = 300.0
 """The time limit of the build."""

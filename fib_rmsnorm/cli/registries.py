@@ -186,7 +186,6 @@ def exercise(
     from shlex import join
 
     from fib_rmsnorm.exercises.course import find_exercise, set_up
-    from fib_rmsnorm.registry.shipped import shipped_registry
     from fib_rmsnorm.reports.text.console import Folded
 
     exercise = find_exercise(number)
@@ -194,7 +193,7 @@ def exercise(
     target = folder or (here if exercise.is_set_up(here) else Path(f"exercise-{number}"))
     if not check:
         set_up(exercise, target)
-        files, page = [str(file) for file in exercise.files], str(shipped_registry() / exercise.page)
+        files, page = [str(file) for file in exercise.files], str(exercise.page)
         record = {"exercise": number, "folder": str(target.resolve()), "files": files, "page": page}
         lines = [f"Exercise {number}, {exercise.title}, in {target}: {', '.join(files)}", f"What to do: {page}"]
         answer(record, lines, is_json=json)

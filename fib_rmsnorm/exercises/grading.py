@@ -17,7 +17,7 @@ from fib_rmsnorm.exercises.course import TRACES, Exercise, KernelTask, find_defi
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.shipped import shipped_registry
+from fib_rmsnorm.registry.selection import operator_of
 from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile
@@ -146,7 +146,8 @@ def _find_own(solutions: Sequence[Solution], folder: Path, kernel: KernelTask) -
             return solution, f"{solution.name} by {solution.author}"
     if own:
         return None, f"{own[0][0].name} holds another version of {kernel.file}: copy it to its folder in solutions/"
-    register = f"fib-rmsnorm register {kernel.file} --name {kernel.solution} --author me"
+    name = f"{operator_of(kernel.definition)}_{kernel.language}_mine_v1"
+    register = f"fib-rmsnorm register {kernel.file} --name {name} --author me"
     return None, f"no Solution is made of {kernel.file}; run: {register}"
 
 
@@ -162,7 +163,7 @@ def _compared(records: Sequence[TraceRecord], against: str) -> list[TraceRecord]
 
 def _grade_answers(exercise: Exercise, sheet: Path, points: int) -> Task:
     """Compare the answer sheet with the worked answers of the exercise's page."""
-    right, given = _read_answers(shipped_registry() / exercise.page), _read_answers(sheet)
+    right, given = _read_answers(exercise.page), _read_answers(sheet)
     faults = {label: _find_mistake(given.get(label), answer) for label, answer in right.items()}
     remarks = tuple(f"{exercise.sheet}, {label}: {fault}" for label, fault in faults.items() if fault)
     return Task("Answers", points, points * (len(right) - len(remarks)) // len(right), remarks)

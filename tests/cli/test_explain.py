@@ -194,12 +194,10 @@ def run(x, weight, eps):
     return out
 """
 MODULE = """
-
 class Norm(torch.nn.Module):
     def __init__(self, dim, eps):
         super().__init__()
         self.eps, self.weight = eps, torch.nn.Parameter(torch.ones(dim))
-
     def forward(self, x):
         return launch(x, self.weight, self.eps)
 """

@@ -15,11 +15,10 @@ import pytest
 from fib_rmsnorm.exercises.course import EXERCISES
 from support.command_line import Outcome, run_here, run_process
 from support.lent_fork_server import lend
-from support.paths import REPOSITORY
 
 
 def page_of(number: int) -> str:
-    return (REPOSITORY / EXERCISES[number].page).read_text(encoding="utf-8")
+    return EXERCISES[number].page.read_text(encoding="utf-8")
 
 
 def list_commands(page: str) -> list[tuple[str, list[str]]]:

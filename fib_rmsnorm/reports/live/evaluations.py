@@ -141,8 +141,7 @@ def _describe_differences(traces: Sequence[Trace]) -> Iterator[str]:
     for trace in traces:
         for case in list_cases(Check.of(trace).correctness):
             if (case.kind or "workload") == "workload" and case.against:
-                values = found.setdefault(trace.solution or "", [])
-                values += [each.max_absolute for each in case.against.values()]
+                found.setdefault(trace.solution or "", []).extend(each.max_absolute for each in case.against.values())
     if found:
         parts = join_names([f"{largest_text(largest(values))} ({name})" for name, values in sorted(found.items())])
         yield f"Largest difference from the peer's outputs: {parts}."
