@@ -304,7 +304,5 @@ def get_ready(message: Message) -> Done:
 
 def main(channel: Channel, outputs_fd: int) -> None:
     """Serve until the channel closes."""
-    # Convolutions in float32, as products of matrices are by default: a right kernel would fail by a TF32 reference.
-    torch.backends.cudnn.allow_tf32 = False
     worker = Worker(channel, outputs_fd)
     serve(channel, worker.handlers, worker.check)
