@@ -19,9 +19,8 @@ def on(day, latency_us, sha="aaaaaaaa", batch=8, **others):
 def history(fib, file):
     """The runs of the only Workload as JSON."""
 
-    def run(*traces, options=()):
-        path = file(*traces)
-        outcome = fib("history", "mine_v1", path, "--json", *options)
+    def run(*traces):
+        outcome = fib("history", "mine_v1", file(*traces), "--json")
         assert outcome.code == 0, outcome.err
         return json.loads(outcome.out)
 
@@ -89,8 +88,7 @@ def test_a_failure_is_a_change_and_so_is_its_end(fib, history, file):
         on(5, 3.0, "cccccccc"),
     )
     assert verdicts(history(*traces)) == ["first", "now fails", "fails", "passes again, slower", "tie"]
-    path = file(*traces)
-    outcome = fib("history", "mine_v1", path)
+    outcome = fib("history", "mine_v1", file(*traces))
     assert outcome.row("2026-01-02", "fails:").endswith("now fails: INCORRECT_NUMERICAL")
 
 
@@ -127,8 +125,7 @@ def test_a_changed_definition_is_marked_and_nothing_is_compared_across_it(fib, h
         "fails",
         "faster, other definition",
     ]
-    path = file(*traces)
-    outcome = fib("history", "mine_v1", path)
+    outcome = fib("history", "mine_v1", file(*traces))
     assert "7 runs, 2 changes." in outcome.lines
     verdict = {line.split()[1]: line.split("  ")[-1].strip() for line in outcome.lines if line.startswith("batch=8   ")}
     assert verdict["2026-01-02"] == "other definition" and verdict["2026-01-04"] == "slower, other definition"

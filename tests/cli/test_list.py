@@ -92,18 +92,13 @@ def test_traces_are_counted_by_definition_solution_and_hardware(fib, full_regist
     ]
 
 
-@pytest.fixture
-def rewritten(full_registry):
+def test_traces_of_earlier_contents_are_told_apart(fib, full_registry):
     """The Python Solution was changed after both of its Traces, and is wrong in the only one of today's content."""
     wrong = make_trace(
         change_sources(full_registry), full_registry.workloads(DEFINITION)[0], status="INCORRECT_NUMERICAL"
     )
     wrong.evaluation.timestamp = "2026-02-03T04:05:06.789+00:00"
     full_registry.append_trace(wrong, "baseline", "norm")
-    return full_registry
-
-
-def test_traces_of_earlier_contents_are_told_apart(fib, rewritten):
     outcome = fib("list", "solutions")
     assert outcome.lines[0].split() == [
         *("solution", "language", "author", "definition", "traces", "passed", "earlier", "here", "why")

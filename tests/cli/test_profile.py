@@ -155,27 +155,24 @@ def test_several_batch_sizes_have_a_report_each(fib, solution, gpu, ncu, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "code", "told"),
     [
         *(
-            ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access GPU counters.\n", told)
+            ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access GPU counters.\n", 1, told)
             for told in ("--cap-add PERFMON (drivers before 565: SYS_ADMIN)", "NVreg_RestrictProfilingToAdminUsers=0")
         ),
-        ("==ERROR== Unrecognised option '--section'\n", "ncu failed: Unrecognised option '--section'"),
+        ("==ERROR== Unrecognised option '--section'\n", 1, "ncu failed: Unrecognised option '--section'"),
         (
             "Traceback (most recent call last):\nValueError: no\n==ERROR== The application returned an error code.\n",
+            1,
             "ncu failed: ValueError: no",
         ),
+        ("==WARNING== No kernels were profiled.\n", 0, "recorded no kernel"),
     ],
 )
-def test_what_failed_is_reported_in_one_line(fib, solution, gpu, ncu, said, told):
-    ncu(printed=said, code=1)
+def test_what_failed_is_reported_in_one_line(fib, solution, gpu, ncu, said, code, told):
+    ncu(printed=said, code=code)
     assert told in fib("profile", solution).refusal
-
-
-def test_no_kernel_is_an_error(fib, solution, gpu, ncu):
-    ncu(printed="==WARNING== No kernels were profiled.\n")
-    assert "recorded no kernel" in fib("profile", solution).refusal
 
 
 def test_without_ncu_it_says_where_to_get_it(fib, solution, gpu, monkeypatch):

@@ -130,7 +130,6 @@ def test_a_broken_reference_is_reported_and_judges_nothing(try_, fib, tmp_path):
         outcome = try_("right.py", RIGHT, "--batch-sizes", "2", *options)
         assert (outcome.code, outcome.out) == (2, "")
         assert "right.py was not judged: the reference of rmsnorm_d128 failed" in outcome.err
-        assert outcome.out == ""
     path = str(tmp_path / "right.py")
     measured = fib("compare", path, path, "--measure", "--root", registry.root)
     assert measured.code == 2
@@ -267,18 +266,13 @@ CPP_PRINTS = "#include <cstdio>\n#include <cstdlib>\n" + THROWS.replace(
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "source", "end"),
-    [
-        ("kills.py", "import os\n\n\ndef run(x, weight, eps):\n    print('last words')\n    os.abort()\n", "SIGABRT"),
-        ("kills.cpp", CPP_PRINTS, "SIGABRT"),
-    ],
-)
-def test_what_a_kernel_printed_before_its_end_is_shown(try_, name, source, end):
+PYTHON_PRINTS = "import os\n\n\ndef run(x, weight, eps):\n    print('last words')\n    os.abort()\n"
+
+
+@pytest.mark.parametrize(("name", "source"), [("kills.py", PYTHON_PRINTS), ("kills.cpp", CPP_PRINTS)])
+def test_what_a_kernel_printed_before_its_end_is_shown(try_, name, source):
     outcome = try_(name, source, "--check", "--batch-sizes", "1")
-    assert outcome.code == 1
-    assert end in outcome.out
-    assert "| last words" in outcome.lines
+    assert outcome.code == 1 and "SIGABRT" in outcome.out and "| last words" in outcome.lines
 
 
 def test_a_style_that_a_source_hides_is_asked_for(try_):

@@ -55,8 +55,11 @@ def test_kernels_are_ranked_and_counted(try_several):
     assert (kernels[4]["file"], kernels[4]["line"]) == ("syntax.py", 1)
 
 
-def test_a_check_tells_each_fault_once_below_the_correct_ones(try_several):
-    outcome = try_several(KERNELS, "--check")
+def test_a_check_tells_each_fault_once_below_the_correct_ones(try_several, monkeypatch):
+    """One that hangs costs one timeout."""
+    when_printed(monkeypatch, "last words")
+    hangs = HANGS.replace("    while", "    print('last words', flush=True)\n    while", 1)
+    outcome = try_several({**KERNELS, "hangs.py": hangs}, "--check")
     assert outcome.code == 1
     header, *rows, _, summary = outcome.lines
     assert header.split() == ["kernel", "status", "remark"]
@@ -65,12 +68,15 @@ def test_a_check_tells_each_fault_once_below_the_correct_ones(try_several):
         ["crashes.py", "RUNTIME_ERROR"],
         ["no_eps.py", "INCORRECT_NUMERICAL"],
         ["syntax.py", "COMPILE_ERROR"],
+        ["hangs.py", "TIMEOUT"],
     ]
+    assert "timed out after" in rows[4]
     assert "the process died of SIGSEGV" in rows[1] and "'(' was never closed" in rows[3]
-    assert summary == "fast_0 0.25: of 4 kernels, correct"
+    assert summary == "fast_0 0.20: of 5 kernels, correct"
     told = [line.partition(" after ")[0] for line in outcome.err.splitlines()]
     assert sorted(told) == [
         "crashes.py: RUNTIME_ERROR",
+        "hangs.py: TIMEOUT",
         "no_eps.py: INCORRECT_NUMERICAL",
         "right.py: correct",
         "syntax.py: COMPILE_ERROR",
@@ -97,14 +103,6 @@ def test_what_is_interpreted_is_behind_what_was_timed(try_several):
     assert header.split()[:2] == ["kernel", "speedup"] and first.split()[0] == "right.py"
     assert second.startswith("triton.py ") and second.endswith("  PASSED  interpreted, so not timed")
     assert summary.startswith("fast_0 1.00, fast_1 0.") and "of 2 kernels, correct and more than p times" in summary
-
-
-def test_one_that_hangs_costs_one_timeout(try_several, monkeypatch):
-    when_printed(monkeypatch, "last words")
-    hangs = HANGS.replace("    while", "    print('last words', flush=True)\n    while", 1)
-    outcome = try_several({"hangs.py": hangs, "right.py": RIGHT}, "--check")
-    assert outcome.code == 1
-    assert outcome.row("right.py", "PASSED") and "timed out after" in outcome.row("hangs.py", "TIMEOUT")
 
 
 def test_kernels_of_one_name_are_told_apart_by_their_paths(try_several):
