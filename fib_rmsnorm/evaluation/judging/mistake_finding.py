@@ -53,7 +53,7 @@ def explain_outputs(
     found: dict[str, list[PossibleMistake]] = {}
     for name, comparison in comparisons.items():
         right_output, actual, before = expected.outputs[name], actuals[name], (request.suspects or {}).get(name)
-        if before is None and not comparison.mismatched:
+        if before is None and not comparison.is_wrong:
             continue
         found[name] = before or []
         if recognition is None or before == [] or not actual.numel():
@@ -65,6 +65,8 @@ def explain_outputs(
         right, bound = right_output.nearest(actual), right_output.exact.bound
         rows = right.shape[0] if row_axis in axes else 1
         wrong_rows = comparison.wrong_rows if row_axis in axes else [0][: comparison.mismatched]
+        if comparison.is_wrong and not comparison.mismatched:  # its elements only together, in rows that nobody lists
+            wrong_rows = list(range(min(rows, _MAX_RIGHT_ROWS)))
         by_row = None if bound is None else bound.reshape(rows, -1)
         outputs = actual.reshape(rows, -1), right.reshape(rows, -1)
         compute: Callable[[torch.Tensor, torch.Tensor], Iterable[Mistake]]
