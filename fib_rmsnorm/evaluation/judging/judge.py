@@ -5,7 +5,6 @@ It runs no code of other people: the outputs of a Definition's reference come fr
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -23,6 +22,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
 )
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, find_indices, measure_ulp
+from fib_rmsnorm.evaluation.judging.recurring_rows import RecurringRows
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, DeviceWorkload, make_case, shape_of, torch_dtype
@@ -31,11 +31,7 @@ from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Done, open_device
 from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
 from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, OutputTransferError, read_outputs, take, view_outputs
-from fib_rmsnorm.schema import Difference, Peer, Recurrence, Workload
-
-_MOST_ROWS = 512
-_MOST_BYTES = 256 << 20
-"""A kernel that fails before its rows recur leaves them: beyond this, those that were kept the longest go."""
+from fib_rmsnorm.schema import Difference, Peer, Workload
 
 
 class Judge:
@@ -241,48 +237,6 @@ def describe_unwritten(actuals: Outputs, expected: Outputs) -> str | None:
         if count
         else None
     )
-
-
-class RecurringRows:
-    """The last rows of the outputs of the first case, by the worker that made them, until they recur."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[int | None, list[torch.Tensor]] = OrderedDict()
-
-    def compare(self, request: Compare, case: Case, outputs: Outputs) -> Recurrence | None:
-        """How many rows of a call's outputs differ from those of the first case, whose last rows are its last.
-
-        None if no row recurs. The outputs of the first case are kept.
-        """
-        axis = (request.recognition.row_axis if request.recognition else None) or ""
-        shapes = {name: spec.shape or () for name, spec in request.definition.outputs.items()}
-        by_row = [each.movedim(shapes[name].index(axis), 0) for name, each in outputs.items() if axis in shapes[name]]
-        if request.case == 0:
-            self._keep(request.worker, [each[-_MOST_ROWS:].clone() for each in by_row])
-        if not case.recurring or not (kept := self._kept.pop(request.worker, [])):
-            return None
-        count = min(case.recurring, len(kept[0]))
-        differs = [
-            (_bytes_by_row(now[-count:]) != _bytes_by_row(before[-count:])).any(dim=1)
-            for now, before in zip(by_row, kept, strict=True)
-        ]
-        different = torch.stack(differs).any(dim=0).nonzero().flatten().tolist()
-        if not different:
-            return Recurrence(rows=count)
-        from_end = count - different[0]
-        here, before = len(by_row[0]) - from_end, request.workload.axes[axis] - from_end
-        return Recurrence(rows=count, different=len(different), row=here, before=before)
-
-    def _keep(self, worker: int | None, rows: list[torch.Tensor]) -> None:
-        self._kept[worker] = rows
-        self._kept.move_to_end(worker)
-        kept_bytes = sum(each.nbytes for kept in self._kept.values() for each in kept)
-        while kept_bytes > _MOST_BYTES and len(self._kept) > 1:
-            kept_bytes -= sum(each.nbytes for each in self._kept.popitem(last=False)[1])
-
-
-def _bytes_by_row(rows: torch.Tensor) -> torch.Tensor:
-    return as_bytes(rows).view(len(rows), rows.nbytes // len(rows))
 
 
 def main(channel: Channel, _: int) -> None:

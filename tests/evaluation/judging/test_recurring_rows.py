@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.judging import judge
+from fib_rmsnorm.evaluation.judging import recurring_rows
+from fib_rmsnorm.evaluation.judging.recurring_rows import RecurringRows
 from fib_rmsnorm.operators import RmsNorm, recognise_source
 from fib_rmsnorm.schema import Recurrence
 
@@ -16,7 +17,7 @@ DEFINITION = RmsNorm().define(128)
 ROWS = torch.arange(8 * 128, dtype=torch.float32).view(8, 128)
 
 
-def compare(rows: judge.RecurringRows, worker: int, case: int, output: torch.Tensor) -> Recurrence | None:
+def compare(rows: RecurringRows, worker: int, case: int, output: torch.Tensor) -> Recurrence | None:
     request: Any = SimpleNamespace(
         worker=worker,
         case=case,
@@ -30,7 +31,7 @@ def compare(rows: judge.RecurringRows, worker: int, case: int, output: torch.Ten
 
 @pytest.mark.parametrize("changed", [None, 1])
 def test_the_first_row_with_other_bits_is_named_by_its_place_in_both_batches(changed):
-    rows, later = judge.RecurringRows(), ROWS[1:].clone()
+    rows, later = RecurringRows(), ROWS[1:].clone()
     assert compare(rows, 1, 0, ROWS) is None
     if changed is not None:
         later[-4 + changed, 5] *= 1 + 2**-20
@@ -39,8 +40,8 @@ def test_the_first_row_with_other_bits_is_named_by_its_place_in_both_batches(cha
 
 
 def test_rows_of_kernels_that_failed_make_room_for_later_ones(monkeypatch):
-    monkeypatch.setattr(judge, "_MOST_BYTES", 3 * ROWS.nbytes)
-    rows = judge.RecurringRows()
+    monkeypatch.setattr(recurring_rows, "_MOST_BYTES", 3 * ROWS.nbytes)
+    rows = RecurringRows()
     for worker in range(10):
         compare(rows, worker, 0, ROWS)
     found = [compare(rows, worker, 1, ROWS) is not None for worker in range(10)]
