@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from fib_rmsnorm.evaluation.building_ahead import BuildsAhead, in_order_of_start
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.plan import Group
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.evaluation.worker_pool import WorkerPool
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.schema import Correctness, Definition, Peer, Solution, Workload, digest

@@ -21,7 +21,8 @@ from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
-from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, EvaluationFailedError, WorkerClient, WorkerPool
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, WorkerPool
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.clocks import ClockWatch, read_clocks
 from fib_rmsnorm.machine.devices import Device, gpu_arch

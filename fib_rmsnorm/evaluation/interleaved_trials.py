@@ -30,7 +30,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Timed,
     TimingPrepared,
 )
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.idle_check import wait_for_quiet

@@ -73,7 +73,7 @@ class SpareWorker:
         with suppress(FibRmsnormError, NoAnswerError, RefusalError, StoppedError):
             if started is not None:
                 process = started.process.result()
-                suits = started.definition == definition and started.may_be_timed >= is_timed
+                suits = started.definition == definition and (started.may_be_timed or not is_timed)
                 if suits and process.alive:
                     return process, started.folder
                 process.kill()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_variables, drop_failed_build, require_room, solution_cache
@@ -18,21 +17,19 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.spare_worker import SpareWorker
-from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, Call, GetReady, Prepare
+from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, GetReady, Prepare
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import ONE_CONNECTION, Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
 from fib_rmsnorm.registry.sources.draft import AUTHOR
-from fib_rmsnorm.sandbox.asking import Answer, DeviceUnusableError, Request, ask, require_device
-from fib_rmsnorm.sandbox.channel import RefusalError
+from fib_rmsnorm.sandbox.asking import DeviceUnusableError, require_device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
-from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError, ProcessTimeoutError
+from fib_rmsnorm.sandbox.process import Process
 from fib_rmsnorm.schema import (
-    Correctness,
     Definition,
-    EvaluationStatus,
     Solution,
     digest,
     list_strided,
@@ -42,72 +39,6 @@ from fib_rmsnorm.schema import (
 MAX_WORKERS = 24
 _CORES_OF_TIMING = 2
 """For the process that is timed and the one that asks it: builds beside them keep to the other cores."""
-_OF_GUARDED = ": in this call its inputs are guarded, perhaps it reads beyond one or writes to one"
-
-
-class EvaluationFailedError(Exception):
-    """An evaluation ended with a status other than PASSED."""
-
-    def __init__(
-        self,
-        status: EvaluationStatus | str,
-        message: str,
-        correctness: Correctness | None = None,
-        *,
-        is_cheat: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.status = EvaluationStatus(status)
-        self.correctness = correctness
-        self.is_cheat = is_cheat
-        """Whether the Solution did what an honest one has no reason to do."""
-
-    def with_log(self, log: str) -> EvaluationFailedError:
-        """The same failure, with the output of the process below its message."""
-        text = "\n".join(part for part in (str(self), log.strip()) if part)
-        return EvaluationFailedError(self.status, text, self.correctness, is_cheat=self.is_cheat)
-
-
-@dataclass
-class WorkerClient:
-    """A process that runs a Solution's code, and how long it may still take to answer requests."""
-
-    process: Process
-    config: RunConfig
-    definition: Definition
-    is_interpreted: bool = False
-    """Whether Triton's interpreter runs it."""
-    strided: list[str] = field(default_factory=list)
-    """The inputs that it takes at any strides."""
-    may_be_timed: bool = True
-    build_s: float = 0.0
-    left_s: float = field(init=False)
-    """Seconds that are left of the time limit. The judge's time does not count."""
-
-    def __post_init__(self) -> None:
-        self.left_s = self.config.timeout_s
-
-    def ask(self, request: Request, kind: type[Answer]) -> Answer:
-        """Ask for an answer of type `kind`.
-
-        Raises EvaluationFailedError with the status that fits the failure, or InputError if a disk is full.
-        """
-        started = time.monotonic()
-        try:
-            return ask(self.process, request, kind, started + self.left_s, self.config.memory_limit_bytes)
-        except ProcessTimeoutError:
-            late = f"{request.doing}: timed out after {self.config.timeout_s:g} s"
-            raise EvaluationFailedError("TIMEOUT", late) from None
-        except (NoAnswerError, RefusalError) as error:
-            require_room()
-            if isinstance(error, RefusalError):
-                why = f"{request.doing}: {error}"
-                raise EvaluationFailedError(error.status, why, is_cheat=error.is_cheat) from None
-            guarded = isinstance(error, ProcessDiedError) and isinstance(request, Call) and request.guarded
-            where = _OF_GUARDED if guarded else ""
-            raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}{where}") from None
-        finally:
-            self.left_s -= time.monotonic() - started
 
 
 class WorkerPool:

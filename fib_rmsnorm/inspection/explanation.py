@@ -13,7 +13,7 @@ from fib_rmsnorm.building.cache import cache_variables, solution_cache
 from fib_rmsnorm.building.native import toolchain_paths
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError, KernelError
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.file_trees import remove_tree
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.conclusions import conclude

@@ -18,7 +18,7 @@ from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
 from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry

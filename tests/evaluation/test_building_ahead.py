@@ -12,7 +12,7 @@ import pytest
 
 from fib_rmsnorm.evaluation.building_ahead import BuildsAhead, FirstCall
 from fib_rmsnorm.evaluation.plan import Group
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads

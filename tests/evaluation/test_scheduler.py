@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fib_rmsnorm.building.cache import solution_cache
-from fib_rmsnorm.evaluation import ROLES, worker_pool
+from fib_rmsnorm.evaluation import ROLES, worker_client
 from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler, WorkQueue, estimate_work
@@ -135,7 +135,7 @@ def test_a_gpu_that_cannot_be_used_is_not_a_fault_of_a_solution(registry):
 
 def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monkeypatch):
     """For many rows, the judge takes longer than the whole budget of a solution."""
-    monkeypatch.setattr(worker_pool, "time", clock)
+    monkeypatch.setattr(worker_client, "time", clock)
 
     class Answers:
         def request(self, _message, deadline, _limit, _files):
@@ -145,7 +145,7 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
             return {"ok": True, "memory": None, **effects, "call_ms": 1.0}
 
     process: Any = Answers()
-    worker = worker_pool.WorkerClient(process, RunConfig(QUICK, 10), registry.definition("rmsnorm_d128"))
+    worker = worker_client.WorkerClient(process, RunConfig(QUICK, 10), registry.definition("rmsnorm_d128"))
     request = Call(workload=registry.workloads("rmsnorm_d128")[0], case=0, recognition=None)
     worker.ask(request, Called)
     clock.sleep(1000)

@@ -18,7 +18,8 @@ from fib_rmsnorm.evaluation.correctness_gate import CorrectnessGate
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerPool
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
+from fib_rmsnorm.evaluation.worker_pool import WorkerPool
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads

@@ -20,7 +20,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
 )
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, CallAsTimed, Called, Outputs, WriteOutputs
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.machine.devices import ONE_CONNECTION, Device
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Answer, DeviceMemory, Done, Request, ask, require_device

@@ -8,7 +8,7 @@ from math import inf
 
 from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
 from fib_rmsnorm.evaluation.worker.worker_messages import Effects
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
 from fib_rmsnorm.schema import AGAINST, Correctness, Definition, DType, JudgedCase, Tolerance
 
 _TRUNCATED_BFLOAT16 = 2.0**-8

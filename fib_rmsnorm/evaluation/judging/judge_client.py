@@ -26,7 +26,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     Timed,
     TimingPrepared,
 )
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Done

@@ -21,7 +21,8 @@ from fib_rmsnorm.evaluation.judging.comparer import (
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError, WorkerClient, WorkerPool
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.evaluation.worker_pool import WorkerPool
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition, list_candidates, recognise_source
 from fib_rmsnorm.registry import tensor_bytes

@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import Compare, Expect, TakeO
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, generate_inputs
 from fib_rmsnorm.evaluation.worker.worker_messages import Revealed
-from fib_rmsnorm.evaluation.worker_pool import EvaluationFailedError
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.sandbox.asking import DeviceMemory, Done, ask

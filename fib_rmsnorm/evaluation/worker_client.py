@@ -1,0 +1,82 @@
+"""The process of a worker as the scheduler sees it: requests to it, its time limit, and how its failures are told."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from fib_rmsnorm.building.cache import require_room
+from fib_rmsnorm.evaluation.run_config import RunConfig
+from fib_rmsnorm.evaluation.worker.worker_messages import Call
+from fib_rmsnorm.sandbox.asking import Answer, Request, ask
+from fib_rmsnorm.sandbox.channel import RefusalError
+from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError, ProcessTimeoutError
+from fib_rmsnorm.schema import Correctness, Definition, EvaluationStatus
+
+_OF_GUARDED = ": in this call its inputs are guarded, perhaps it reads beyond one or writes to one"
+
+
+class EvaluationFailedError(Exception):
+    """An evaluation ended with a status other than PASSED."""
+
+    def __init__(
+        self,
+        status: EvaluationStatus | str,
+        message: str,
+        correctness: Correctness | None = None,
+        *,
+        is_cheat: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = EvaluationStatus(status)
+        self.correctness = correctness
+        self.is_cheat = is_cheat
+        """Whether the Solution did what an honest one has no reason to do."""
+
+    def with_log(self, log: str) -> EvaluationFailedError:
+        """The same failure, with the output of the process below its message."""
+        text = "\n".join(part for part in (str(self), log.strip()) if part)
+        return EvaluationFailedError(self.status, text, self.correctness, is_cheat=self.is_cheat)
+
+
+@dataclass
+class WorkerClient:
+    """A process that runs a Solution's code, and how long it may still take to answer requests."""
+
+    process: Process
+    config: RunConfig
+    definition: Definition
+    is_interpreted: bool = False
+    """Whether Triton's interpreter runs it."""
+    strided: list[str] = field(default_factory=list)
+    """The inputs that it takes at any strides."""
+    may_be_timed: bool = True
+    """Whether it opened its GPU as any program does."""
+    build_s: float = 0.0
+    left_s: float = field(init=False)
+    """Seconds that are left of the time limit. The judge's time does not count."""
+
+    def __post_init__(self) -> None:
+        self.left_s = self.config.timeout_s
+
+    def ask(self, request: Request, kind: type[Answer]) -> Answer:
+        """Ask for an answer of type `kind`.
+
+        Raises EvaluationFailedError with the status that fits the failure, or InputError if a disk is full.
+        """
+        started = time.monotonic()
+        try:
+            return ask(self.process, request, kind, started + self.left_s, self.config.memory_limit_bytes)
+        except ProcessTimeoutError:
+            late = f"{request.doing}: timed out after {self.config.timeout_s:g} s"
+            raise EvaluationFailedError("TIMEOUT", late) from None
+        except (NoAnswerError, RefusalError) as error:
+            require_room()
+            if isinstance(error, RefusalError):
+                why = f"{request.doing}: {error}"
+                raise EvaluationFailedError(error.status, why, is_cheat=error.is_cheat) from None
+            guarded = isinstance(error, ProcessDiedError) and isinstance(request, Call) and request.guarded
+            where = _OF_GUARDED if guarded else ""
+            raise EvaluationFailedError("RUNTIME_ERROR", f"{request.doing}: the process {error}{where}") from None
+        finally:
+            self.left_s -= time.monotonic() - started
