@@ -52,6 +52,8 @@ def test_layer_norm_and_its_gradients_are_torchs():
     found = torch.autograd.grad(ours, (x, weight, bias), dy)
     for gradient, expected in zip(found, torch.autograd.grad(torchs, wide, dy.double()), strict=True):
         assert_close(gradient, expected.half())
+    with pytest.raises(ValueError, match="convention: expected one of"):  # though its kernel is known
+        rms_norm(x, weight, bias=bias, convention="layernorm")
 
 
 @served
