@@ -20,7 +20,7 @@ from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
 from fib_rmsnorm.evaluation.worker_pool import WorkerPool
-from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
@@ -54,6 +54,27 @@ def test_a_worker_reads_the_tensors_of_workloads_alone(tmp_path):
     assert found["right_v1"].status.value == "PASSED", found["right_v1"].log
     assert found["reads_v1"].status.value == "RUNTIME_ERROR"
     assert "PermissionError" in found["reads_v1"].log
+
+
+CONNECTIONS = """
+import os
+
+print(os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "as many as there are"))
+"""
+
+
+def test_a_worker_that_may_not_be_timed_opens_a_gpu_sooner_and_is_not_timed(fork_server, registry, monkeypatch):
+    """Kernels on several streams would wait for each other in it."""
+    monkeypatch.delenv("CUDA_DEVICE_MAX_CONNECTIONS", raising=False)
+    (definition,) = registry.definitions().values()
+    solution = add_kernel(registry, "tells_v1", CONNECTIONS + RIGHT)
+    pool, processes = WorkerPool(fork_server, choose_devices("cpu")[0], RunConfig(QUICK, 60)), []
+    for pool.may_time, told in ((False, "1\n"), (False, ""), (True, "as many as there are\n"), (False, "")):
+        processes.append(pool.find(definition, solution).process)
+        assert processes[-1].take_log() == told
+    pool.close()
+    first, again, timed, after = processes
+    assert first is again and timed is after is not first
 
 
 class ShortOfMemory:
