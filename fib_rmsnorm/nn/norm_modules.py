@@ -109,10 +109,10 @@ class Replacement(NamedTuple):
     def __str__(self) -> str:
         done = [f"{name}: {was}{norm.shape}, {norm.convention}, eps {norm.eps}" for name, was, norm in self.replaced]
         left = [f"{name}: {was}: {reason}" for name, was, reason in self.left]
-        titles = ("replaced", done), ("left as " + ("it is" if len(left) == 1 else "they are"), left)
-        return "\n".join(
-            line for title, named in titles if named or named is done for line in _list_groups(title, named)
-        )
+        lines = [*_list_groups("replaced", done)]
+        if left:
+            lines += _list_groups("left as " + ("it is" if len(left) == 1 else "they are"), left)
+        return "\n".join(lines)
 
 
 def _list_groups(title: str, named: list[str]) -> Iterator[str]:
