@@ -1,11 +1,7 @@
-"""Call a built solution in its calling style, check that the call has really finished, and transfer what it returned.
-
-A solution should not keep its outputs.
-"""
+"""Call a built solution in its calling style, check that the call has really finished, and transfer its outputs."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -37,12 +33,6 @@ _detach, _contiguous = torch.Tensor.detach, torch.Tensor.contiguous
 # To open another process's memory, once for each tensor, takes as long as the way through the host does for this many
 # bytes.
 _LEAST_BYTES = 1 << 20
-# One workspace that holds the last output is not a cache; nor are a few, such as a CUDA graph's for each eps. A
-# solution that keeps every output keeps at least four on each Workload.
-_MIN_SUSPICIOUS = 4
-_SAMPLED_ELEMENTS = 4096
-
-_Fingerprint = tuple[int, torch.dtype, bytes]
 
 
 class SolutionCaller:
@@ -263,45 +253,3 @@ class Outbox:
     def clear(self) -> None:
         """Forget these outputs: the judge has copied them."""
         self._offered = []
-
-
-class KeptOutputs:
-    """Fingerprints of the outputs of judged calls on one Workload, to find out whether a solution keeps these outputs.
-
-    No timed call repeats the inputs of an earlier one. So a cache that compares all of the content never hits, and its
-    latency is honest. It is still a cheat, written for a benchmark that repeats its inputs.
-    """
-
-    def __init__(self) -> None:
-        self._fingerprints: set[_Fingerprint] = set()
-        self._frozen = gc.get_freeze_count()
-
-    def forget(self) -> None:
-        """Begin another Workload, whose shapes may have their own workspaces."""
-        self._fingerprints.clear()
-
-    def remember(self, outputs: Sequence[torch.Tensor]) -> None:
-        """Add the outputs of a call."""
-        self._fingerprints |= {fingerprint for tensor in outputs if (fingerprint := _fingerprint(tensor)) is not None}
-
-    def find_kept(self) -> int:
-        """Count the outputs that Python's garbage collector still finds; 0 if they are too few to be suspicious."""
-        if gc.get_freeze_count() > self._frozen:
-            gc.unfreeze()  # gc.get_objects() leaves out what the solution froze
-        sizes = {(numel, dtype) for numel, dtype, _ in self._fingerprints}
-        # Detached, because attributes set on a tensor could hide it.
-        bare = [_detach(one) for one in gc.get_objects() if type(one) is torch.Tensor and not one.is_meta]
-        found = [tensor for tensor in bare if (tensor.numel(), tensor.dtype) in sizes]
-        kept = len({fingerprint for tensor in found if (fingerprint := _fingerprint(tensor)) in self._fingerprints})
-        return kept if kept >= _MIN_SUSPICIOUS else 0
-
-
-def _fingerprint(tensor: torch.Tensor) -> _Fingerprint | None:
-    """A sample of a tensor's elements; None if all are equal, or if the tensor is not contiguous."""
-    if not tensor.is_contiguous() or tensor.layout is not torch.strided:
-        return None
-    flat = tensor.detach().view(-1)
-    sample = flat[:: max(1, flat.numel() // _SAMPLED_ELEMENTS)].cpu().contiguous()
-    if sample.numel() < 2 or bool((sample == sample[0]).all()):
-        return None
-    return tensor.numel(), tensor.dtype, sample.view(torch.uint8).numpy().tobytes()

@@ -19,9 +19,10 @@ from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun, same_bits
 from fib_rmsnorm.evaluation.tensors.strided_rows import spread_rows, view_rows
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer, timer_name
-from fib_rmsnorm.evaluation.worker.caller import KeptOutputs, Outbox, SolutionCaller
+from fib_rmsnorm.evaluation.worker.caller import Outbox, SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
 from fib_rmsnorm.evaluation.worker.far_rows import call_far
+from fib_rmsnorm.evaluation.worker.kept_outputs import KeptOutputs
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
 from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
 from fib_rmsnorm.evaluation.worker.worker_messages import (
