@@ -63,7 +63,7 @@ def rms_norm(
     if eps is None:
         eps = default_eps(x.dtype)
     # What comes first costs the least host time: the kernel of a shape that was met before.
-    if convention != "layernorm" and not _is_compiling():  # which C++ knows, and is no convention of RMSNorm
+    if convention != "layernorm" and not _is_compiling():  # C++ knows this one, RMSNorm does not
         out: Any = custom_ops.quick_norm(convention, x, residual, weight, bias, eps)
         if out is not None:
             return out  # type: ignore[no-any-return]
