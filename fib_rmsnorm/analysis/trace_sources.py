@@ -9,6 +9,7 @@ from pathlib import Path
 from fib_rmsnorm.analysis.decoding import NotATraceError, Origin, decode
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.notices import summarize_faults
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files, read_records
 from fib_rmsnorm.registry.layout import PUBLISHED, find_root, is_registry
@@ -33,8 +34,7 @@ def read_files(sources: list[Path], root: Path | None, told: list[str]) -> tuple
             faults: list[str] = []
             traces += _decode_file(path, dataset, faults)
             if faults:
-                more = f"; and {len(faults) - 1} more in this file" if len(faults) > 1 else ""
-                told.append(f"{faults[0]} (skipped{more})")
+                told.append(summarize_faults(faults))
     return roots, traces
 
 

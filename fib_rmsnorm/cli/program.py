@@ -37,9 +37,9 @@ def run_program() -> NoReturn:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             from fib_rmsnorm.cli.app import make_app
             from fib_rmsnorm.cli.printing import warn
-            from fib_rmsnorm.registry.files.locking import tell_waits
+            from fib_rmsnorm.notices import tell_notices
 
-        tell_waits(warn)
+        tell_notices(warn)
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="replace")  # a terminal whose encoding lacks ± shows a ?
         code = make_app(sys.argv[1:])(standalone_mode=False, prog_name="fib-rmsnorm")

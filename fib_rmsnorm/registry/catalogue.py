@@ -43,7 +43,7 @@ class Catalogue:
 
     @classmethod
     def read(cls, registry: Registry) -> Catalogue:
-        """Read a registry, as it is between two changes. Raises InputError on the first bad file."""
+        """Read a registry, as it is between two changes. Raises InputError as the registry does."""
         with locked(reading=[registry.root]):
             definitions = registry.definitions()
             workloads = [

@@ -136,7 +136,7 @@ class Merger:
 
 def _read(registry: Registry) -> Keyed:
     """Read a registry whole. Raises InputError for sources that cannot be packed, and for an unknown Definition."""
-    found = Catalogue.read(registry)
+    found = Catalogue.read(Registry(registry.root, is_strict=True))
     for sources in found.faulty:
         raise sources.error
     records: list[Solution | Trace] = [*found.solutions.values(), *found.workloads, *found.traces]

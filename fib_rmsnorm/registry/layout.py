@@ -95,8 +95,9 @@ def _file(folder: Path, suffix: str, **names: str) -> Path:
 
 
 def is_registry(folder: Path) -> bool:
-    """Whether `folder` is the root of a registry: it holds definitions/ and solutions/."""
-    return (folder / "definitions").is_dir() and (folder / "solutions").is_dir()
+    """Whether `folder` is the root of a registry: it holds a Definition in definitions/, or solutions/ beside it."""
+    definitions = folder / "definitions"
+    return definitions.is_dir() and ((folder / "solutions").is_dir() or any(definitions.glob("*/*.json")))
 
 
 def is_source(path: Path, solutions: Path) -> bool:
@@ -141,7 +142,7 @@ def find_root(given: Path | None = None) -> Path:
             create = join(["fib-rmsnorm", "init", str(named)])
             raise InputError(f"no such folder: {named}; to create a registry there, run: {create}")
         if not is_registry(named):
-            raise InputError(f"not a registry: {named} lacks definitions/ or solutions/")
+            raise InputError(f"not a registry: {named} has no Definition in definitions/")
         return named.resolve()
     here = Path.cwd()
     for folder in (here, *here.parents):

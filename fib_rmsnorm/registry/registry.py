@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.notices import notice, summarize_faults
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root, is_source
 from fib_rmsnorm.registry.selection import find_main_definition, name_others
 from fib_rmsnorm.registry.shipped import shipped_registry
-from fib_rmsnorm.registry.store import append_lines, read_json, read_jsonl, write_atomic
+from fib_rmsnorm.registry.store import (
+    Model,
+    NotARecordError,
+    append_lines,
+    read_json,
+    read_jsonl,
+    write_atomic,
+)
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
 Named = TypeVar("Named", Definition, Solution)
@@ -23,11 +31,13 @@ Named = TypeVar("Named", Definition, Solution)
 class Registry:
     """The registry rooted at a folder. Every method reads from disk, under its lock, so processes may share a registry.
 
-    What must not change between two calls is read or written under one lock: `locking.locked`.
+    What must not change between two calls is read or written under one lock: `locking.locked`. A record that cannot be
+    read, such as another tool's, is skipped with a notice; with `is_strict`, it raises InputError.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, is_strict: bool = False) -> None:
         self.layout = Layout(root)
+        self._is_strict = is_strict
 
     @classmethod
     def find(cls, root: str | Path | None = None) -> Registry:
@@ -58,10 +68,27 @@ class Registry:
         return find_main_definition(self.root)
 
     def definitions(self) -> dict[str, Definition]:
-        """All Definitions by name. Raises InputError on a bad file or a name used twice."""
+        """All Definitions by name. Raises InputError for a link or a name used twice."""
         with locked(reading=[self.root]):
-            paths = find_files(self.layout.definitions, "*.json")
-            return index_by_name((path, read_json(path, Definition, self.root)) for path in paths)
+            return index_by_name(self._read(find_files(self.layout.definitions, "*.json"), Definition))
+
+    def _read(self, paths: Iterable[Path], model: type[Model]) -> Iterator[tuple[Path, Model]]:
+        """The records of files, with their paths."""
+        for path in paths:
+            faults: list[str] = []
+            found: list[Model] = []
+            try:
+                if path.suffix == ".json":
+                    found = [read_json(path, model, self.root)]
+                else:
+                    found = read_jsonl(path, model, self.root, None if self._is_strict else faults)
+            except NotARecordError as error:
+                if self._is_strict:
+                    raise
+                faults = [str(error)]
+            if faults:
+                notice(summarize_faults(faults))
+            yield from ((path, each) for each in found)
 
     def find_definitions(self, names: Collection[str]) -> dict[str, Definition]:
         """The Definitions of these names. One that cannot be read counts as missing: `validate` reports it."""
@@ -86,22 +113,18 @@ class Registry:
     def packed_solutions(self) -> dict[str, Solution]:
         """All Solutions by name as their JSON holds them; `sources.packing.read_current` reads what they are now.
 
-        Raises InputError on a bad file or a name used twice.
+        Raises InputError for a link or a name used twice.
         """
         with locked(reading=[self.root]):
             paths = find_files(self.layout.solutions, "*.json")
             packed = (path for path in paths if not is_source(path, self.layout.solutions))
-            return index_by_name((path, read_json(path, Solution, self.root)) for path in packed)
+            return index_by_name(self._read(packed, Solution))
 
     def workloads(self, definition: str) -> list[Workload]:
         """The Workloads of a Definition, in file order."""
         with locked(reading=[self.root]):
-            return [
-                record.workload
-                for path in self._workload_files(definition)
-                for record in read_jsonl(path, Trace, self.root)
-                if record.definition == definition
-            ]
+            records = self._read(self._workload_files(definition), Trace)
+            return [record.workload for _, record in records if record.definition == definition]
 
     def _workload_files(self, definition: str) -> list[Path]:
         """The files that may hold Workloads of a Definition: one, unless datasets were mixed by hand."""
@@ -112,12 +135,14 @@ class Registry:
         """All Traces, or those in the files of a Definition, oldest first."""
         with locked(reading=[self.root]):
             paths = find_files(self.layout.traces, f"{definition}.jsonl")
-            found = [trace for path in paths for trace in read_jsonl(path, Trace, self.root)]
+            found = [trace for _, trace in self._read(paths, Trace)]
         return sorted(found, key=lambda trace: trace.evaluation.timestamp if trace.evaluation else "")
 
     def write_definition(self, definition: Definition) -> Path:
-        """Write a Definition and return its path."""
+        """Write a Definition and return its path. Raises InputError where there is a file that holds none."""
         path = self.layout.definition(definition.op_type, definition.name)
+        if path.exists():
+            read_json(path, Definition, self.root)
         write_atomic(path, definition.model_dump_json(indent=2, exclude_none=False) + "\n", self.root)
         return path
 
@@ -128,11 +153,16 @@ class Registry:
         return path
 
     def write_workloads(self, definition: Definition, workloads: list[Workload]) -> Path:
-        """Replace a Definition's Workloads, and return the path of the file in which they lie."""
+        """Replace a Definition's Workloads, and return the path of the file in which they lie.
+
+        Raises InputError if that file holds something else, which would be lost.
+        """
         records = (Trace(definition=definition.name, workload=workload) for workload in workloads)
         with locked(writing=[self.root]):
             usual = self.layout.workload_file(definition.op_type, definition.name)
             path = next(iter(self._workload_files(definition.name)), usual)
+            if path.exists():
+                read_jsonl(path, Trace, self.root)
             write_atomic(path, "".join(f"{record.model_dump_json()}\n" for record in records), self.root)
         return path
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
@@ -38,6 +39,10 @@ else:
     import tomli as tomllib
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class NotARecordError(InputError):
+    """A file, read as a record, is something else."""
 
 
 def write_atomic(path: Path, text: str, root: Path | None = None) -> None:
@@ -144,17 +149,20 @@ def is_json(data: str | bytes) -> bool:
 
 
 def read_json(path: Path, model: type[Model], root: Path | None = None) -> Model:
-    """Read one record. Raises InputError that names the file and the first fault."""
+    """Read one record. Raises NotARecordError that names the file and the first fault."""
     try:
         return model.model_validate_json(read_text(path, root))
     except ValidationError as error:
-        raise InputError(f"{path}: {describe(error)}") from None
+        raise NotARecordError(f"{path}: {describe(error)}") from None
 
 
-def read_jsonl(path: Path, model: type[Model], root: Path | None = None) -> list[Model]:
+def read_jsonl(
+    path: Path, model: type[Model], root: Path | None = None, faults: list[str] | None = None
+) -> list[Model]:
     """Read a file with one record per line, or an array; skip a torn last line, which a killed writer leaves.
 
-    Raises InputError that names the file, the line and the first fault.
+    `faults` gets a line for each other record, which names the file, the line and the first fault. Without it, raises
+    NotARecordError for the first.
     """
     found = []
     for number, record in read_records(path, root):
@@ -163,7 +171,10 @@ def read_jsonl(path: Path, model: type[Model], root: Path | None = None) -> list
             found.append(model.model_validate_json(line))
         except ValidationError as error:
             if line.endswith(b"\n") or is_json(line):
-                raise InputError(f"{path}:{number}: {describe(error)}") from None
+                fault = f"{path}:{number}: {describe(error)}"
+                if faults is None:
+                    raise NotARecordError(fault) from None
+                faults.append(fault)
     return found
 
 
@@ -172,7 +183,7 @@ def read_text(path: Path, root: Path | None = None) -> str:
     try:
         return read_bytes(path, root).decode()
     except UnicodeDecodeError:
-        raise InputError(f"{path}: is not UTF-8 text") from None
+        raise NotARecordError(f"{path}: is not UTF-8 text") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -191,5 +202,15 @@ def describe(error: ValidationError) -> str:
     meant = (each for each in faults if not any(each["loc"][: len(form)] == form for form in others))
     first = next(meant, faults[0])
     where = ".".join(str(part) for part in first["loc"])
+    if _is_of_sol_execbench(first):
+        return f"{where}: SOL-ExecBench's format, which is not read here"
     message = " ".join(str(first["msg"]).split()).removeprefix("Value error, ")
     return f"{where}: {message}" if where else message
+
+
+def _is_of_sol_execbench(fault: ErrorDetails) -> bool:
+    """Whether a fault of a record is how SOL-ExecBench's differ: languages of its own, and Workloads alone in lines."""
+    given, field = fault["input"], fault["loc"][-1:]
+    if field == ("language",):
+        return given == "cuda_cpp" or (isinstance(given, dict) and "languages" in given)
+    return field == ("definition",) and isinstance(given, dict) and given.keys() >= {"uuid", "axes", "inputs"}

@@ -148,6 +148,49 @@ def test_a_registered_file_is_packed_as_it_was_tried(fib, register, registry):
     assert files_of(registry.root) == before  # what a command packs again is the same
 
 
+TORCH_ONLY = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x_ptr, BLOCK: tl.constexpr):
+    tl.store(x_ptr + tl.arange(0, BLOCK), 0.0)
+
+
+def launch(x):
+    kernel[(1,)](x, BLOCK=16)
+
+
+def run(x, weight, eps):
+    BLOCK = triton.next_power_of_2(x.shape[-1])
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)
+
+
+def other(weight, x, eps):
+    return run(x, weight, eps)
+"""
+
+
+@pytest.mark.parametrize("call", ["run", "other", "other(weight, x, eps)"])
+def test_what_only_calls_torch_is_python_whatever_it_imports(register, registry, call):
+    outcome = register({"kernel.py": TORCH_ONLY}, "--call", call)
+    said = "launches no Triton kernel, so its language is Python: it runs torch.nn.functional.rms_norm\n"
+    assert outcome.code == 0 and outcome.err.endswith(said)
+    assert outcome.err.startswith("fib-rmsnorm: ") and f"kernel.py: {call.partition('(')[0]}(" in outcome.err
+    (solution,) = registry.packed_solutions().values()
+    assert solution.spec.language.value == "python"
+
+
+@pytest.mark.parametrize("launch", ["launch(x)", "kernel.run(x)", "torch.ops.mine.norm(x)", "somewhere.norm(x)"])
+def test_what_may_launch_a_kernel_is_triton(register, registry, launch):
+    launching = TORCH_ONLY.replace("    BLOCK =", f"    {launch}\n    BLOCK =")
+    assert register({"kernel.py": f"import somewhere\n{launching}"}).err == ""
+    (solution,) = registry.packed_solutions().values()
+    assert solution.spec.language.value == "triton"
+
+
 def test_sources_beside_it_that_cannot_be_packed_are_in_the_way_of_their_name_alone(register, registry):
     add_sources(registry, "other_v1", {"kernel.py": RIGHT}, "[[[")
     assert register({"kernel.py": RIGHT}).code == 0

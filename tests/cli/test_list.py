@@ -11,9 +11,11 @@ from fib_rmsnorm.operators import RmsNorm
 from support.full_registry import (
     CUDA,
     DEFINITION,
+    DEFINITION_FILE,
     HARDWARE,
     PYTHON,
     PYTHON_FOLDER,
+    PYTHON_SOURCE,
     add_sources,
     change_sources,
     make_trace,
@@ -177,3 +179,17 @@ def test_json_has_what_the_tables_have(fib, full_registry):
     assert by_name[CUDA]["here"]["ability"] == "compile"
     assert [row["uuid"] for row in found["workloads"]] == [w.uuid for w in full_registry.workloads(DEFINITION)]
     assert found["traces"][0]["statuses"] == {"PASSED": 1, "INCORRECT_NUMERICAL": 1}
+
+
+def test_a_dataset_of_definitions_alone_is_a_registry(fib, full_registry, tmp_path):
+    for folder in ("solutions", "workloads", "traces"):
+        shutil.rmtree(full_registry.root / folder)
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text(PYTHON_SOURCE)
+    assert fib("list").out.startswith(f"Registry: {full_registry.root}\n")
+    for command in (("show", DEFINITION), ("validate",), ("try", kernel, "--check", "--device", "cpu")):
+        assert fib(*command).code == 0, command
+    said = f"{full_registry.root} has no Solution of {DEFINITION}; see: fib-rmsnorm list"
+    assert fib("bench", "--device", "cpu").refusal.endswith(said)
+    (full_registry.root / DEFINITION_FILE).unlink()
+    assert fib("list", "--root", full_registry.root).refusal.startswith("not a registry: ")

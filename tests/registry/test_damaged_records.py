@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -74,10 +76,55 @@ def test_a_histogram_of_another_type_is_left_out(fib, full_registry, histogram):
     assert "tolerance" in outcome.out and "random" in outcome.out
 
 
+OTHER = "rmsnorm_d256"
+FOREIGN = {
+    "a reference without run": (DEFINITION_FILE, ("reference", "def other(x):\n    return x\n"), "'run'"),
+    "an unknown language": (PYTHON_FILE, ("spec", "language", "fortran"), "spec.language: Input should be 'python'"),
+    "a list of languages": (PYTHON_FILE, ("spec", {"languages": ["triton"]}), "spec.language: SOL-ExecBench's format"),
+    "its language": (PYTHON_FILE, ("spec", "language", "cuda_cpp"), "spec.language: SOL-ExecBench's format"),
+    "a Workload alone": (WORKLOAD_FILE, (), "1: definition: SOL-ExecBench's format, which is not read here"),
+    "what is no text": (PYTHON_FILE, (), "is not UTF-8 text"),
+    "what is no Trace": (PYTHON_TRACES, ("workload", ...), "workload: Field required"),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_foreign_record_is_named_and_the_others_are_there(fib, full_registry, tmp_path, monkeypatch, kind):
+    other = grow(full_registry, tmp_path / "other", 256)
+    monkeypatch.chdir(other.root)
+    shutil.rmtree(PYTHON_FOLDER)
+    file, change, said = FOREIGN[kind]
+    if change:
+        edit(file, *change)
+    elif file == WORKLOAD_FILE:
+        Path(file).write_text('{"uuid": "a", "axes": {"batch": 1}, "inputs": {}}\n' * 2)
+    else:
+        Path(file).write_bytes(b"\xff\xfe")
+    before = Path(file).read_bytes()
+    for command in (
+        ("list",),
+        ("list", "solutions", "--json"),
+        ("show", f"{PYTHON}_d256"),
+        ("bench", *QUICK_OPTIONS, "--definitions", OTHER, "--batch-sizes", "1", "--resume"),
+    ):
+        outcome = fib(*command)
+        assert outcome.code == 0 and OTHER in outcome.out, (command, outcome)
+        (line,) = [line for line in outcome.err.splitlines() if line.startswith("fib-rmsnorm: ")]
+        assert line.startswith(f"fib-rmsnorm: {other.root / file}:") and said in line and "(skipped" in line, command
+    assert fib("validate").code == 1
+    assert said in fib("merge", full_registry.root, other.root).refusal
+    if file == WORKLOAD_FILE:  # which would be replaced
+        outcome = fib("workload", "--definition", DEFINITION)
+        assert outcome.code == 2 and outcome.err.splitlines()[-1].endswith(said)
+    assert Path(file).read_bytes() == before
+
+
 def test_a_workload_without_an_axis_is_named(fib, full_registry):
     edit(WORKLOAD_FILE, "workload", "axes", {}, line=1)
     uuid = json.loads((full_registry.root / WORKLOAD_FILE).read_text().splitlines()[0])["workload"]["uuid"]
-    assert fib("list", "workloads").refusal == f"Workload {uuid} of {DEFINITION}: axis 'batch' is missing"
+    outcome = fib("list", "workloads")
+    assert (outcome.code, outcome.out.count(DEFINITION)) == (0, 1)
+    assert outcome.err == f"fib-rmsnorm: Workload {uuid} of {DEFINITION}: axis 'batch' is missing (skipped)\n"
 
 
 def test_a_bad_workload_is_not_charged_to_the_solution(fib, registry, monkeypatch):

@@ -10,26 +10,22 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.notices import notice
 
 _PATIENCE_S = 1.0
 _held = threading.local()
-_tell: Callable[[str], None] | None = None
-
-
-def tell_waits(tell: Callable[[str], None]) -> None:
-    """Have `tell` called, in a thread of its own, with a line for each wait that takes longer than a second."""
-    global _tell  # noqa: PLW0603 - locks are taken far below whoever can print
-    _tell = tell
 
 
 @contextmanager
 def locked(*, reading: Iterable[Path] = (), writing: Iterable[Path] = ()) -> Iterator[None]:
     """Hold the locks of these registries: shared for reading, exclusive for writing. Wait for others to release them.
+
+    A wait of more than a second is told.
 
     A thread may lock again what it holds already, but not for writing what it holds for reading. Raises InputError if a
     folder cannot be opened or locked.
@@ -66,7 +62,7 @@ def _lock(descriptor: int, root: Path, *, for_writing: bool) -> None:
             fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
         except BlockingIOError:
             told = f"waiting for another command, which {'uses' if for_writing else 'changes'} {root}"
-            timer = threading.Timer(_PATIENCE_S, _tell or str, [told])
+            timer = threading.Timer(_PATIENCE_S, notice, [told])
             timer.daemon = True
             timer.start()
             try:

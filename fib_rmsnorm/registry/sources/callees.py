@@ -16,6 +16,7 @@ from fib_rmsnorm.schema import Definition
 
 UNNAMED = 2
 """The rank from which on no name tells what a parameter gets."""
+LAUNCH = "["
 _KERNELS = {"jit", "kernel", "prim_func", "autotune", "heuristics", "load_inline"}
 _NOT_KERNELS = re.compile(
     r"_$|_*(test|bench|main|check|verify|compare|get_|profile|plot|setup|Model$)|.*(ref|reference|naive|baseline|golden"
@@ -98,8 +99,8 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
         grid = f"[({next(iter(definition.axes))},)]({{}})"
         parameters = {name: module.parameters_of(name) for name in names if name in kernels}
         forms = {name: (f"{name}{grid}", [each]) for name, each in parameters.items() if each}
-    reached = {name: _reach(module, name) for name in forms}
-    launching = {name for name, used in reached.items() if used & {"[", *kernels, *_KERNELS}}
+    reached = {name: reach(module, name) for name in forms}
+    launching = {name for name, used in reached.items() if LAUNCH in used}
     for kept in (launching, {name for name in forms if not _NOT_KERNELS.match(name)}):
         forms = {name: form for name, form in forms.items() if name in kept} or forms
     modules = {name for name in module.classes if name in forms and not forms[name][0].startswith(f"{name}.apply(")}
@@ -141,8 +142,8 @@ def may_overwrite(function: ast.FunctionDef | None) -> bool:
     return all(isinstance(each, ast.Constant) or (isinstance(each, ast.Name) and each.id in kept) for each in names)
 
 
-def _reach(module: PythonModule, name: str) -> set[str]:
-    """The names that something in a file uses, directly or indirectly; `[` for a launch such as `kernel[grid](x)`."""
+def reach(module: PythonModule, name: str) -> set[str]:
+    """The names that something in a file uses, directly or indirectly; LAUNCH for `kernel[grid](x)`, `@triton.jit`."""
     found, waiting = {name}, [name]
     while waiting:
         name = waiting.pop()
@@ -151,8 +152,9 @@ def _reach(module: PythonModule, name: str) -> set[str]:
             if isinstance(each, ast.Name) and each.id not in found:
                 found.add(each.id)
                 waiting.append(each.id)
-            elif isinstance(each, ast.Call) and isinstance(each.func, ast.Subscript):
-                found.add("[")
+            is_launch = isinstance(each, ast.Call) and isinstance(each.func, ast.Subscript)
+            if is_launch or (isinstance(each, ast.Name | ast.Attribute) and last_name(each) in _KERNELS):
+                found.add(LAUNCH)
     return found
 
 

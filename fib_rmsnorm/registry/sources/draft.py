@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError, KernelError, blaming_kernel
 from fib_rmsnorm.languages import KERNEL_LANGUAGES
+from fib_rmsnorm.notices import notice
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
@@ -92,6 +93,10 @@ def draft_solution(registry: Registry, kernel: KernelFile | Path, definition: De
     if others and (others[0].rank == likeliest.rank or likeliest.rank >= UNNAMED):
         file = KernelFile.of(kernel).file
         raise ask_for_call(f"{file}: several calls may be meant, and try finds the right one", drafts)
+    if drafts[likeliest].spec.language.value == "python" and not (file := KernelFile.of(kernel).file).is_dir():
+        read = _read_kernel(file, None)
+        if isinstance(read, PythonKernel) and (why := read.explain_language(likeliest)):
+            notice(f"{file}: {why}")
     return drafts[likeliest]
 
 
@@ -173,10 +178,11 @@ def _draft_call(
         called = f"Called as {call.text}"
         if given.get("strided") and isinstance(kernel, NativeKernel) and kernel.takes_pointers(name.strip()):
             raise InputError(f"strided: {name} takes pointers, which have no strides: give it a TensorView")
+    language = kernel.choose_language(call) if isinstance(kernel, PythonKernel) else kernel.language
     spec = {
         "destination_passing_style": call.writes(definition),
-        "language": kernel.language.recorded_as or kernel.language.name,
-        "target_hardware": kernel.language.target_hardware,
+        "language": language.recorded_as or language.name,
+        "target_hardware": language.target_hardware,
         "entry_point": entry_point,
         "binding": kernel.binding,
         "in_place": call.in_place,

@@ -16,7 +16,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
-from fib_rmsnorm.registry.layout import check_name
+from fib_rmsnorm.registry.layout import check_name, list_definitions
 from fib_rmsnorm.registry.registry import Registry, index_by_name
 from fib_rmsnorm.registry.selection import choose, operator_of
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
@@ -54,8 +54,12 @@ class FaultySources:
 def pack_sound(
     registry: Registry, definitions: dict[str, Definition]
 ) -> tuple[dict[str, Solution], list[FaultySources]]:
-    """Pack every source folder that can be packed; return the others too. Raises InputError for a name used twice."""
+    """Pack every source folder that can be packed; return the others too. Raises InputError for a name used twice.
+
+    Sources of a Definition whose file cannot be read are neither: what read it has told so.
+    """
     faulty = []
+    unread = {*list_definitions([registry.root])} - definitions.keys()
 
     def pack() -> Iterator[tuple[Path, Solution]]:
         for path in find_files(registry.layout.solutions, MANIFEST):
@@ -64,7 +68,8 @@ def pack_sound(
             except InputError as error:  # noqa: PERF203 - of one folder
                 author, *_ = path.relative_to(registry.layout.solutions).parts
                 *_, home, name, _ = path.parts
-                faulty.append(FaultySources(author, home, name, error))
+                if home not in unread:
+                    faulty.append(FaultySources(author, home, name, error))
 
     return index_by_name(pack()), faulty
 

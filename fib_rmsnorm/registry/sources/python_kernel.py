@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path, PurePath
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
-from fib_rmsnorm.registry.sources.callees import KernelCall, find_calls, may_overwrite, overwrite_inputs
+from fib_rmsnorm.registry.sources.callees import (
+    LAUNCH,
+    KernelCall,
+    find_calls,
+    may_overwrite,
+    overwrite_inputs,
+    reach,
+)
 from fib_rmsnorm.registry.sources.parameters import Parameters
 from fib_rmsnorm.registry.sources.python_module import PythonModule, last_name, read_module
 from fib_rmsnorm.registry.store import read_text
@@ -33,12 +42,13 @@ def _make(kind, device, *arguments, **named):
     torch.manual_seed(0)
     made = kind(*arguments, **named)
     return made.to(device).requires_grad_(False) if isinstance(made, torch.nn.Module) else made'''
+_PLAIN = {"torch", "numpy", *sys.stdlib_module_names}
 _INSTALLED = {"site-packages", "dist-packages"}
 _MOST_FILES, _MOST_CHARACTERS = 100, 2_000_000
 
 
 class PythonKernel:
-    """The file of a kernel, and its entry point: `entry`, else `run`. Its imports decide the language."""
+    """The file of a kernel, and its entry point: `entry`, else `run`. Its imports tell the language that it may use."""
 
     binding = None
 
@@ -49,8 +59,9 @@ class PythonKernel:
         self.root = self._find_root()
         self.name = path.absolute().relative_to(self.root).as_posix()
         """The path in a Solution."""
-        plain = next(language for language in languages if language.module is None)
-        self.language = next((known for known in languages if known.module in self.module.imports), plain)
+        self._plain = next(language for language in languages if language.module is None)
+        imported = self.module.imported.values()
+        self.language = next((known for known in languages if known.module in imported), self._plain)
         self.is_installed = self.root.name in _INSTALLED
         """Whether it is imported where it lies, with all that it needs."""
         self.names = [*self.module.functions, *self.module.classes]
@@ -63,7 +74,7 @@ class PythonKernel:
             top = top.parent
         level = max((each.level for each in ast.walk(self.module.tree) if isinstance(each, ast.ImportFrom)), default=0)
         if top != folder and (
-            top.name in _INSTALLED or level or folder.relative_to(top).parts[0] in self.module.imports
+            top.name in _INSTALLED or level or folder.relative_to(top).parts[0] in self.module.imported.values()
         ):
             return top
         return [folder, *folder.parents][: max(level, 1)][-1]
@@ -79,6 +90,29 @@ class PythonKernel:
         if not is_there and self.entry != "run":
             raise InputError(f"{self.path}: no function {self.entry!r} (available: {', '.join(self.names) or 'none'})")
         return find_calls(self.module, definition, self.entry if is_there else None)
+
+    def choose_language(self, call: KernelCall) -> Language:
+        """The language of what a call runs: Python if it launches no kernel and uses nothing of other files."""
+        names = self._reach(call)
+        packages = {self.module.imported.get(name, "torch") for name in names}
+        is_plain = packages <= {*_PLAIN, self.language.module} and "torch.ops." not in self.text
+        return self._plain if is_plain and LAUNCH not in names else self.language
+
+    def explain_language(self, call: KernelCall) -> str | None:
+        """Why a call's language is Python though its file imports another, and what it runs; None if it is not."""
+        if self.choose_language(call) is self.language:
+            return None
+        nodes = (node for name in self._reach(call) if (node := self.module.functions.get(name)))
+        functions = {each.func for node in nodes for each in ast.walk(node) if isinstance(each, ast.Call)}
+        torchs = re.compile(
+            "|".join(name for name, origin in self.module.imported.items() if origin == "torch") + r"\b"
+        )
+        called = sorted({text for each in functions if torchs.match(text := ast.unparse(each))})
+        runs = f"it runs {', '.join(called)}" if called else "it runs operators of torch"
+        return f"{call.text} launches no {self.language.title} kernel, so its language is Python: {runs}"
+
+    def _reach(self, call: KernelCall) -> set[str]:
+        return {name for word in re.findall(r"[^\W\d]\w*", call.made) for name in reach(self.module, word)}
 
     def list_places(self, call: KernelCall, definition: Definition) -> list[KernelCall]:
         """The calls that a call may stand for: itself, or with outputs in place of inputs."""

@@ -24,15 +24,16 @@ class PythonModule:
     """The assigned value; None for an import."""
 
     @cached_property
-    def imports(self) -> list[str]:
-        """The top-level packages and modules that it imports, anywhere in it."""
-        names = []
+    def imported(self) -> dict[str, str]:
+        """The top-level package or module of each name that it imports, anywhere in it; empty for a relative import."""
+        found = {}
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                names += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names.append(node.module)
-        return [name.split(".")[0] for name in names]
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                for alias in node.names:
+                    origin = alias.name if isinstance(node, ast.Import) else "" if node.level else node.module or ""
+                    name = alias.name.split(".")[0] if isinstance(node, ast.Import) else alias.name
+                    found[alias.asname or name] = origin.split(".")[0]
+        return found
 
     def parameters_of(self, name: str) -> Parameters | None:
         """The parameters of a function; None if the source does not show them."""

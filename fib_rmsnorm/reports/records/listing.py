@@ -10,9 +10,11 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import ABILITIES
 from fib_rmsnorm.machine.capabilities import DeviceReport, FoundTool, MachineReport, Readiness, find_readiness
 from fib_rmsnorm.machine.devices import all_devices
+from fib_rmsnorm.notices import notice
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.reports.text.document import Grid
@@ -70,17 +72,24 @@ def solution_rows(catalogue: Catalogue) -> list[Row]:
 def workload_rows(catalogue: Catalogue) -> list[Row]:
     """A row for each Workload, with the number of its Traces."""
     traces = Counter(trace.workload.uuid for trace in catalogue.traces)
-    return [
-        {
-            "uuid": record.workload.uuid,
-            "definition": record.definition,
-            "axes": record.workload.axes,
-            "scalars": scalars_of(record),
-            "bytes_moved": bytes_moved(catalogue.definitions[record.definition], record.workload),
-            "traces": traces[record.workload.uuid],
-        }
-        for record in catalogue.workloads
-    ]
+    rows: list[Row] = []
+    for record in catalogue.workloads:
+        try:
+            moved = bytes_moved(catalogue.definitions[record.definition], record.workload)
+        except InputError as error:
+            notice(f"{error} (skipped)")
+            continue
+        rows.append(
+            {
+                "uuid": record.workload.uuid,
+                "definition": record.definition,
+                "axes": record.workload.axes,
+                "scalars": scalars_of(record),
+                "bytes_moved": moved,
+                "traces": traces[record.workload.uuid],
+            }
+        )
+    return rows
 
 
 def trace_rows(traces: Iterable[Trace], catalogue: Catalogue) -> list[Row]:
