@@ -114,7 +114,7 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
 
 
 def keep_likely(forms: dict[str, _Kind], *preferred: set[str]) -> dict[str, _Kind]:
-    """What may be the kernel, by name: of all, those of each preferred set in turn, and those not called a test."""
+    """Narrow down what may be the kernel, by name: to what is preferred, and is not called a test, if anything is."""
     for kept in (*preferred, {name for name in forms if not _NOT_KERNELS.match(name)}):
         forms = {name: form for name, form in forms.items() if name in kept} or forms
     return forms

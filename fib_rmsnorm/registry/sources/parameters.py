@@ -19,7 +19,7 @@ _COLUMNS = re.compile(
     r"[CDHKE]|(n_?|num_?)?(cols|columns|features|channels)|(hidden|row|inner|normalized|embed|model)(_?size|_?dim)?"
     r"|d_?model|n_embd|dim|size|width"
 )
-_STRIDE, _BLOCK = re.compile(r"(?i).*stride.*|ld[a-z]?"), re.compile(r"(?i).*(block|blk).*")
+_STRIDE, _BLOCK = re.compile(r"(?i).*stride.*|ld[a-z]?"), re.compile(r"(?i).*(block|blk|tile|threads).*")
 SCRATCH = "scratch"
 """The argument for memory that a function writes beside the outputs."""
 STREAM = "stream"
