@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache as memoize
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
-from fib_rmsnorm.building.cache import held, is_intact, is_plain, seal
+from fib_rmsnorm.building.cache import held, is_intact, is_plain, plain_path, seal
 from fib_rmsnorm.building.source_files import content_key, write_sources
 from fib_rmsnorm.languages import LANGUAGES
 
@@ -76,6 +77,9 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
         "extra_cflags": compiler,
         "extra_ldflags": [*_LINKER_FLAGS, *(each for each in compiler if each in LINKED)],
     }
+    if is_torch := solution.spec.binding == "torch":  # to read its kernels: build_module builds what is called
+        host, device = _torch_flags()
+        flags = {**flags, "extra_cflags": [*compiler, *host], "extra_cuda_cflags": device}
     key = content_key(
         solution,
         arch=arch,
@@ -83,6 +87,7 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
         host=host_key(solution),
         compilers=[_compiler_version(c) for c in (("c++",) + (("nvcc",) if is_cuda else ()))],
         tvm_ffi=version("apache-tvm-ffi"),
+        **({"torch": version("torch")} if is_torch else {}),
     )
     folder = cache / "native" / key
     if not is_intact(folder / _LIBRARY):
@@ -91,6 +96,15 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
             if not is_intact(folder / _LIBRARY):
                 _compile(solution, folder, arch, flags)
     return folder / _LIBRARY
+
+
+def _torch_flags() -> tuple[list[str], list[str]]:
+    """The flags for the host's and the GPU's compiler by which sources find torch's headers, wherever torch lies."""
+    from torch.utils import cpp_extension
+
+    headers = [*cpp_extension.include_paths("cpu"), sysconfig.get_path("include")]
+    flags = ["-std=c++20", "-DTORCH_EXTENSION_NAME=solution", *(f"-I{plain_path(Path(each))}" for each in headers)]
+    return flags, [*flags, *cpp_extension.COMMON_NVCC_FLAGS]
 
 
 def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str, list[str]]) -> None:

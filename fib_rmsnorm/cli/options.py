@@ -47,8 +47,9 @@ def check_output(value: Path | None) -> Path | None:
 def _check_kernel_file(value: str) -> str:
     """Refuse a file that is not there, before anything starts: it would be taken for a Solution's name."""
     suffixes = tuple(suffix for language in LANGUAGES.values() for suffix in language.suffixes)
-    if ("/" in value or value.endswith(suffixes)) and not Path(value).exists():
-        raise InputError(f"no such file: {value}")
+    file = value.partition("::")[0]
+    if ("/" in file or file.endswith(suffixes)) and not Path(file).exists():
+        raise InputError(f"no such file: {file}")
     return value
 
 
@@ -93,7 +94,8 @@ ChosenDefinition = Annotated[str | None, name_option("--definition", "Definition
 SolutionOrKernel = Annotated[
     str,
     typer.Argument(
-        callback=_check_kernel_file, help="Solution's name, or a kernel: file, folder or package.module:function."
+        callback=_check_kernel_file,
+        help="Solution's name, or a kernel: file, folder, FILE::function or package.module:function.",
     ),
 ]
 CallText = Annotated[

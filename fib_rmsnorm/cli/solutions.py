@@ -66,7 +66,7 @@ def new(
 
 def register(
     kernel: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A .py, .cu or .cpp file, or package.module:function.")
+        Path, typer.Argument(metavar="FILE", help="A .py, .cu or .cpp file, FILE::function or package.module:function.")
     ],
     name: Annotated[str, typer.Option(help="Name of the Solution, such as rmsnorm_triton_mine_v1.")],
     author: Annotated[str, typer.Option(help="Folder in solutions/ of whoever wrote it.")],

@@ -32,7 +32,8 @@ def try_(
     kernels: Annotated[
         list[Path],
         typer.Argument(
-            metavar="KERNEL", help=".py, .cu or .cpp files, package.module:function, or folders with a solution.toml."
+            metavar="KERNEL",
+            help=".py, .cu or .cpp files, FILE::function, package.module:function, or folders with a solution.toml.",
         ),
     ],
     definition: KernelDefinition = None,

@@ -150,6 +150,8 @@ _TIMEOUT_S = 60
 
 def _record_launches(asked: Compile, library: Path, kernels: Sequence[Kernel]) -> list[list[Launch] | str]:
     """For each Workload, what a call of the entry point launches, or why that is unknown; or one reason for all."""
+    if asked.solution.spec.binding == "torch":
+        return ["what torch binds runs only where there is a GPU"]
     home, compiler = find_cuda_home(), find_cxx()
     if home is None or compiler is None:
         return ["recording what the host code launches needs a CUDA toolkit and a C++ compiler"]

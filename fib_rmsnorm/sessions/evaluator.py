@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections import OrderedDict
@@ -29,18 +28,13 @@ from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Settings, Solution, Trace, Workload
 from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
-from fib_rmsnorm.sessions.try_plan import TryPlan, measure_distance
+from fib_rmsnorm.sessions.try_plan import TryPlan, find_need_of_gpu, measure_distance
 from fib_rmsnorm.sessions.version import Version
 
 _MOST_DEFINITIONS = 3
 """The number of Definitions whose references stay warm."""
 _CALL_LIMIT_S = 20.0
 """The time limit of each call that may be meant."""
-_NO_GPU = re.compile(
-    r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
-    r"|\d+ active drivers|Cannot find backend|libcuda.so[.\d]* cannot|No registered target detector found"
-)
-"""Messages of exceptions that a kernel raises because it needs a GPU and there is none."""
 
 
 class Evaluator:
@@ -199,7 +193,7 @@ class Evaluator:
                 check, verdict = self._check(plan.definition, workload, current.solution, is_timed=timed)
                 if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                     break
-                if lacking := self._find_need_of_gpu(check):
+                if self.device.kind == "cpu" and (lacking := find_need_of_gpu(check)):
                     version = replace(version, skipped=f"{NEEDS_GPU} ({lacking})")
                     break
                 failed: list[Trace] = []
@@ -224,12 +218,6 @@ class Evaluator:
             return None
         with self.turns.judging():
             return self._runner.judge_far_rows(version.workloads[0], current.admitted[version.workloads[0].uuid])
-
-    def _find_need_of_gpu(self, check: Check) -> str:
-        """The message by which a kernel says that it needs a GPU, if it raised that and there is none."""
-        raises = check.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR)
-        found = _NO_GPU.search(check.log) if raises and self.device.kind == "cpu" else None
-        return found[0] if found else ""
 
     def _warm_up(self, plan: TryPlan, *, timed: bool) -> None:
         """Start the processes that judge a Definition's kernels, and if need be time them, unless they run."""

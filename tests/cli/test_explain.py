@@ -197,6 +197,17 @@ def test_a_launch_that_cannot_be_read_says_why(fib, shipped, tmp_path):
     assert record["kernels"]
 
 
+@needs_nvcc
+def test_what_torch_binds_is_compiled_with_the_headers_of_the_installed_torch(fib, shipped, tmp_path):
+    (tmp_path / "main.cpp").write_text("#include <pybind11/pybind11.h>\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}\n")
+    (tmp_path / "kernel.cu").write_text("#include <c10/util/Half.h>\n__global__ void k(c10::Half* x) { *x = 1; }\n")
+    spec = 'language = "cuda"\nbinding = "torch"\nentry_point = "main.cpp::run"\ntarget_hardware = ["cuda"]'
+    (tmp_path / "solution.toml").write_text(f'name = "bound"\n[spec]\n{spec}\ndestination_passing_style = false\n')
+    record = explain(fib, shipped, tmp_path)
+    assert [kernel["kernel"] for kernel in record["kernels"]] == ["k"]
+    assert record["notes"] == ["the launches are unknown: what torch binds runs only where there is a GPU"]
+
+
 def test_kernels_for_the_cpu_are_none_of_a_gpu(fib, full_registry, tmp_path):
     folder = tmp_path / "kernel"
     folder.mkdir()

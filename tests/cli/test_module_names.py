@@ -1,4 +1,4 @@
-"""A kernel is named as `package.module:function`, of the working folder or among what is installed."""
+"""A kernel is named as `FILE::function`, or as `package.module:function`, of the working folder or installed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ def folder(registry, monkeypatch):
     return registry.root
 
 
-@pytest.mark.parametrize("name", ["mypkg.norms:rms_norm", "mypkg:rms_norm", "torch.nn.functional:rms_norm"])
+@pytest.mark.parametrize(
+    "name", ["mypkg.norms:rms_norm", "mypkg:rms_norm", "mypkg/norms.py::rms_norm", "torch.nn.functional:rms_norm"]
+)
 def test_a_function_of_a_module_is_judged(fib, folder, name):
     outcome = fib("try", name, *CHECK)
     assert (outcome.code, "PASSED" in outcome.out) == (0, True), outcome.out + outcome.err
 
 
 def test_functions_of_one_module_are_ranked_and_the_one_that_is_named_fails(fib, folder):
-    found = json.loads(fib("try", "mypkg.norms:doubled", "mypkg.norms:rms_norm", *CHECK, "--json").out)["kernels"]
+    found = json.loads(fib("try", "mypkg/norms.py::doubled", "mypkg.norms:rms_norm", *CHECK, "--json").out)["kernels"]
     assert {each["kernel"]: each["status"] for each in found} == {
         "norms.py:rms_norm": "PASSED",
         "norms.py:doubled": "INCORRECT_NUMERICAL",
@@ -62,7 +64,9 @@ def test_what_is_installed_is_registered_as_its_call(fib, folder):
     ("words", "says"),
     [
         (["mypkg.gone:f"], "mypkg.gone:f: no module 'mypkg.gone' in the working folder, and none installed"),
+        (["mypkg/gone.py::f"], "mypkg/gone.py"),
         (["mypkg.norms:gone"], "mypkg/norms.py: no function 'gone' (available: rms_norm, doubled)"),
+        (["mypkg/norms.py::gone"], "mypkg/norms.py: no function 'gone' (available: rms_norm, doubled)"),
         (["mypkg.norms:rms_norm", "--call", "doubled"], "names what to call: leave out --call 'doubled'"),
     ],
 )

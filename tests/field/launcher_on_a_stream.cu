@@ -1,4 +1,4 @@
-// 2 to compile it here, run: fib-rmsnorm explain
+// 2 Called as launch_rms_norm(out, x, weight, batch, hidden, eps, stream)
 #include <cuda_fp16.h>
 
 __global__ void rms_norm_kernel(__half* out, const __half* input, const __half* weight, int hidden, float eps) {

@@ -26,6 +26,7 @@ _NOT_KERNELS = re.compile(
 
 
 _Node = TypeVar("_Node", bound=ast.AST)
+_Kind = TypeVar("_Kind")
 _Form = tuple[str, list[Parameters]]
 """A call with a place for the arguments of each stage, and the parameters of these."""
 
@@ -101,8 +102,7 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
         forms = {name: (f"{name}{grid}", [each]) for name, each in parameters.items() if each}
     reached = {name: reach(module, name) for name in forms}
     launching = {name for name, used in reached.items() if LAUNCH in used}
-    for kept in (launching, {name for name in forms if not _NOT_KERNELS.match(name)}):
-        forms = {name: form for name, form in forms.items() if name in kept} or forms
+    forms = keep_likely(forms, launching)
     modules = {name for name in module.classes if name in forms and not forms[name][0].startswith(f"{name}.apply(")}
     if modules and find_arguments(definition) is not None:  # only a module has the Model's parameters
         forms = {name: forms[name] for name in modules}
@@ -112,6 +112,13 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
     for name, (text, stages) in forms.items():
         found += make_calls(name, text, stages, definition, int(name in inner))
     return sorted(found, key=lambda call: call.rank)
+
+
+def keep_likely(forms: dict[str, _Kind], *preferred: set[str]) -> dict[str, _Kind]:
+    """Narrow down what may be the kernel, by name: to what is preferred, and is not called a test, if anything is."""
+    for kept in (*preferred, {name for name in forms if not _NOT_KERNELS.match(name)}):
+        forms = {name: form for name, form in forms.items() if name in kept} or forms
+    return forms
 
 
 def overwrite_inputs(call: KernelCall, definition: Definition) -> list[KernelCall]:

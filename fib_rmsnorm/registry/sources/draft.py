@@ -234,13 +234,18 @@ def _find_calls(
     with blaming_kernel() if function is None or parameters else nullcontext():
         calls = kernel.find_calls(definition)
         if not calls or calls[0].rank >= UNNAMED:
-            fitting = [
-                name
+            fitting = {
+                name: named[0]
                 for name, each in registry.definitions().items()
-                if any(call.rank < UNNAMED for call in kernel.find_calls(each))
+                if (named := [call for call in kernel.find_calls(each) if call.rank < UNNAMED])
+            }
+            said = [
+                name for name, call in fitting.items() if name.split("_")[0] in call.callee.lower().replace("_", "")
             ]
+            for name in said[:1] if len(said) == 1 else ():
+                kernel.adapt(fitting[name], registry.definition(name), [])  # says so if its dtype is another
             if fitting:
-                lines = "\n".join(f"--definition {name}" for name in fitting[:_MOST_NAMED])
+                lines = "\n".join(f"--definition {name}" for name in (said or [*fitting])[:_MOST_NAMED])
                 raise KernelError(f"{kernel.path}: {what} {definition.name}, but:", lines)
         if calls:
             return [call for call in calls if call.rank < UNNAMED] or calls[:_MOST_CALLS]

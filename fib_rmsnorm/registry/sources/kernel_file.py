@@ -45,21 +45,23 @@ class KernelFile:
 
     @classmethod
     def locate(cls, path: Path, call: str | None = None, **given: Any) -> KernelFile:
-        """The kernel that a user names. `package.module:name` means a function of a module's file.
+        """The kernel that a user names: a path, `FILE::name` or `package.module:name`.
 
         The module is looked for from the working folder, then among what is installed, and nothing of it runs. Raises
         InputError for a module that is not there, or if `call` says what to call too.
         """
-        named = re.fullmatch(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)", str(path))
+        named = re.fullmatch(r"(?:(.+)::|([^\W\d]\w*(?:\.[^\W\d]\w*)*):)([^\W\d]\w*)", str(path))
         if named is None or path.exists():
             return cls(path, call=call, **given)
         if call is not None:
             raise InputError(f"{path} names what to call: leave out --call {call!r}, or name the file")
-        module = Path(*named[1].split("."))
+        if named[1]:
+            return cls(Path(named[1]), call=named[3], **given)
+        module = Path(*named[2].split("."))
         for folder, end in product((Path(), *map(Path, sys.path)), (".py", "/__init__.py")):
             if (file := folder / f"{module}{end}").is_file():
-                return cls(file, call=named[2], **given)
-        raise InputError(f"{path}: no module {named[1]!r} in the working folder, and none installed ({module}.py)")
+                return cls(file, call=named[3], **given)
+        raise InputError(f"{path}: no module {named[2]!r} in the working folder, and none installed ({module}.py)")
 
 
 @contextmanager

@@ -9,17 +9,22 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
 from fib_rmsnorm.operators import recognise_source
-from fib_rmsnorm.registry.sources.callees import KernelCall, make_calls, overwrite_inputs
+from fib_rmsnorm.registry.sources.callees import KernelCall, keep_likely, make_calls, overwrite_inputs
 from fib_rmsnorm.registry.sources.parameters import SCRATCH, STREAM, Parameter, Parameters
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_NOT_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:\\\n|[^\n])*', re.DOTALL | re.MULTILINE)
+"""Strings, comments and preprocessor lines."""
 _TVM_FFI = re.compile(r"TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*(\w+)\s*,\s*([\w:]+)\s*\)")
 _PYBIND11 = re.compile(r'\.def\(\s*"(\w+)"\s*,\s*(?:&?\s*([\w:]+)|\[[^\]]*\]\s*\(([^)]*)\))')
-_FUNCTION = re.compile(r"^(?P<head>[^\n;{}()#]*?)\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*\{", re.MULTILINE)
+_LIBRARY = re.compile(r"\.(?:def|impl)\([^;]*?&?\s*([\w:]+)\s*\)+\s*;")
+_FUNCTION = re.compile(r"\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*\{")
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return"}
+_ON_GPU, _PRIVATE = {"__global__", "__device__"}, {"static", "inline", "__forceinline__", "template"}
+_MODULE = re.compile(r"PYBIND11_MODULE\s*\([^,]*,\s*(\w+)\s*\)\s*\{")
+_TORCH = re.compile(r'#\s*include\s*[<"](torch|ATen|c10)/')
 _TENSOR_VIEW = "tvm::ffi::TensorView"
 SCRATCH_LIKE = "tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {0}.shape(), {0}.dtype(), {0}.device())"
 """An expression in C++ that makes a tensor like another."""
@@ -39,7 +44,10 @@ class NativeFunction:
     name: str
     """Empty for a lambda."""
     parameters: Parameters
-    is_void: bool = False
+    words: frozenset[str] = frozenset()
+    """The words before its name, such as `static`."""
+    body: str = ""
+    """Its text, up to the next function."""
 
     def takes(self, *types: str) -> bool:
         """Whether the type of a parameter contains one of these texts."""
@@ -53,48 +61,76 @@ class NativeKernel:
 
     def __init__(self, path: Path, text: str, language: Language, entry: str | None) -> None:
         self.path, self.name, self.text, self.language = path, path.name, text, language
-        code = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
-        self._functions = {function.name: function for function in _find_functions(code)}
-        self.names = [*self._functions]
-        self.entries = _find_exports(code, self._functions)
+        code = _NOT_CODE.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
+        self._all = {function.name: function for function in _find_functions(code)}
+        self._functions = {name: each for name, each in self._all.items() if each.words.isdisjoint(_ON_GPU)}
+        self.names = [name for name, each in self._functions.items() if each.takes("Tensor", "*")]
+        is_library = "TORCH_LIBRARY" in code and not _MODULE.search(code)
+        self.entries = {} if is_library else _find_exports(code, self._functions)
         """Its exported name, and the function, if the file defines it."""
+        self._bound = {name.rpartition("::")[2] for name in _LIBRARY.findall(code)} if is_library else set()
         only = next(iter(self.entries)) if len(self.entries) == 1 and "run" not in self.entries else "run"
-        self.entry = entry or only
-        self.binding = None
-        if self.entry in self.entries:
-            self.binding = "tvm-ffi" if self.entry in dict(_TVM_FFI.findall(code)) else "torch"
+        self.is_named, self.entry = entry is not None, entry or only
+        self.binding = ("tvm-ffi" if _TVM_FFI.search(code) else "torch") if self.entries else None
 
     @property
     def parameters(self) -> Parameters | None:
-        """The entry point's parameters; None if the file exports none. Raises InputError if it does not define it."""
-        if self.entry not in self.entries:
-            return None
-        function = self.entries[self.entry]
-        if function is None:
+        """The entry point's parameters; None if there is none. Raises InputError if the file does not define it."""
+        function = self.entries.get(self.entry) or self._functions.get(self.entry)
+        if function is None and self.entry in self.entries:
             raise InputError(f"{self.path}: cannot find the definition of the function that {self.entry!r} exports")
-        return function.parameters
+        return function.parameters if function else None
 
     def find_calls(self, definition: Definition) -> list[KernelCall]:
         """The calls that may be meant, the likeliest first: of the entry point, if it is exported.
 
         Raises InputError if there is no function to call.
         """
-        exported, named = self.entries.get(self.entry), self._functions.get(self.entry)
-        functions = [exported or named] if exported or named else [] if self.entries else [*self._functions.values()]
-        made = [
-            make_calls(each.name, f"{each.name}({{}})", [each.parameters], definition)
-            for each in functions
-            if each and each.takes("Tensor", "*")
+        chosen = self.entries.get(self.entry) or self._functions.get(self.entry)
+        likely = {chosen.name: chosen} if chosen else self._find_likely() if not self.is_named else {}
+        if not likely:
+            known = ", ".join(self.entries or self.names) or "none"
+            if self.is_named:
+                raise InputError(f"{self.path}: no function {self.entry!r} (available: {known})")
+            what = f"; choose one with --call: {known}" if self.entries else _EXPORT
+            raise InputError(f"{self.path}: does not export {self.entry!r}{what}")
+        inner = {name for each in likely for name in self._reach(each) - {each}}
+        calls = [
+            call
+            for name, each in likely.items()
+            for call in make_calls(name, f"{name}({{}})", [each.parameters], definition, int(name in inner))
         ]
-        if not made:
-            known = f"; choose one with --call: {', '.join(self.entries)}" if self.entries else _EXPORT
-            raise InputError(f"{self.path}: does not export {self.entry!r}{known}")
-        return sorted((call for calls in made for call in calls if "None" not in call.text), key=lambda call: call.rank)
+        calls = [each for each in calls if "None" not in each.text and self._can_write(each, definition)]
+        return sorted(calls, key=lambda call: call.rank)
+
+    def _can_write(self, call: KernelCall, definition: Definition) -> bool:
+        """Whether a function of pointers may leave the outputs anywhere."""
+        function = self._functions.get(call.callee)
+        return not (function and function.takes("*")) or "void" in function.words or call.writes(definition)
+
+    def _find_likely(self) -> dict[str, NativeFunction]:
+        """The functions that may be the kernel's own: what is exported or bound, or else what launches."""
+        exported = {each.name: each for each in self.entries.values() if each and each.name}
+        public = {name for name, each in self._functions.items() if "extern" in each.words or name in self._bound}
+        launching = {name for name in self._functions if any("<<<" in self._all[n].body for n in self._reach(name))}
+        likely = {
+            name: self._functions[name] for name in self.names if _PRIVATE.isdisjoint(self._functions[name].words)
+        }
+        return keep_likely(exported or likely, public, launching)
+
+    def _reach(self, name: str) -> set[str]:
+        """The functions that a function uses, directly or indirectly, and itself."""
+        found, waiting = {name}, [name]
+        while waiting:
+            used = {*re.findall(r"\w+", self._all[waiting.pop()].body)} & self._all.keys() - found
+            found |= used
+            waiting += used
+        return found
 
     def list_places(self, call: KernelCall, definition: Definition) -> list[KernelCall]:
         """The calls that a call may stand for: of a function that returns nothing, with outputs in place of inputs."""
         function = self.entries.get(call.callee) or self._functions.get(call.callee)
-        overwriting = overwrite_inputs(call, definition) if function and function.is_void else []
+        overwriting = overwrite_inputs(call, definition) if function and "void" in function.words else []
         return overwriting or [call]
 
     def adapt(
@@ -108,13 +144,12 @@ class NativeKernel:
         if function is None:
             known = ", ".join(self.names) or "none"
             raise InputError(f"--call {call.text!r}: {self.path.name} has no such function (available: {known})")
-        self.binding = "torch" if function.takes("torch::Tensor", "at::Tensor") else "tvm-ffi"
-        if self.binding == "torch" and self.entries:
-            order = ", ".join(call.passed(definition))
-            raise InputError(f"{self.path}: export a function that takes {order} in this order")
-        added = "\n".join(["\n// Written by fib-rmsnorm.", *_write_export(function, call, definition, self.binding)])
+        is_torch = function.takes("torch::Tensor", "at::Tensor") or _TORCH.search(self.text)
+        self.binding = "torch" if is_torch else "tvm-ffi"
+        lines = "\n".join(["\n// Written by fib-rmsnorm.", *_write_export(function, call, definition, self.binding)])
+        add = _bind_by_torch if is_torch else _bind
         return f"{self.path.name}::{_CALLED}", [
-            each.model_copy(update={"content": each.content + added * (each.path == self.path.name)})
+            each.model_copy(update={"content": add(each.content, lines)}) if each.path == self.path.name else each
             for each in sources
         ]
 
@@ -149,12 +184,16 @@ class NativeKernel:
 
 
 def _find_functions(code: str) -> list[NativeFunction]:
-    """The functions that code without comments defines, without those that run on a GPU."""
-    return [
-        NativeFunction(match["name"], _split(match["parameters"]), "void" in match["head"].split())
-        for match in _FUNCTION.finditer(code)
-        if match["name"] not in _NOT_FUNCTIONS and not re.search("__global__|__device__", match["head"])
-    ]
+    """The functions that code without comments and preprocessor lines defines."""
+    matches = [match for match in _FUNCTION.finditer(code) if match["name"] not in _NOT_FUNCTIONS]
+    found = []
+    for match, following in zip(matches, [*matches[1:], None], strict=False):
+        head = re.split("[;{}]", code[: match.start()])[-1]
+        body = code[match.end() : following.start() if following else None]
+        found.append(
+            NativeFunction(match["name"], _split(match["parameters"]), frozenset(re.findall(r"\w+", head)), body)
+        )
+    return found
 
 
 def _find_exports(code: str, functions: dict[str, NativeFunction]) -> dict[str, NativeFunction | None]:
@@ -221,7 +260,14 @@ def _write_export(function: NativeFunction, call: KernelCall, definition: Defini
         made = SCRATCH_LIKE.format(f"{next(iter(tensors))}_view")
         lines += [f"  const auto made = {made};", f"  auto* {SCRATCH} = static_cast<{pointer}*>(made.data_ptr());"]
     lines += [f"  const auto {axis} = {size};" for axis, size in sizes.items()]
-    export = f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({_CALLED}, {_CALLED}_in_order);"
-    if binding == "torch":
-        export = f'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{ m.def("{_CALLED}", &{_CALLED}_in_order); }}'
-    return [*lines, f"  return {call.made};", "}", export, ""]
+    return [*lines, f"  return {call.made};", "}", ""]
+
+
+def _bind(text: str, lines: str) -> str:
+    return f"{text}{lines}TVM_FFI_DLL_EXPORT_TYPED_FUNC({_CALLED}, {_CALLED}_in_order);\n"
+
+
+def _bind_by_torch(text: str, lines: str) -> str:
+    """Add to the module that a file defines, or define one."""
+    text = text if _MODULE.search(text) else f"{text}\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{}}\n"
+    return _MODULE.sub(lambda head: f'{lines}{head[0]} {head[1]}.def("{_CALLED}", &{_CALLED}_in_order);', text, count=1)

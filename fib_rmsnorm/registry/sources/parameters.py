@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise, product
+from itertools import compress, islice, pairwise, product
 
 from fib_rmsnorm.schema import Definition
 
 _MOST_CALLS, _MOST_COMPARED = 12, 100_000
 _UNLIKE = 3
 """The cost of an argument that nothing speaks for; up to 1, the names agree."""
-_ROWS = re.compile(r"[MBT]|bs|(n_?|num_?)?(rows|tokens)|batch(_size)?")
-_COLUMNS = re.compile(r"[NCDH]|(n_?|num_?)?(cols|columns|features|channels)|hidden(_size|_dim)?|dim|size|width")
-_STRIDE, _BLOCK = re.compile(r"(?i).*stride.*|ld[a-z]?"), re.compile(r"(?i).*(block|blk).*")
+_OUT_OF_ORDER, _BEYOND = 2, 100
+"""The cost of sizes that do not come from the outermost to the innermost, and of those whose product is another."""
+_ROWS = re.compile(r"[BTRSL]|bs|(n_?|num_?)?(rows|tokens)|batch(_size)?|seq(_?len)?|outer(_size)?")
+_COLUMNS = re.compile(
+    r"[CDHKE]|(n_?|num_?)?(cols|columns|features|channels)|(hidden|row|inner|normalized|embed|model)(_?size|_?dim)?"
+    r"|d_?model|n_embd|dim|size|width"
+)
+_STRIDE, _BLOCK = re.compile(r"(?i).*stride.*|ld[a-z]?"), re.compile(r"(?i).*(block|blk|tile|threads).*")
 SCRATCH = "scratch"
 """The argument for memory that a function writes beside the outputs."""
 STREAM = "stream"
@@ -70,24 +75,32 @@ def bind(parameters: Parameters, definition: Definition, given: Collection[str] 
 
     Each passes every tensor once but those `given` already, and to a function that writes its outputs all of them.
     """
-    order = [*definition.inputs, *definition.outputs]
+    order, (rows, *columns) = [*definition.inputs, *definition.outputs], definition.axes
+    outermost_first = [rows, "1", *columns]
+    are_extents = [not (_STRIDE.fullmatch(each.name) or _BLOCK.fullmatch(each.name)) for each in parameters]
     needed = {name for name, spec in definition.inputs.items() if spec.shape is not None}.difference(given)
     found = []
     for chosen in islice(product(*(_options(each, definition) for each in parameters)), _MOST_COMPARED):
         used = [argument for _, argument in chosen if argument in order]
         written = len({*used} & {*definition.outputs})
         arguments = [argument for _, argument in chosen]
+        extents = compress(arguments, are_extents)
+        nested = [outermost_first.index(each) for each in extents if each in outermost_first]
         styles = (len(definition.outputs),) if SCRATCH in arguments else (0, len(definition.outputs))
-        is_once = len({*used, *given}) == len(used) + len(given) and arguments.count(next(iter(definition.axes))) <= 1
+        is_once = len({*used, *given}) == len(used) + len(given) and nested.count(0) <= 1
         if is_once and needed.issubset(used) and written in styles:
             places = [order.index(name) for name in used if name in definition.inputs]
             unused = len({*definition.inputs}.difference(used, given))
             cost = sum(cost for cost, _ in chosen) + sum(a > b for a, b in pairwise(places)) + 2 * unused
+            inverted = sum(a > b for a, b in pairwise(nested))
+            is_another = len(nested) > 1 and sorted(nested) != sorted({*nested, 0, *range(2, len(outermost_first))})
+            cost += _OUT_OF_ORDER * inverted + _BEYOND * is_another
             is_named = all(cost <= 1 for cost, _ in chosen)
-            found.append((cost, tuple(arguments), is_named))
-    found.sort(key=lambda each: each[0])
-    least = next((cost for cost, _, is_named in found if is_named), -1)
-    return [(arguments, is_named and cost == least) for cost, arguments, is_named in found[:_MOST_CALLS]]
+            found.append((cost, inverted, tuple(arguments), is_named))
+    found.sort(key=lambda each: each[:2])
+    least = next((cost for cost, _, _, is_named in found if is_named), -1)
+    kept = [each for each in found if each[0] < _BEYOND] or found
+    return [(arguments, is_named and cost == least) for cost, _, arguments, is_named in kept[:_MOST_CALLS]]
 
 
 def call_in_order(definition: Definition, *, is_destination: bool) -> str:
@@ -127,16 +140,20 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
         return [(0, f"({axes[-1]},)")]
     if parameter.type.endswith("constexpr"):
         return [(1, f"1 << ({axes[-1]} - 1).bit_length()"), (2, axes[-1])]
-    if kind not in ("any", "size") or (kind == "any" and len(name) == 1 and name not in "MN"):
+    if kind not in ("any", "size") or (kind == "any" and len(name) == 1 and name not in "MNDH"):
         return []
     found: list[tuple[int, str | None]] = [(2, size) for size in (*axes, "1")] if kind == "size" else []
     usual: list[tuple[re.Pattern[str], list[tuple[int, str | None]]]] = [
+        (re.compile("N"), [(0, axes[-1]), (1, axes[0]), (2, "1")]),  # of rows, where one of columns follows
+        (re.compile("M"), [(0, axes[0]), (1, axes[-1]), (2, "1")]),
         (_COLUMNS, [(0, axes[-1])]),
         (_ROWS, [(0, axes[0]), (1, "1")]),
         (_STRIDE, [(1, axes[-1]), (2, "1")]),
         (_BLOCK, [(2 - (kind == "size"), "128"), (2, "1")]),
     ]
-    return next((sizes for pattern, sizes in usual if pattern.fullmatch(name)), found)
+    likely = next((sizes for pattern, sizes in usual if pattern.fullmatch(name)), [])
+    known = [size for _, size in likely]
+    return likely if likely and len(name) > 1 else [*likely, *(each for each in found if each[1] not in known)]
 
 
 def _compare(name: str, wanted: str) -> int:

@@ -161,6 +161,21 @@ def test_a_function_of_the_host_is_exported(source, call, tmp_path, monkeypatch)
     assert_right(draft(tmp_path / "kernel.cpp", source, call), tmp_path / "cache")
 
 
+@pytest.mark.parametrize(
+    ("names", "sizes"),
+    [
+        *[(names, "batch, hidden") for names in ("n, d", "N, D", "M, N", "N, M", "rows, cols", "B, H", "a, b")],
+        ("num_tokens, hidden_size", "batch, hidden"),
+        ("hidden_size, rows", "hidden, batch"),
+    ],
+)
+def test_two_sizes_never_go_beyond_the_tensors(names, sizes, tmp_path):
+    source = POINTERS.replace("M, int N", names.replace(" ", " int "))
+    calls = draft_calls(Registry(REPOSITORY), write(tmp_path / "kernel.cpp", source), DEFINITION)
+    assert next(iter(calls)).text == f"solve(x, weight, out, {sizes}, eps)"
+    assert all("hidden, hidden" not in call.text for call in calls)
+
+
 def test_pointers_of_another_dtype_are_refused(tmp_path):
     half = RmsNorm().define(128, "float16")
     with pytest.raises(InputError, match="solve takes float\\*, so it computes in float32"):
