@@ -14,6 +14,7 @@ from fib_rmsnorm.evaluation import JUDGE
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
     Expect,
+    MeasureRounding,
     TakeOutputs,
     Verdict,
     Verdicts,
@@ -27,9 +28,24 @@ from fib_rmsnorm.sandbox.asking import Answer, DeviceMemory, Done, Request, ask,
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError
-from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, SupportedLanguages, Workload
+from fib_rmsnorm.schema import (
+    BuildSpec,
+    Definition,
+    DType,
+    Settings,
+    Solution,
+    SourceFile,
+    SupportedLanguages,
+    Workload,
+)
 
 _FILE = "reference.py"
+_IN_FLOAT64 = """
+from fib_rmsnorm.evaluation.worker.float64_reference import in_float64
+run = in_float64(run, {outputs})
+"""
+"""The end of a reference's source by which it computes in float64."""
+_ROUNDING = (DType.FLOAT16, DType.BFLOAT16)
 
 
 class ReferenceFailedError(FibRmsnormError):
@@ -100,6 +116,8 @@ class Comparer:
         """The Definition, Workload and operator that a judge was asked about last, and its process."""
         self._known: set[int] = set()
         """The cases of these whose reference's outputs the judge has kept."""
+        self._knows_rounding = False
+        """Whether the judge was told how much the reference rounds, or nobody can tell."""
         self._failure: ReferenceFailedError | None = None
         """The failure of the reference on this Workload, which is not called again."""
         self._device = device
@@ -153,7 +171,14 @@ class Comparer:
 
     def _ask_once(self, request: Expect, outputs: Transferred | None, *, needs_reference: bool) -> list[Verdict]:
         judge = self._require_judge()
-        reference = self._call_reference(request, judge, is_needed=needs_reference)
+        current = (request.definition.name, request.workload.uuid, request.recognition, judge.pid)
+        if self._current != current:
+            self._current, self._failure, self._knows_rounding = current, None, False
+            self._known.clear()
+        if request.recognition is None and not self._knows_rounding:
+            self._knows_rounding = True
+            self._measure_rounding(request)
+        reference = self._call_reference(request, is_needed=needs_reference)
         files: list[int] = []
         try:
             if reference is not None:
@@ -168,12 +193,26 @@ class Comparer:
             if reference is not None:
                 reference.worker.process.clear_outputs()
 
-    def _call_reference(self, request: Expect, judge: Process, *, is_needed: bool) -> Transferred | None:
+    def _measure_rounding(self, request: Expect) -> None:
+        """Have the judge compare the reference's outputs with those in float64, if a tensor has 16 bits."""
+        definition = request.definition
+        specs = {**definition.inputs, **definition.outputs}
+        if not any(spec.dtype in _ROUNDING for spec in specs.values()):
+            return
+        outputs = {name: spec.dtype.value for name, spec in definition.outputs.items()}
+        source = definition.reference + _IN_FLOAT64.format(outputs=outputs)
+        try:
+            worker = self._find_reference(definition.model_copy(update={"reference": source}))
+            called = worker.ask(Call(workload=request.workload, case=0, recognition=None), Called)
+        except EvaluationFailedError:
+            return  # not all that a reference may do can be done in float64
+        given = {name: getattr(request, name) for name in Expect.model_fields}
+        measure = MeasureRounding(**{**given, "case": 0, "settings": Settings()})
+        self._ask_once(measure, Transferred(worker, called.memory), needs_reference=True)
+        worker.process.clear_outputs()
+
+    def _call_reference(self, request: Expect, *, is_needed: bool) -> Transferred | None:
         """Call the reference if the judge needs its outputs to answer. Return where they are."""
-        current = (request.definition.name, request.workload.uuid, request.recognition, judge.pid)
-        if self._current != current:
-            self._current, self._failure = current, None
-            self._known.clear()
         if not is_needed:
             return None
         if self._failure is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -25,10 +25,32 @@ Outputs = dict[str, torch.Tensor]
 """The outputs of a call, or what belongs to them, by name."""
 
 _UNITS_OF_A_ROW = 32
+_STANDARD_DEVIATIONS = 16.0
+"""How far elements may be from the reference's, in units of its own usual error: those that are rounded otherwise have
+twice this error, and where large factors meet a multiple; of 2 million, 13 units were the most."""
+_SHARED_BY_A_ROW = 1 / 16
+"""The error that a row's elements may share, in units of the dtype's precision, if the reference alone judges: more
+than approximate functions have, and less than a statistic that is rounded to the dtype."""
+_AS_BIASED = 1.25
+"""How far the mean error of a row of other inputs may be, in units of that of the reference's worst row: elements of
+bfloat16 have few digits, and those of one row with the same digits are rounded alike."""
+_LEAST_ROWS = 16
+"""So many rows show how large the errors are that elements of a row share in the reference."""
 _OF_A_LOSS = 1e-4
 _ROUNDED = (torch.float16, torch.bfloat16)
 """The dtypes that float32's errors hardly ever change: of float32, nearly all elements differ, and float8 has bounds of
 its own for each."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How far an output of a reference is from what the reference computes in float64."""
+
+    share: float
+    """The root of the mean square of all errors, each relative to the largest element of its row."""
+    bias: float | None
+    """The mean error of the row in which it is further from zero than chance explains, if it is; None if that is not
+    known."""
 
 
 @dataclass
@@ -44,6 +66,8 @@ class ExpectedOutput:
     """Whether the inputs of the call are random, none hard or from a file."""
     alike: float = 1.0
     """How many elements of a row round alike, since they were the same number but for a power of 2."""
+    is_exact: bool = True
+    """Whether it is more than the output of the reference."""
 
     def pair(self, actual: torch.Tensor, shape: Sequence[int] | None = None) -> OutputPair:
         """An output beside the nearest right one; `shape` is its own, if its rows have one axis here."""
@@ -61,8 +85,9 @@ class ExpectedOutput:
         rtol, atol = (default if each is None else each for each in (settings.rtol, settings.atol))
         found = compare(pair, rtol, atol, kinds)
         if common is not None and self.has_random_inputs and settings.rtol is None and settings.atol is None:
-            found.bias = measure_bias(pair, found.atol, common)
-            if pair.expected.dtype in _ROUNDED:
+            # What cancels makes single elements of the reference imprecise, which have no direction.
+            found.bias = measure_bias(pair if self.is_exact else replace(pair, bound=None), found.atol, common)
+            if self.is_exact and pair.expected.dtype in _ROUNDED:
                 found.roundings = count_roundings(pair, found.roundings.value, common, self.alike)
         return found
 
@@ -90,7 +115,38 @@ class ExpectedOutputs:
     """Whether the reference is wrong by an operator that was recognised by the reference's outputs on other inputs."""
 
 
-def make_expected(request: Expect, case: Case, reference: Outputs | None) -> ExpectedOutputs:
+def measure_rounding(own: torch.Tensor, wide: torch.Tensor) -> Rounding | None:
+    """How far an output of the reference is from that of the reference in float64; None if it has no such errors."""
+    if (largest := _largest_of_rows(own)) is None:
+        return None
+    errors = (own.to(largest) - wide.to(largest)) / largest
+    share = errors.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).square().mean().sqrt().item()
+    rows = own.numel() // own.shape[-1] if own.dim() else 1
+    if own.dtype not in _ROUNDED or rows < _LEAST_ROWS:
+        return Rounding(share, None)
+    found = measure_bias(OutputPair(own, wide), 0.0, 0.0)
+    return Rounding(share, abs(found.value) if found.is_wrong else 0.0)
+
+
+def expect_reference(request: Expect, output: torch.Tensor, rounding: Rounding | None) -> ExpectedOutput:
+    """An output of the reference as the expected one, where it rounds as in the Workload's own inputs."""
+    rounding = rounding or Rounding(0.0, None)
+    common = rounding.bias
+    if common is not None:
+        common = max(_AS_BIASED * common, torch.finfo(output.dtype).eps * _SHARED_BY_A_ROW)
+    exact = ExactOutput(output, _bound_sums(output, rounding.share * _STANDARD_DEVIATIONS), common_error=common)
+    return ExpectedOutput(exact, has_random_inputs=_is_random(request), is_exact=False)
+
+
+def _is_random(request: Expect) -> bool:
+    """Whether no tensor of the inputs is from a file."""
+    tensors = (name for name, spec in request.definition.inputs.items() if spec.shape is not None)
+    return all(is_random(request.workload, name) for name in tensors)
+
+
+def make_expected(
+    request: Expect, case: Case, reference: Outputs | None, rounding: Mapping[str, Rounding]
+) -> ExpectedOutputs:
     """The expected outputs: those of a recognised operator, which are exact, else those of the reference.
 
     Raises OutputTransferError if the outputs of the reference are needed and missing.
@@ -99,10 +155,9 @@ def make_expected(request: Expect, case: Case, reference: Outputs | None) -> Exp
     if recognition is None:
         if reference is None:
             raise OutputTransferError("the outputs of the reference are missing")
-        outputs = {name: ExpectedOutput(ExactOutput(each, _bound_sums(each))) for name, each in reference.items()}
+        outputs = {name: expect_reference(request, each, rounding.get(name)) for name, each in reference.items()}
         return ExpectedOutputs(case, outputs)
-    tensors = [name for name, value in case.inputs.items() if isinstance(value, torch.Tensor)]
-    has_random_inputs = case.kind != "hard" and all(is_random(request.workload, name) for name in tensors)
+    has_random_inputs = case.kind != "hard" and _is_random(request)
     reference = {name: recognition.fold(name, each) for name, each in (reference or {}).items()}
     rows = _find_non_finite_rows(request.definition, recognition, case)
     outputs = {
@@ -130,22 +185,28 @@ def _count_alike(case: Case, output: torch.Tensor) -> float:
     return max(1.0, 2 * columns * torch.finfo(varying[0].dtype).eps)
 
 
-def _bound_sums(output: torch.Tensor) -> torch.Tensor | None:
+def _bound_sums(output: torch.Tensor, share: float) -> torch.Tensor | None:
     """The error that elements of the reference's output and of a right one may have where terms cancel.
 
     Nobody knows how large the terms of their sums are, but the largest element of a row, along the last dimension,
     tells (of all, if rows have one): of 4096 random products, added one after the other in float32, the sum is off by
-    2^-18 of that. A number alone, such as a loss, may be a small difference of large distances: of it, KernelBench's
-    tolerance.
+    2^-18 of that, and by `share` if the reference rounds them. A number alone, such as a loss, may be a small
+    difference of large distances: of it, KernelBench's tolerance.
     """
+    if (largest := _largest_of_rows(output)) is None:
+        return None
+    if not output.dim():
+        return (_OF_A_LOSS + share) * (1 + largest)
+    share = max(share, _UNITS_OF_A_ROW * torch.finfo(largest.dtype).eps)
+    return (largest * share).expand(output.shape).contiguous()
+
+
+def _largest_of_rows(output: torch.Tensor) -> torch.Tensor | None:
+    """The largest magnitude of each row, in float32 at least; None of what is quantized or empty."""
     if not output.is_floating_point() or output.element_size() == 1 or not output.numel():
         return None
-    wide = torch.promote_types(output.dtype, torch.float32)
-    sizes = output.abs().nan_to_num(nan=0.0, posinf=0.0).to(wide)
-    if not output.dim():
-        return _OF_A_LOSS * (1 + sizes)
-    largest = sizes.amax(dim=-1, keepdim=True) if output.shape[-1] > 1 else sizes.amax()
-    return (largest * (_UNITS_OF_A_ROW * torch.finfo(wide).eps)).expand(output.shape).contiguous()
+    sizes = output.abs().nan_to_num(nan=0.0, posinf=0.0).to(torch.promote_types(output.dtype, torch.float32))
+    return sizes.amax(dim=-1, keepdim=True) if output.dim() and output.shape[-1] > 1 else sizes.amax()
 
 
 def _find_non_finite_rows(definition: Definition, recognition: Recognition, case: Case) -> Outputs:

@@ -11,11 +11,19 @@ from itertools import chain
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutputs, Outputs, make_expected
+from fib_rmsnorm.evaluation.judging.expected_outputs import (
+    ExpectedOutputs,
+    Outputs,
+    Rounding,
+    expect_reference,
+    make_expected,
+    measure_rounding,
+)
 from fib_rmsnorm.evaluation.judging.judge_messages import (
     Compare,
     Comparison,
     Expect,
+    MeasureRounding,
     TakeOutputs,
     Verdict,
     Verdicts,
@@ -49,6 +57,8 @@ class Judge:
         self._current = workload
         self._cases: dict[tuple[int, bool], ExpectedOutputs] = {}
         """By the number of the case, and whether it has few rows."""
+        self._rounding: dict[str, Rounding] = {}
+        """How much the reference rounds its outputs, by name, if it alone judges."""
         self._peer: Peer | None = None
         self._peer_outputs: dict[tuple[int | None, bool, bool], Outputs] = {}
         """By case too, and whether rows were strided: outputs of one Solution, with which those of others on the same
@@ -83,6 +93,20 @@ class Judge:
             return Verdicts(self._compare(Compare.model_validate(message)))
         finally:
             self._taken.clear()
+
+    def measure_rounding(self, message: Message) -> Verdicts:
+        """Compare the reference's outputs with those in float64, which allows for its rounding. There is no verdict."""
+        request = MeasureRounding.model_validate(message)
+        try:
+            outputs = next(self._expect(request)).outputs
+            (wide,) = self._read(request, request.workload, request.outputs_file)
+            for name, own in outputs.items():
+                if rounding := measure_rounding(own.exact.values, wide[name]):
+                    self._rounding[name] = rounding
+                    outputs[name] = expect_reference(request, own.exact.values, rounding)
+        finally:
+            self._taken.clear()
+        return Verdicts([])
 
     def _compare(self, request: Compare) -> list[Verdict]:
         expected = self._expect(request)
@@ -129,7 +153,10 @@ class Judge:
             for number, reference in zip(request.numbers, self._read_reference(request, workload), strict=True):
                 inputs = self._require_fresh_inputs(request).set(number) if request.recognition else {}
                 yield make_expected(
-                    request, Case("timed call", "timed", _timed_workload(request).workload, inputs), reference
+                    request,
+                    Case("timed call", "timed", _timed_workload(request).workload, inputs),
+                    reference,
+                    self._rounding,
                 )
             return
         key = (request.case, request.few_rows)
@@ -137,7 +164,7 @@ class Judge:
             judged = DeviceWorkload(definition, workload, request.device, request.dataset)
             case = make_case(judged, request.recognition, request.case, few_rows=request.few_rows)
             (reference,) = self._read_reference(request, case.workload)
-            self._cases[key] = make_expected(request, case, reference)
+            self._cases[key] = make_expected(request, case, reference, self._rounding)
         yield self._cases[key]
 
     def _read_reference(self, request: Expect, workload: Workload) -> Sequence[Outputs | None]:
@@ -249,5 +276,6 @@ def main(channel: Channel, _: int) -> None:
         "expect": judge.expect,
         "take_outputs": judge.take_outputs,
         "compare": judge.compare,
+        "measure_rounding": judge.measure_rounding,
     }
     serve(channel, handlers)

@@ -131,6 +131,10 @@ class Compare(Expect, do="compare", doing="comparing"):
     """Whose outputs these are, if those of other Solutions on the same case are to be compared with them."""
 
 
+class MeasureRounding(Compare, do="measure_rounding", doing="measuring how much the reference rounds"):
+    """Compare what the reference computes in float64, which a worker transferred, with its own outputs."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The judge's findings on one call."""

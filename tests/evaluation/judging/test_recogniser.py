@@ -16,7 +16,7 @@ from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import RmsNorm, find_operator
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Trace
+from fib_rmsnorm.schema import Definition, Trace
 from support.lent_fork_server import LentForkServer
 from support.norms import (
     BACKWARD,
@@ -32,7 +32,7 @@ from support.norms import (
     kernel_for,
     workload_of,
 )
-from support.registries import DOUBLES, QUICK, add_kernel, make_doubling_registry
+from support.registries import DOUBLES, QUICK, add_kernel, make_definition, make_doubling_registry
 
 NAMES = ("a", "scale", "y")
 
@@ -78,6 +78,30 @@ def run(a, b, scale, e):
     rstd = torch.rsqrt(s.float().square().mean(-1, keepdim=True) + e)
     return s, scale * (s * rstd).to(s.dtype)
 """
+# The reference rounds the normalized row, its product with the weight, and the sum: right kernels round less.
+POST_NORM = """\
+import torch
+
+
+def run(x, residual, scale, e=1e-6):
+    rstd = torch.rsqrt(x.float().square().mean(-1, keepdim=True) + e)
+    return residual + scale * (x.float() * rstd).to(x.dtype)
+"""
+POST_NORM_IN_FLOAT32 = POST_NORM.replace(
+    "residual + scale * (x.float()", "(residual.float() + scale.float() * x.float()"
+)
+POST_NORM_PRODUCT = POST_NORM.replace("scale * (x.float()", "(scale.float() * x.float()")
+POST_NORM_RSTD_ROUNDED = POST_NORM_IN_FLOAT32.replace("* rstd)", "* rstd.to(x.dtype).float())")
+POST_NORM_TOO_LARGE = POST_NORM_IN_FLOAT32.replace("* rstd)", "* rstd * 1.01)")
+RIGHT_POST_NORMS = [POST_NORM, POST_NORM_IN_FLOAT32, POST_NORM_PRODUCT]
+WRONG_POST_NORMS = [POST_NORM_RSTD_ROUNDED, POST_NORM_TOO_LARGE]
+
+
+def define_post_norm(dtype: str) -> Definition:
+    rows = f"{dtype} tokens channels"
+    inputs = {"x": rows, "residual": rows, "scale": f"{dtype} channels"}
+    return make_definition(f"post_norm_{dtype}", POST_NORM, inputs, {"y": rows}, channels=4096)
+
 
 CASES = {
     "rmsnorm_tanh_d128": (
@@ -107,9 +131,13 @@ CASES = {
     "layer_norm": (FOREIGN_LAYERNORM, ("layernorm", [LAYERNORM], [])),
     "layer_norm_bias": (FOREIGN_LAYERNORM_BIAS, ("layernorm_bias", [LAYERNORM_BIAS], [])),
     "backward_of_x": (FOREIGN_BACKWARD, ("rmsnorm_backward", [BACKWARD], [])),
+    "post_norm_bfloat16": (define_post_norm("bfloat16"), ("reference", RIGHT_POST_NORMS, WRONG_POST_NORMS)),
+    "post_norm_float16": (define_post_norm("float16"), ("reference", RIGHT_POST_NORMS, WRONG_POST_NORMS)),
     "only_in_small": (define_norm("only_in_small", ONLY_IN_SMALL, NAMES), ("rmsnorm", [PLAIN, ONLY_IN_SMALL], [])),
 }
 """Definitions, what judges them, and the kernels that pass and that fail, by name."""
+ROWS = {"only_in_small": (8, 16), "post_norm_bfloat16": (32,), "post_norm_float16": (32,)}
+"""The numbers of rows, where they are not 8 alone."""
 LOGS = {
     ("my_norm", "no_eps"): r"hard rows, eps=[\d.e-]+: y:",
     ("rmsnorm_h128", "other_eps"): r"(?s)hard rows, eps=1e-05.*eps dominates",
@@ -133,7 +161,7 @@ def traces():
             tuple(kernel_for(definition, kernel_name(source), source) for source in (*right, *wrong)),
         )
         for definition, (_, right, wrong) in CASES.values()
-        for rows in ((8, 16) if definition.name == "only_in_small" else (8,))
+        for rows in ROWS.get(definition.name, (8,))
     ]
     with LentForkServer(ROLES) as fork_server:
         events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60)).run(Plan(groups)))
@@ -152,7 +180,7 @@ def assert_judged(traces, name, rows, operator, right, wrong):
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_a_reference_computes_judges_whatever_it_is_called(traces, name):
-    assert_judged(traces, name, 8, *CASES[name][1])
+    assert_judged(traces, name, ROWS.get(name, (8,))[0], *CASES[name][1])
 
 
 @pytest.mark.parametrize(("definition", "kernel"), LOGS)
