@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections import OrderedDict
@@ -19,7 +18,6 @@ from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, refere
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
-from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.callees import KernelCall
@@ -36,11 +34,6 @@ _MOST_DEFINITIONS = 3
 """The number of Definitions whose references stay warm."""
 _CALL_LIMIT_S = 20.0
 """The time limit of each call that may be meant."""
-_NO_GPU = re.compile(
-    r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
-    r"|\d+ active drivers|Cannot find backend|libcuda.so[.\d]* cannot|No registered target detector found"
-)
-"""Messages of exceptions that a kernel raises because it needs a GPU and there is none."""
 
 
 class Evaluator:
@@ -199,8 +192,8 @@ class Evaluator:
                 check, verdict = self._check(plan.definition, workload, current.solution, is_timed=timed)
                 if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                     break
-                if lacking := self._find_need_of_gpu(check):
-                    version = replace(version, skipped=f"{NEEDS_GPU} ({lacking})")
+                if why := self._runner.reason_to_skip(verdict):
+                    version = replace(version, skipped=why)
                     break
                 failed: list[Trace] = []
                 if isinstance(verdict, Admitted):
@@ -224,12 +217,6 @@ class Evaluator:
             return None
         with self.turns.judging():
             return self._runner.judge_far_rows(version.workloads[0], current.admitted[version.workloads[0].uuid])
-
-    def _find_need_of_gpu(self, check: Check) -> str:
-        """The message by which a kernel says that it needs a GPU, if it raised that and there is none."""
-        raises = check.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR)
-        found = _NO_GPU.search(check.log) if raises and self.device.kind == "cpu" else None
-        return found[0] if found else ""
 
     def _warm_up(self, plan: TryPlan, *, timed: bool) -> None:
         """Start the processes that judge a Definition's kernels, and if need be time them, unless they run."""

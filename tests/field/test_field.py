@@ -57,6 +57,7 @@ def test_a_kernel_as_its_author_wrote_it(fib, file, rooted):
     asked = ("try", FIELD / file, "--check", "--batch-sizes", "1", "--root", rooted)
     outcome = fib(*asked)
     assert CALLED.get(file, said) in outcome.out + outcome.err
+    assert "RuntimeWarning" not in outcome.out, "of Triton's interpreter"
     if code != "paste":
         assert outcome.code == int(code), outcome.out + outcome.err
         return
