@@ -17,7 +17,7 @@ def prepare_interpreter() -> None:
     Otherwise calls of libdevice return None or ask for `@triton.jit`, and NumPy warns of hard inputs.
     """
     torch.cuda.device = lambda _: nullcontext()  # type: ignore[assignment, misc, return-value]
-    torch.cuda.set_device = lambda device: None  # noqa: ARG005 - as torch calls it
+    torch.cuda.set_device = lambda device: None
     for module in (libdevice, cuda.libdevice, hip.libdevice):
         for name, value in vars(module).items():
             if isfunction(value):
