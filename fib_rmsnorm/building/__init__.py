@@ -6,7 +6,7 @@ import importlib
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -52,10 +52,10 @@ def _prepare(solution: Solution, cache: Path) -> float:
     if language.module is not None:
         with suppress(Exception), collector_off():  # if this fails, the Solution's own import reports it
             importlib.import_module(language.module)
-        if "TRITON_INTERPRET" in os.environ:  # `with torch.cuda.device(x.device)` has no GPU to choose
-            import torch
+        if "TRITON_INTERPRET" in os.environ:
+            from fib_rmsnorm.building.triton_interpreter import prepare_interpreter
 
-            torch.cuda.device = lambda _: nullcontext()  # type: ignore[assignment, misc, return-value]
+            prepare_interpreter()
     elif language.is_compiled and solution.spec.binding is not SupportedBindings.TORCH:
         from fib_rmsnorm.building.native import build_native
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.bench import BenchEvent, Made, Started, Told
 from fib_rmsnorm.evaluation.plan import Skip, describe_large
@@ -108,7 +109,9 @@ class BenchPrinter:
         resumed = f" ({self._resumed} resumed from earlier runs)" if self._resumed else ""
         where = f"; wrote {output}" if output and self._traces else ""
         stderr().print(f"{len(self._traces) - failed} passed, {failed} failed{resumed}{where}")
-        return 1 if failed or any(skip.is_failure for skip in self._skips) else 0
+        if failed or any(skip.is_failure for skip in self._skips):
+            return KERNEL_FAILED
+        return 0 if self._traces else BAD_INPUT
 
     def _print_skips(self) -> None:
         """Print each reason once, with what it is of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -17,12 +18,13 @@ from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, TrialRe
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
-from fib_rmsnorm.evaluation.plan import Group
+from fib_rmsnorm.evaluation.plan import Group, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, WorkerPool
+from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.clocks import ClockWatch, read_clocks
 from fib_rmsnorm.machine.devices import Device, gpu_arch
@@ -47,6 +49,12 @@ from fib_rmsnorm.schema import (
 # A solution that is being timed holds its inputs and two to four sets of outputs.
 _TIMING_FACTOR = 3
 _TIMING_SHARE = 0.5
+_NO_GPU = re.compile(
+    r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
+    r"|\w+ not supported in interpreter mode|Triton's interpreter cannot call libdevice|\d+ active drivers"
+    r"|Cannot find backend|libcuda.so[.\d]* cannot|No registered target detector found"
+)
+"""Messages of exceptions that a kernel raises because it needs a GPU and there is none."""
 
 
 class DeviceRunner:
@@ -104,7 +112,15 @@ class DeviceRunner:
                 verdict = EvaluationFailedError("RUNTIME_ERROR", busy, verdict.correctness).with_log(log)
         return Check.of(self.make_trace(definition, workload, solution, verdict, log)), verdict
 
-    def evaluate(self, group: Group) -> Iterator[Admitted | Trace]:
+    def reason_to_skip(self, verdict: Admitted | EvaluationFailedError) -> str:
+        """Why a Solution that failed is not to blame: it raised that it needs a GPU, and there is none. Else empty."""
+        if self.device.kind != "cpu" or isinstance(verdict, Admitted):
+            return ""
+        raises = verdict.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR)
+        found = _NO_GPU.search(str(verdict)) if raises else None
+        return f"{NEEDS_GPU} ({found[0]})" if found else ""
+
+    def evaluate(self, group: Group) -> Iterator[Admitted | Trace | Skip]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.
 
         The first verdicts do not wait for Solutions that take long to build: a failure, or that one is right.
@@ -117,7 +133,9 @@ class DeviceRunner:
             some = replace(group, solutions=group.solutions[start : start + size])
             admitted: dict[str, Admitted] = {}
             for solution, verdict in self._find_verdicts(some):
-                if not isinstance(verdict, Admitted):
+                if why := self.reason_to_skip(verdict):
+                    yield Skip(definition.name, solution.name, why, workload)
+                elif not isinstance(verdict, Admitted):
                     yield self.make_trace(definition, workload, solution, verdict)
                 elif verdict.worker.is_interpreted:
                     yield self.call_untimed(workload, verdict)

@@ -196,6 +196,8 @@ class Scheduler:
                 if isinstance(found, Admitted):
                     right += 1
                     yield Judged(group.definition.name, group.workload, right, len(group.solutions))
+                elif isinstance(found, Skip):
+                    yield found
                 else:
                     yield self._recorded(Evaluated(found))
         except ReferenceFailedError as error:

@@ -204,7 +204,7 @@ class Check(BaseModel):
         for case in list_cases(self.correctness):
             if (found := case.recurrence) is not None:
                 own = ", ".join(f"{axis}={size}" for axis, size in self.workload.axes.items())
-                here = f"row {found.before} of {own} has other bits as row {found.row} of {case.case}"
+                here = f"row {found.before} of {own} has other bits than row {found.row} of {case.case}"
                 return f"no: {here}" if found.different else "yes"
         return None
 

@@ -18,7 +18,6 @@ from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, refere
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
-from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.callees import KernelCall
@@ -28,7 +27,7 @@ from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Settings, Solution, Trace, Workload
 from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
-from fib_rmsnorm.sessions.try_plan import TryPlan, find_need_of_gpu, measure_distance
+from fib_rmsnorm.sessions.try_plan import TryPlan, measure_distance
 from fib_rmsnorm.sessions.version import Version
 
 _MOST_DEFINITIONS = 3
@@ -193,8 +192,8 @@ class Evaluator:
                 check, verdict = self._check(plan.definition, workload, current.solution, is_timed=timed)
                 if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                     break
-                if self.device.kind == "cpu" and (lacking := find_need_of_gpu(check)):
-                    version = replace(version, skipped=f"{NEEDS_GPU} ({lacking})")
+                if why := self._runner.reason_to_skip(verdict):
+                    version = replace(version, skipped=why)
                     break
                 failed: list[Trace] = []
                 if isinstance(verdict, Admitted):

@@ -17,6 +17,7 @@ from support.kernels import read_kernels
 from support.registries import add_kernel, add_sources, make_registry, python_manifest, read_output
 
 KERNEL = make_starting_kernel(RmsNorm().define(), "triton").text
+LIBDEVICE = KERNEL.replace("1.0 / tl.sqrt(", "tl.extra.cuda.libdevice.rsqrt(")
 KEEPS = read_kernels("wrong")["triton_caches_by_pointer"].text
 BATCH = FEW_ROWS + 3
 
@@ -24,7 +25,7 @@ BATCH = FEW_ROWS + 3
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     registry = make_registry(tmp_path_factory.mktemp("interpreted") / "registry", batch_sizes=(BATCH,))
-    for name, source in (("triton_v1", KERNEL), ("keeps_v1", KEEPS)):
+    for name, source in (("triton_v1", KERNEL), ("keeps_v1", KEEPS), ("libdevice_v1", LIBDEVICE)):
         manifest = python_manifest(name).replace('"python"', '"triton"').replace("= false", "= true")
         add_sources(registry, name, {"kernel.py": source}, manifest)
     add_kernel(registry, "right_v1")
@@ -42,6 +43,7 @@ def find_trace(root, name):
 
 def test_its_trace_says_correct_and_no_time(outcome, root):
     assert "2 passed, 1 failed" in outcome.err
+    assert "Skipped libdevice_v1 at " in outcome.err
     evaluation = find_trace(root, "triton_v1").evaluation
     assert evaluation.environment.hardware == f"{cpu_device().hardware} (interpreter)"
     assert evaluation.performance.model_dump(exclude_defaults=True) == {"interpreted": True, "library_calls": []}

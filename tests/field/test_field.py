@@ -59,6 +59,7 @@ def test_a_kernel_as_its_author_wrote_it(fib, file, rooted):
     outcome = fib(*asked)
     said = "to compile it here, run: fib-rmsnorm explain" if file.suffix == ".cu" else CALLED.get(file, said)
     assert said in outcome.out + outcome.err
+    assert "RuntimeWarning" not in outcome.out, "of Triton's interpreter"
     if code != "paste":
         assert outcome.code == int(code), outcome.out + outcome.err
         return

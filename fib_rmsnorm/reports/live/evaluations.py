@@ -126,6 +126,7 @@ def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
     yield results_table(section)
     yield summarize_ranking(section)
     yield from _describe_differences(traces)
+    yield from _describe_batch_invariance(traces)
     yield from describe_doubts(section)
     for each in section.workloads:
         if failed := next((result.record for result in each.results if not result.record.passed), None):
@@ -145,6 +146,16 @@ def _describe_differences(traces: Sequence[Trace]) -> Iterator[str]:
     if found:
         parts = join_names([f"{largest_text(largest(values))} ({name})" for name, values in sorted(found.items())])
         yield f"Largest difference from the peer's outputs: {parts}."
+
+
+def _describe_batch_invariance(traces: Sequence[Trace]) -> Iterator[str]:
+    """Whether rows have the same bits in batches of other sizes; of those that have not, the first row."""
+    known = [check for check in map(Check.of, traces) if check.passed and check.batch_invariance]
+    varying = {check.solution: check.batch_invariance for check in reversed(known) if check.batch_invariance != "yes"}
+    if varying:
+        yield f"Batch-invariant: all but {join_names([f'{name} ({found})' for name, found in varying.items()])}."
+    elif known:
+        yield "Batch-invariant: yes."
 
 
 def results_table(section: SectionResults) -> Grid:

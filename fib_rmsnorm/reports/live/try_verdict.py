@@ -63,8 +63,7 @@ def conclude(version: Version) -> Text:
     difference = f"max difference {max(errors):.2g}; " if errors else ""
     text.append(f" as {version.definition} ({_describe_judged(checks)}); {difference}")
     text.append("; ".join(_describe_speed(version)) if version.traces else "not timed")
-    varying = version.batch_invariance
-    text.append(f"; batch-invariant: {varying}" if varying and varying != "yes" else "")
+    text.append(f"; batch-invariant: {version.batch_invariance}" if version.batch_invariance else "")
     return text.append(f"; beyond 2^31 elements: {first_line(version.far_rows)}" if version.far_rows else "")
 
 

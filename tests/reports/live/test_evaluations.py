@@ -82,6 +82,16 @@ def test_a_run_ends_with_a_table_the_answer_and_its_doubts(make):
     assert len([*describe_run([make()])]) == 3, "nothing to doubt"
 
 
+def test_a_run_names_the_first_row_that_has_other_bits_in_another_batch(make):
+    same, varies = make(), make()
+    varies.solution = "varies_v1"
+    for trace, recurrence in ((same, {"rows": 2}), (varies, {"rows": 2, "different": 1, "row": 0, "before": 1})):
+        trace.evaluation.correctness.extra["cases"][1]["recurrence"] = recurrence
+    assert "Batch-invariant: yes." in as_text(describe_run([same]))
+    varying = "varies_v1 (no: row 1 of batch=1 has other bits than row 0 of hard rows, eps=1e-06)"
+    assert f"Batch-invariant: all but {varying}." in as_text(describe_run([same, varies]))
+
+
 def show_table(traces, width):
     console = Console(width=width)
     with console.capture() as capture:
