@@ -7,7 +7,6 @@ from collections.abc import Callable
 from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_interval, recorded
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import format_either_side
 
 
@@ -27,7 +26,8 @@ def make_table(section: SectionResults) -> str:
         ("*the reference*", *(_first(each, _find_reference) for each in workloads)),
     ]
     rows += [(label, *(cells.get(each.workload, "") for each in workloads)) for label, cells in sorted(found.items())]
-    return Grid(("us (speedup)", *(f">{each.title}" for each in workloads)), rows).as_markdown()
+    lines = [["us (speedup)", *(each.title for each in workloads)], ["---", *(["---:"] * len(workloads))], *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def _first(workload: WorkloadResults, find: Callable[[TraceRecord], Estimate | None]) -> str:

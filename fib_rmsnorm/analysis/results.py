@@ -16,14 +16,13 @@ from fib_rmsnorm.analysis.decoding import record_of
 from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference, find_speedup, relate
 from fib_rmsnorm.analysis.sections import SectionConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.gpu_models import find_gpu_model
 from fib_rmsnorm.registry.selection import find_baseline
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
-    from fib_rmsnorm.schema import Solution, Trace
+    from fib_rmsnorm.schema import Trace
 
 
 @dataclass(frozen=True)
@@ -162,24 +161,21 @@ class SectionResults:
         return sorted(found, key=lambda standing: (-standing.workloads, standing.mean_behind))
 
 
-def find_results(found: TraceSet, baseline: str | None = None) -> list[SectionResults]:
-    """Sum up each section. Raises InputError if no Trace is of the `baseline`."""
+def find_results(found: TraceSet) -> list[SectionResults]:
+    """Sum up each section."""
     from fib_rmsnorm.schema import digest
 
-    sections = found.sections
     digests = {name: digest(each) for name, each in found.solutions.items()}
-    if baseline is not None:
-        names = sorted({record.solution for records in sections.values() for record in records})
-        if baseline not in names:
-            raise InputError(
-                f"no Trace of a Solution {baseline!r} to use as the baseline (found: {', '.join(names) or 'none'})"
-            )
     results = []
-    for (definition, conditions), records in sections.items():
-        chosen = baseline or _find_baseline(records, found.solutions)
-        workloads = _list_workloads(records, chosen, _label(records, digests))
-        is_there = any(record.solution == chosen for record in records)
-        results.append(SectionResults(definition, conditions, chosen if is_there else None, workloads))
+    for (definition, conditions), records in found.sections.items():
+        baseline = find_baseline(
+            found.solutions[record.solution]
+            for record in records
+            if record.is_native and record.solution in found.solutions
+        )
+        name = baseline.name if baseline else None
+        workloads = _list_workloads(records, name, _label(records, digests))
+        results.append(SectionResults(definition, conditions, name, workloads))
     return results
 
 
@@ -190,12 +186,6 @@ def sum_up_run(traces: Iterable[Trace]) -> SectionResults:
     conditions = SectionConditions(records[0].hardware, timer, None, None, records[0].settings)
     workloads = _list_workloads(records, None, _label(records, {}))
     return SectionResults(records[0].definition, conditions, None, workloads)
-
-
-def _find_baseline(records: Sequence[TraceRecord], solutions: Mapping[str, Solution]) -> str | None:
-    names = {record.solution for record in records if record.is_native}
-    found = find_baseline(solutions[name] for name in names & solutions.keys())
-    return found.name if found else None
 
 
 def _list_workloads(

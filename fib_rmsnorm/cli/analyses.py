@@ -22,7 +22,7 @@ from fib_rmsnorm.cli.options import (
     read_traces,
     refuse_empty,
 )
-from fib_rmsnorm.cli.printing import note, suffix_of, write_or_print, write_report
+from fib_rmsnorm.cli.printing import note, print_report
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.reports.legend import LEGEND
 
@@ -45,7 +45,7 @@ def analyze(
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
     findings = analyze_sections(find_results(found), found.roots)
-    write_report(describe_findings, finding_records, findings, is_json=json)
+    print_report(describe_findings, finding_records, findings, is_json=json)
 
 
 def best(
@@ -61,7 +61,7 @@ def best(
     from fib_rmsnorm.reports.ranking import describe_rankings, ranking_records
 
     found = read_traces(traces, root, definitions, solutions, batch_sizes, believes_all=False)
-    write_report(describe_rankings, ranking_records, find_results(found), is_json=json)
+    print_report(describe_rankings, ranking_records, find_results(found), is_json=json)
 
 
 def history(
@@ -81,7 +81,7 @@ def history(
 
     found = read_traces(traces, root, definitions, name, batch_sizes, all_versions=True)
     histories = find_histories(found.records)
-    write_report(describe_histories, histories_record, histories, is_json=json)
+    print_report(describe_histories, histories_record, histories, is_json=json)
 
 
 def report(
@@ -92,12 +92,8 @@ def report(
             "--output",
             "-o",
             callback=check_output,
-            help="Write to this file instead, in the format of its suffix: .txt, .md, .json or .html.",
+            help="Write a page for a browser, with charts, to this .html file instead.",
         ),
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        name_option("--baseline", "Solution to compare with; default: the Python baseline.", "SOLUTION"),
     ] = None,
     against: Annotated[
         str | None,
@@ -128,45 +124,43 @@ def report(
 ) -> int:
     """Report latency, bandwidth, percent of peak, speedups, and numbers not to trust."""
     limit_ms = None if max_latency is None else parse_latency(max_latency)
-    suffix = suffix_of(output)
-    if json and suffix in (".md", ".html"):
-        raise InputError(f"--json conflicts with the suffix of --output {output}")
-    if against is not None and summary:
-        raise InputError("--against and --summary are two reports: give one of them")
-    if (against is not None or summary) and (baseline or suffix == ".html"):
-        option = "--summary" if summary else "--against"
-        raise InputError(f"{option} is one table: leave out --baseline and HTML")
-    if (against is not None or summary) and limit_ms is not None:
+    if output and (json or output.suffix.lower() != ".html"):
+        raise InputError(f"--output {output} is a page for a browser, in .html; for text or JSON, redirect stdout")
+    asked = {"--against": against, "--summary": summary, "--output": output}
+    if len(given := [option for option, value in asked.items() if value]) > 1:
+        raise InputError(f"{' and '.join(given)} are two reports: give one of them")
+    if (against or summary) and limit_ms is not None:
         raise InputError("--max-latency judges a report of latencies: leave out --against and --summary")
     found = read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
-    if against is not None:
+    if against:
         from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
         from fib_rmsnorm.reports.differences import describe_differences, difference_records
 
         differences = find_output_differences(found.records, against, found.roots)
-        write_report(describe_differences, difference_records, differences, is_json=json, output=output)
+        print_report(describe_differences, difference_records, differences, is_json=json)
         return 0
     from fib_rmsnorm.analysis.results import find_results
 
-    results = find_results(found, baseline)
+    results = find_results(found)
     if summary:
         from fib_rmsnorm.analysis.ranking import summarize
         from fib_rmsnorm.reports.ranking import describe_summaries, summary_records
 
-        write_report(describe_summaries, summary_records, summarize(results), is_json=json, output=output)
+        print_report(describe_summaries, summary_records, summarize(results), is_json=json)
         return 0
-    from fib_rmsnorm.reports.results import describe_results, results_record
-
-    if suffix == ".html":
+    if output:
         from fib_rmsnorm.analysis.roofline import analyze_sections
-        from fib_rmsnorm.reports.charts import make_charts
+        from fib_rmsnorm.registry.store import write_atomic
         from fib_rmsnorm.reports.page import make_page
+        from fib_rmsnorm.reports.text.control_characters import harmless
 
         sections = analyze_sections(results, found.roots)
-        charts = list(map(make_charts, sections))
-        write_or_print(make_page(sections, charts, found.solutions, found.superseded), output)
+        write_atomic(output, harmless(make_page(sections, found.solutions, found.superseded)))
+        note(f"Wrote {output}")
     else:
-        write_report(describe_results, results_record, results, found.superseded, is_json=json, output=output)
+        from fib_rmsnorm.reports.results import describe_results, results_record
+
+        print_report(describe_results, results_record, results, found.superseded, is_json=json)
     return 0 if limit_ms is None else _judge_latencies(results, limit_ms)
 
 

@@ -22,7 +22,7 @@ from fib_rmsnorm.cli.options import (
     split_names,
     split_sizes,
 )
-from fib_rmsnorm.cli.printing import note, write_report
+from fib_rmsnorm.cli.printing import note, print_report
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def command(
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)
     found = compare(before, after, allowed, in_turn=measure, max_slowdown=max_slowdown)
-    write_report(describe_comparisons, comparisons_record, found, is_json=json)
+    print_report(describe_comparisons, comparisons_record, found, is_json=json)
     if found.regressions:
         return 1
     if max_slowdown is not None:

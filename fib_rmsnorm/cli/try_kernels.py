@@ -9,7 +9,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import NoReturn
 
-from fib_rmsnorm.cli.printing import note, say, write_report
+from fib_rmsnorm.cli.printing import note, print_report, say
 from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, KernelError, UnsuitedError
@@ -77,7 +77,7 @@ def try_kernels(
         if as_json:
             echo(found.to_json())
         else:
-            write_report(describe_side_by_side, found.model_dump, found, is_json=False)
+            print_report(describe_side_by_side, found.model_dump, found, is_json=False)
     else:
         versions = [job.wait() for job in jobs]
         _tell(versions[0], kernels[0], as_json=as_json, is_verbose=is_verbose)

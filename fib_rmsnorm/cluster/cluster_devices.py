@@ -14,11 +14,11 @@ from fib_rmsnorm.cluster.device_pool import DevicePool, PooledDevice, describe_e
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices, Told
 from fib_rmsnorm.evaluation.plan import BenchRecords, Group, Plan, Skip, make_plan
-from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, WorkQueue, result_key
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, WorkQueue
 from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
-from fib_rmsnorm.schema import SafetensorsInput, Solution, Trace
+from fib_rmsnorm.schema import SafetensorsInput
 
 _POLL_S = 1.0
 _NO_FILES = "it reads tensors from files, which the nodes do not have; bench it without --ray"
@@ -33,7 +33,8 @@ class ClusterDevices(LocalDevices):
         self.kind: DeviceKind = "cuda" if pool.kind == "cuda" else "cpu"
         self._running: dict[Any, tuple[PooledDevice, Group]] = {}
         """The work of each device, by Ray's generator of what it answers."""
-        self._recorded: set[ResultKey] = set()
+        self._recorded: set[tuple[str, str, str]] = set()
+        """Model, the Workload's uuid and the Solution's name of what was evaluated."""
 
     def make_plans(self, records: BenchRecords) -> list[tuple[Plan, list[str]]]:
         """A plan for each model: what all devices of it can run, and what fits the smallest."""
@@ -57,29 +58,29 @@ class ClusterDevices(LocalDevices):
             raise InputError(f"nothing to evaluate with --ray: {_NO_FILES}")
         return plan
 
-    def run(
-        self, sealer: Sealer, record: Callable[[Evaluated], None], done: dict[ResultKey, Trace]
-    ) -> Generator[Event | Told]:
+    def run(self, sealer: Sealer, record: Callable[[Evaluated], None]) -> Generator[Event | Told]:
         """Run the plan of each model on its devices. Yield each Trace when it is on disk."""
-        self._sealer, self._record, self._done = sealer, record, done
+        self._sealer, self._record = sealer, record
         devices = Counter(device.hardware for device in self._pool.devices)
         planned = [(group.definition.name, group.workload) for plan in self._plans.values() for group in plan.groups]
         self._titles = title_by_definition((definition, NamedWorkload.of(each)) for definition, each in planned)
         self._queues = {model: WorkQueue(plan.groups, devices[model]) for model, plan in self._plans.items()}
         while self._running or any(self._queues.values()):
-            yield from self._give_out()
+            self._give_out()
             yield from self._give_up()
             if self._running:
                 ready, _ = ray.wait([*self._running], timeout=_POLL_S, fetch_local=False)
                 for answer in ready:
                     yield from self._advance(answer)
 
-    def _give_out(self) -> Generator[Event]:
+    def _give_out(self) -> None:
         busy = {device for device, _ in self._running.values()}
         for device in [device for device in self._pool.devices if device not in busy]:
             queue = self._queues[device.hardware]
             while (group := queue.take(device.number)) is not None:
-                missing = yield from self._find_missing(device.hardware, group)
+                missing = [
+                    each for each in group.solutions if self._key(device, group, each.name) not in self._recorded
+                ]
                 if missing:
                     if group.peer and group.peer not in missing:
                         missing.insert(0, group.peer)  # again: the others' outputs are compared with its own
@@ -88,23 +89,9 @@ class ClusterDevices(LocalDevices):
                     self._running[answers] = device, group
                     break
 
-    def _find_missing(self, hardware: str, group: Group) -> Generator[Event, None, list[Solution]]:
-        """The Solutions of a group that have no Trace; yield the Traces of an earlier run."""
-        missing = []
-        for solution in group.solutions:
-            key = result_key(group, solution, hardware, self._options.settings)
-            if key in self._recorded:
-                continue
-            if earlier := self._done.get(key):
-                yield self._emit(Evaluated(earlier, is_resumed=True), key)
-            else:
-                missing.append(solution)
-        return missing
-
-    def _emit(self, event: Evaluated, key: ResultKey) -> Event:
-        self._record(event)
-        self._recorded.add(key)
-        return event
+    @staticmethod
+    def _key(device: PooledDevice, group: Group, solution: str) -> tuple[str, str, str]:
+        return device.hardware, group.workload.uuid, solution
 
     def _advance(self, answer: Any) -> Generator[Event | Told]:
         """Take the next event of a device that has one, or see that it is done or lost."""
@@ -124,10 +111,11 @@ class ClusterDevices(LocalDevices):
             if not isinstance(event, Evaluated):
                 yield event
                 return
-            solution = next(each for each in group.solutions if each.name == event.trace.solution)
-            key = result_key(group, solution, device.hardware, self._options.settings)
+            key = self._key(device, group, event.trace.solution or "")
             if key not in self._recorded:
-                yield self._emit(Evaluated(self._sealer.seal(event.trace)), key)
+                self._record(event := Evaluated(self._sealer.seal(event.trace)))
+                self._recorded.add(key)
+                yield event
 
     def _give_up(self) -> Generator[Event]:
         """Skip what has no device of its model any more."""

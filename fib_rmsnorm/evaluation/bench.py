@@ -13,8 +13,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import BenchRecords, Plan, Selection, Unwritten, make_plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, ResultKey, Scheduler, key_of_trace, result_key
-from fib_rmsnorm.languages import DeviceKind
+from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, Scheduler
+from fib_rmsnorm.languages import INTERPRETER, DeviceKind
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry, generate_workloads
@@ -26,7 +26,7 @@ from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import append_lines, write_atomic
 from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, list_undetermined
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Definition, Settings, Solution, Trace
+from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, digest
 
 # Estimates. On an H100 with 16 cores, 24 evaluations of rmsnorm_d4096 took 27 s with nothing built and 19 with all; 92
 # of 20 Definitions, which are built ahead, 122 and 90. On two cores, 30 took 140 s beside other work. A busy machine
@@ -187,12 +187,10 @@ class LocalDevices:
         self._plan = make_plan(records, self._selection, self._devices[0])
         return [(self._plan, [device.hardware for device in self._devices])]
 
-    def run(
-        self, sealer: Sealer, record: Callable[[Evaluated], None], done: dict[ResultKey, Trace]
-    ) -> Generator[Event | Told]:
+    def run(self, sealer: Sealer, record: Callable[[Evaluated], None]) -> Generator[Event | Told]:
         """Run the plans that were made. Each Trace is sealed and recorded before its event is yielded."""
         config = replace(self._config, sealer=sealer)
-        yield from Scheduler(self._fork_server, self._devices, config, record=record, done=done).run(self._plan)
+        yield from Scheduler(self._fork_server, self._devices, config, record=record).run(self._plan)
 
 
 @contextmanager
@@ -227,13 +225,15 @@ def bench(
             solutions = {name for plan, _ in planned for name in plan.solutions}
             made = [Made(each.what, each.write()) for each in records.unwritten if each.is_of(definitions, solutions)]
         yield from made
-        done: dict[ResultKey, Trace] = {}
+        keep = partial(record, registry, records, output)
         for plan, hardware in planned:
-            if options.resume:
-                done |= _find_done(registry, sealer, plan, set(hardware), options.settings)
+            done = _find_done(registry, sealer, plan, set(hardware), options.settings) if options.resume else {}
             yield Started(plan, hardware, estimate_seconds(plan, there.kind, len(hardware), done))
             yield from plan.skips
-        yield from there.run(sealer, partial(record, registry, records, output), done)
+            for earlier in _take_out(plan, done):
+                keep(event := Evaluated(earlier, is_resumed=True))
+                yield event
+        yield from there.run(sealer, keep)
 
 
 def check_options(options: BenchOptions, kind: str) -> None:
@@ -246,17 +246,38 @@ def check_options(options: BenchOptions, kind: str) -> None:
 
 def _find_done(
     registry: Registry, sealer: Sealer, plan: Plan, hardware: set[str], settings: Settings
-) -> dict[ResultKey, Trace]:
-    """The passed evaluations of the plan that this machine recorded."""
+) -> dict[tuple[str, str], Trace]:
+    """The passed evaluations of the plan that this machine recorded, by the Workload's uuid and the Solution's name.
+
+    Equal ones have the same contents, Workload, settings, and the model of one of the plan's devices.
+    """
     wanted = {
-        result_key(group, solution, name, settings)
+        (group.definition.name, digest(group.definition), digest(solution), group.workload.uuid, name, settings)
         for group in plan.groups
         for solution in group.solutions
         for name in hardware
     }
-    passed = ((key_of_trace(trace), trace) for trace in registry.traces())
     return {
-        key: trace
-        for key, trace in passed
-        if key in wanted and key is not None and sealer.find_origin(trace) is TraceOrigin.OWN
+        (trace.workload.uuid, trace.solution or ""): trace
+        for trace in registry.traces()
+        if _key_of(trace) in wanted and sealer.find_origin(trace) is TraceOrigin.OWN
     }
+
+
+def _key_of(trace: Trace) -> tuple[str | Settings | None, ...] | None:
+    """What equal evaluations share; None for a failure, which will be evaluated again."""
+    evaluation = trace.evaluation
+    if evaluation is None or evaluation.performance is None:
+        return None
+    contents = evaluation.definition_sha256, evaluation.solution_sha256
+    hardware = evaluation.environment.hardware.removesuffix(INTERPRETER)
+    return trace.definition, *contents, trace.workload.uuid, hardware, evaluation.settings
+
+
+def _take_out(plan: Plan, done: dict[tuple[str, str], Trace]) -> Iterator[Trace]:
+    """Take out of a plan what is done; yield its Traces."""
+    for number, group in enumerate(plan.groups):
+        found = {each.name: done.get((group.workload.uuid, each.name)) for each in group.solutions}
+        yield from filter(None, found.values())
+        plan.groups[number] = replace(group, solutions=tuple(s for s in group.solutions if not found[s.name]))
+    plan.groups[:] = [group for group in plan.groups if group.solutions]

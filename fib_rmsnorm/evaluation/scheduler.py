@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
@@ -15,17 +15,14 @@ from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import run_in_threads
-from fib_rmsnorm.schema import Settings, Solution, Trace, Workload, digest
+from fib_rmsnorm.schema import Trace, Workload
 
 # An evaluation of a few rows takes as long as the part of another that grows with its bytes does for this many.
 _FIXED_BYTES = 1 << 30
-
-ResultKey = tuple[str | Settings | None, ...]
 
 
 @dataclass(frozen=True)
@@ -56,27 +53,6 @@ class Judged:
 
 
 Event = Evaluated | Building | Judged | Skip
-
-
-def result_key(group: Group, solution: Solution, hardware: str, settings: Settings) -> ResultKey:
-    """The key that equal evaluations share: contents, workload, device model and settings."""
-    definition = group.definition
-    return (definition.name, digest(definition), digest(solution), group.workload.uuid, hardware, settings)
-
-
-def key_of_trace(trace: Trace) -> ResultKey | None:
-    """The key of a passed Trace; None for a failure, which will be evaluated again."""
-    evaluation = trace.evaluation
-    if evaluation is None or evaluation.performance is None:
-        return None
-    return (
-        trace.definition,
-        evaluation.definition_sha256,
-        evaluation.solution_sha256,
-        trace.workload.uuid,
-        evaluation.environment.hardware.removesuffix(INTERPRETER),
-        evaluation.settings,
-    )
 
 
 def estimate_work(group: Group) -> int:
@@ -141,14 +117,10 @@ class Scheduler:
         config: RunConfig,
         *,
         record: Callable[[Evaluated], None] = lambda _: None,
-        done: dict[ResultKey, Trace] | None = None,
     ) -> None:
         self._fork_server = fork_server
-        self._settings = config.settings
         self._record = record
         self._record_lock = threading.Lock()
-        self._done = done or {}
-        self._unfinished: dict[tuple[str, str, str], Group] = {}
         self._device_runners = [DeviceRunner(fork_server, device, config) for device in devices]
 
     def run(self, plan: Plan) -> Generator[Event]:
@@ -162,30 +134,12 @@ class Scheduler:
         yield from run_in_threads(jobs, self._fork_server.stop)
 
     def _run_device(self, device_runner: DeviceRunner, work: WorkQueue, number: int) -> Iterator[Event]:
-        hardware = device_runner.device.hardware
         try:
             while group := work.take(number):
-                for solution in group.solutions:
-                    if earlier := self._find_done(group, solution, hardware):
-                        yield self._recorded(Evaluated(earlier, is_resumed=True))
-                here, *later = (self._without_done(each, hardware) for each in (group, *work.find_next(number)))
-                device_runner.ahead.want([each for each in (here, *later) if each.solutions])
-                if here.solutions:
-                    yield from self._run_group(device_runner, here)
+                device_runner.ahead.want([group, *work.find_next(number)])
+                yield from self._run_group(device_runner, group)
         finally:
             device_runner.ahead.close()
-
-    def _find_done(self, group: Group, solution: Solution, hardware: str) -> Trace | None:
-        return self._done.get(result_key(group, solution, hardware, self._settings))
-
-    def _without_done(self, group: Group, hardware: str) -> Group:
-        if not self._done:
-            return group
-        key = group.definition.name, group.workload.uuid, hardware
-        if key not in self._unfinished:  # asked again before each group, and each digest takes a while
-            missing = (each for each in group.solutions if not self._find_done(group, each, hardware))
-            self._unfinished[key] = replace(group, solutions=tuple(missing))
-        return self._unfinished[key]
 
     def _run_group(self, device_runner: DeviceRunner, group: Group) -> Iterator[Event]:
         if unbuilt := device_runner.workers.count_unbuilt(group.solutions):
@@ -199,12 +153,8 @@ class Scheduler:
                 elif isinstance(found, Skip):
                     yield found
                 else:
-                    yield self._recorded(Evaluated(found))
+                    with self._record_lock:  # before it is yielded, and before the next evaluation starts
+                        self._record(event := Evaluated(found))
+                    yield event
         except ReferenceFailedError as error:
             yield Skip(group.definition.name, None, str(error), group.workload, is_failure=True)
-
-    def _recorded(self, event: Evaluated) -> Evaluated:
-        """The same event, recorded: before it is yielded, and before the next evaluation starts."""
-        with self._record_lock:
-            self._record(event)
-        return event

@@ -17,8 +17,8 @@ LEGEND = {
     " the limit. On a CPU a small batch fits in the caches, and a few per cent are usual.",
     "of peak": "Bandwidth, relative to the memory's theoretical bandwidth. Above 100%, a cache kept some of the bytes.",
     "speedup": "The latency of the reference, the Definition's own code, divided by this one; above 1x is faster.",
-    "vs torch": "The latency of the baseline, by default the one in Python by torch, divided by this one. `vs"
-    " baseline` where another is named.",
+    "vs torch": "The latency of the plainest Python baseline divided by this one. `vs baseline` if its name is without"
+    " torch.",
     "host": "Host time to issue a call, without waiting for it. In a loop that only calls, no call takes less.",
     "memory": "What a call allocates through torch beyond its inputs and outputs.",
     "earlier": "Measured with other sources than the Solution has today; then follows the start of their digest.",

@@ -22,7 +22,7 @@ from support.full_registry import (
 from support.paths import PUBLISHED
 
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-DOCUMENTS = (("report", "--output", "report.md"), ("report", "--output", "report.html"), ("validate",))
+DOCUMENTS = (("report", "--output", "report.html"), ("validate",))
 OTHER_READERS = (
     ("report", "--summary"),
     ("report", "--against", "*"),

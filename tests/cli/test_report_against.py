@@ -118,4 +118,3 @@ def test_what_was_never_compared_says_how_to_do_it(fib, traces, file, tmp_path, 
     monkeypatch.chdir(tmp_path)  # beside no registry
     outside = fib("report", other, "--against", "quack").err
     assert "(found" not in outside and outside.endswith("--against quack\n")
-    assert "leave out" in fib("report", traces, "--against", "plain_v1", "--baseline", "same_v1").err

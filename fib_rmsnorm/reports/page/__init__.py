@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fib_rmsnorm.analysis.results import Result
 from fib_rmsnorm.analysis.roofline import SectionFindings
 from fib_rmsnorm.languages import title_of
-from fib_rmsnorm.reports.charts import Chart, number_series
+from fib_rmsnorm.reports.charts import make_charts, number_series
 from fib_rmsnorm.reports.findings import describe_section
 from fib_rmsnorm.reports.legend import LEGEND
 from fib_rmsnorm.reports.ranking import describe_left_out, winners_grid
@@ -21,12 +21,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.schema import Solution
 
 
-def make_page(
-    sections: Sequence[SectionFindings],
-    charts: Sequence[Sequence[Chart]],
-    solutions: dict[str, Solution],
-    superseded: int,
-) -> str:
+def make_page(sections: Sequence[SectionFindings], solutions: dict[str, Solution], superseded: int) -> str:
     """Fill in the template, with the charts of each section.
 
     It escapes every value but those marked `safe`, which no Trace can write.
@@ -37,6 +32,7 @@ def make_page(
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     written = (describe_left_out, describe_section, describe_source, result_columns, section_title)
     environment.globals |= {each.__name__: each for each in (*written, summarize_ranking, title_of, winners_grid)}
+    charts = [make_charts(each) for each in sections]
     shown = {result.record.solution for each in sections for result in each.results.results}
     return environment.from_string(_read_asset("page.html")).render(
         style=_read_asset("page.css"),

@@ -1,4 +1,4 @@
-"""A text of headings, paragraphs and tables, as plain text, as Markdown or on a terminal.
+"""A text of headings, paragraphs and tables, as plain text or on a terminal.
 
 A table has no rules: a header, aligned columns, nothing that gets in the way of grep. A pipe gets all of it. On a
 terminal a row is one line: columns that have no room are left out, and names are cut.
@@ -44,7 +44,6 @@ LEAST_WIDTH = 14
 _PROSE_SPACES = 5
 """A column with a cell of as many is folded between words; names, and numbers with their units, are cut."""
 _GAP = 2
-_MARKDOWN = re.compile(r"[\\`|\[\]]")
 
 
 @dataclass
@@ -139,12 +138,6 @@ class Grid:
         lines = ((" " * _GAP).join(line).rstrip() for line in self._lines(self._widths()))
         return "\n".join([*filter(None, [self.title]), *lines])
 
-    def as_markdown(self) -> str:
-        """A Markdown table."""
-        rules = ["---:" if is_right else "---" for is_right in self._is_right]
-        rows = [map(escape_markdown, row) for row in zip(*self._cells, strict=True)]
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in (*rows[:1], rules, *rows[1:]))
-
 
 def _sum(widths: Mapping[int, int]) -> int:
     return sum(widths.values()) + _GAP * (len(widths) - 1)
@@ -157,11 +150,6 @@ def cut_name(text: str, width: int) -> str:
     end = text[1 - width :]
     word = re.search(r"[_ ](?=.)", end)
     return f"…{end[word.end() :] if word else end}"
-
-
-def escape_markdown(text: str) -> str:
-    """Text that Markdown shows as it is: no HTML, no link or picture, and no further column."""
-    return _MARKDOWN.sub(r"\\\g<0>", text).replace("<", "&lt;")
 
 
 @dataclass(frozen=True)
@@ -199,19 +187,6 @@ def _text(part: Part) -> str:
     if isinstance(part, Grid):
         return part.as_text()
     return fill(one_line(part), _PROSE_WIDTH) if isinstance(part, str) else one_line(part.text)
-
-
-def as_markdown(parts: Iterable[Part]) -> str:
-    """Markdown; the highest heading has two `#`, because a page has its own title."""
-    return "\n\n".join(_markdown(part) for part in parts) + "\n"
-
-
-def _markdown(part: Part) -> str:
-    if isinstance(part, Grid):
-        return f"{f'**{escape_markdown(part.title)}**' if part.title else ''}\n\n{part.as_markdown()}".strip()
-    if isinstance(part, Heading):
-        return f"{'#' * (part.level + 1)} {escape_markdown(one_line(part.text))}"
-    return escape_markdown(one_line(part if isinstance(part, str) else part.text))
 
 
 def print_parts(parts: Iterable[Part], console: Console) -> None:
