@@ -5,8 +5,6 @@ from __future__ import annotations
 from statistics import NormalDist
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.analysis.results import find_results, peak_of
@@ -14,7 +12,7 @@ from fib_rmsnorm.analysis.roofline import analyze_section
 from fib_rmsnorm.machine.gpu_models import GPU_MODELS, find_gpu_model
 from fib_rmsnorm.operators import RmsNorm, count_cost
 from fib_rmsnorm.schema import Definition
-from fib_rmsnorm.student_t import t_central_probability, t_quantile
+from fib_rmsnorm.student_t import t_quantile
 from support.paths import PUBLISHED, REPOSITORY
 from support.trace_json import records, trace, trace_set
 
@@ -107,8 +105,3 @@ def test_quantiles_are_those_of_the_tables():
     table = {1: 12.706, 3: 3.182, 30: 2.042}
     assert {freedom: round(t_quantile(0.95, freedom), 3) for freedom in table} == table
     assert t_quantile(0.95, 10**6) == NormalDist().inv_cdf(0.975)
-
-
-@given(st.floats(0.01, 0.999), st.integers(1, 400))
-def test_a_quantile_inverts_the_probability(confidence, freedom):
-    assert t_central_probability(t_quantile(confidence, freedom), freedom) == pytest.approx(confidence, abs=1e-9)

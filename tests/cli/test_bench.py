@@ -86,17 +86,6 @@ def test_where_nothing_is_confined_a_run_that_requires_it_is_refused(registry, b
     assert registry.traces() == []
 
 
-def test_a_broken_reference_is_exit_code_1_and_no_trace(registry, bench):
-    add_kernel(registry, "right_v1")
-    definition = registry.definition("rmsnorm_d128")
-    broken = definition.reference.replace("import torch\n", "import torch\nimport not_installed\n", 1)
-    registry.write_definition(definition.model_copy(update={"reference": broken}))
-    found = bench(*QUICK_OPTIONS)
-    assert found.code == 1
-    assert "the reference of rmsnorm_d128 failed" in found.err
-    assert registry.traces() == []
-
-
 @pytest.fixture
 def two_definitions(registry):
     """A registry whose rmsnorm_d256 has Workloads of batch 1 and 4, and whose rmsnorm_d128 of 1 and 8."""

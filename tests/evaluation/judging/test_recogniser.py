@@ -285,6 +285,7 @@ def test_a_reference_that_fails_is_not_a_failure_of_a_solution(fork_server, doub
     assert traces == []
     assert len(skips) == 2
     assert all("the reference of double failed" in skip.reason and reason in skip.reason for skip in skips)
+    assert all(skip.is_failure for skip in skips)
 
 
 def test_the_judge_runs_no_code_of_others():
