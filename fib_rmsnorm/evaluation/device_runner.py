@@ -49,10 +49,11 @@ from fib_rmsnorm.schema import (
 # A solution that is being timed holds its inputs and two to four sets of outputs.
 _TIMING_FACTOR = 3
 _TIMING_SHARE = 0.5
+_NO_TARGET = "No registered target detector found"
 _NO_GPU = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
     r"|\w+ not supported in interpreter mode|Triton's interpreter cannot call libdevice|\d+ active drivers"
-    r"|Cannot find backend|libcuda.so[.\d]* cannot|No registered target detector found"
+    rf"|Cannot find backend|libcuda.so[.\d]* cannot|{_NO_TARGET}"
 )
 """Messages of exceptions that a kernel raises because it needs a GPU and there is none."""
 
@@ -118,7 +119,11 @@ class DeviceRunner:
             return ""
         raises = verdict.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR)
         found = _NO_GPU.search(str(verdict)) if raises else None
-        return f"{NEEDS_GPU} ({found[0]})" if found else ""
+        if not found:
+            return ""
+        is_targetless = found[0] == _NO_TARGET
+        why = "it names no TileLang target, so it is compiled for the GPU" if is_targetless else found[0]
+        return f"{NEEDS_GPU} ({why})"
 
     def evaluate(self, group: Group) -> Iterator[Admitted | Trace | Skip]:
         """Judge Solutions on one Workload and time those that are right. A failure is a Trace too.

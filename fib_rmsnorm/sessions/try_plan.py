@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,6 @@ from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, Wo
 DEFAULT_BATCH_SIZES = (1, 32, 512)
 _NEAREST = [EvaluationStatus.INCORRECT_NUMERICAL, EvaluationStatus.INCORRECT_DTYPE, EvaluationStatus.INCORRECT_SHAPE]
 """The failures of calls that run."""
-_NO_TARGET = "No registered target detector found"
-_NO_GPU = re.compile(
-    r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
-    rf"|\d+ active drivers|Cannot find backend|libcuda.so[.\d]* cannot|{_NO_TARGET}"
-)
-"""Messages of exceptions that a kernel raises because it needs a GPU and there is none."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +114,3 @@ def measure_distance(check: Check) -> tuple[int, int]:
     """How far a call is from the right one: by what it fails, and by the number of wrong elements."""
     far = _NEAREST.index(check.status) if check.status in _NEAREST else len(_NEAREST)
     return far, sum(case.mismatched for case in list_cases(check.correctness))
-
-
-def find_need_of_gpu(check: Check) -> str:
-    """The words by which a kernel says that it needs a GPU, if it raised an exception for that."""
-    raises = check.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR)
-    found = _NO_GPU.search(check.log) if raises else None
-    if found and found[0] == _NO_TARGET:
-        return "it names no TileLang target, so it is compiled for the GPU"
-    return found[0] if found else ""
