@@ -65,6 +65,7 @@ def conclude(version: Version) -> Text:
     text.append("; ".join(_describe_speed(version)) if version.traces else "not timed")
     varying = version.batch_invariance
     text.append(f"; batch-invariant: {varying}" if varying and varying != "yes" else "")
+    text.append(f"; with an empty batch: {version.empty_batch}" if version.empty_batch else "")
     return text.append(f"; beyond 2^31 elements: {first_line(version.far_rows)}" if version.far_rows else "")
 
 
