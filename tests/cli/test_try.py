@@ -341,7 +341,7 @@ def test_names_the_first_row_that_has_other_bits_in_another_batch(try_, varies):
         ("import os; os.abort()", "RUNTIME_ERROR: calling: the process died of SIGABRT"),
     ],
 )
-def test_how_a_correct_kernel_fails_on_an_empty_batch_is_told(try_, empty, said):
+def test_names_how_a_correct_kernel_fails_on_an_empty_batch(try_, empty, said):
     source = RIGHT.replace("eps):\n", f"eps):\n    if not len(x):\n        {empty}\n")
     found = json.loads(try_("kernel.py", source, "--check", "--json").out)
     assert (found["status"], found["empty_batch"]) == ("PASSED", said)
