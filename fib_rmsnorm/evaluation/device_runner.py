@@ -186,6 +186,10 @@ class DeviceRunner:
             return None
         return self._judge_client.judge_far_rows(workload, admitted.worker)
 
+    def judge_empty_batch(self, workload: Workload, admitted: Admitted) -> str | None:
+        """How a Solution that is right fails without any rows: empty if it does not; None if not tried."""
+        return self._judge_client.judge_empty_batch(workload, admitted.worker)
+
     def max_at_once(self, definition: Definition, workload: Workload) -> int:
         """The number of solutions to time together, so that the device can hold all their inputs and outputs."""
         each = _TIMING_FACTOR * bytes_moved(definition, workload)

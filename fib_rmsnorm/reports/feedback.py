@@ -64,6 +64,9 @@ class Feedback(BaseModel):
         default=None,
         description="Of a correct kernel on a GPU: yes if rows beyond 2^31 elements are right too, else how they fail.",
     )
+    empty_batch: str | None = Field(
+        default=None, description="Of a correct kernel: yes if it takes an empty batch too, else how it fails."
+    )
     speedup: float | None = Field(default=None, description="Times as fast as the reference, as a geometric mean.")
     interval: tuple[float, float] | None = Field(default=None, description="The speedup's 95% interval.")
     speeds: list[Speed] = []
@@ -101,6 +104,8 @@ def make_feedback(
         found.batch_invariant = version.batch_invariance
         if version.far_rows is not None:
             found.far_rows = _cut(version.far_rows, _SENTENCE_BYTES) or "yes"
+        if version.empty_batch is not None:
+            found.empty_batch = _cut(version.empty_batch, _SENTENCE_BYTES) or "yes"
         _add_speed(found, version)
         return found
     log = version.refused or version.skipped or (failure.log.strip() if failure else "")

@@ -204,19 +204,21 @@ class Evaluator:
                 if check.status is EvaluationStatus.TIMEOUT:
                     break
             warming.result()
+        far_rows = empty_batch = None
+        if version.passed:
+            workload = version.workloads[0]
+            admitted = current.admitted[workload.uuid]
+            with self.turns.judging():
+                far_rows = self._runner.judge_far_rows(workload, admitted)
+                empty_batch = self._runner.judge_empty_batch(workload, admitted)
         yield replace(
             version,
-            far_rows=self._judge_far_rows(current, version),
+            far_rows=far_rows,
+            empty_batch=empty_batch,
             build_s=next((admitted.worker.build_s for admitted in current.admitted.values()), None),
             verdict_s=round(time.monotonic() - started, 3),
             done=not (timed and version.passed),
         )
-
-    def _judge_far_rows(self, current: Contender, version: Version) -> str | None:
-        if not version.passed:
-            return None
-        with self.turns.judging():
-            return self._runner.judge_far_rows(version.workloads[0], current.admitted[version.workloads[0].uuid])
 
     def _warm_up(self, plan: TryPlan, *, timed: bool) -> None:
         """Start the processes that judge a Definition's kernels, and if need be time them, unless they run."""

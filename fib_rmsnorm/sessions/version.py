@@ -41,6 +41,8 @@ class Version:
     """How it is called, unless with its Definition's inputs in order; the part that is left out, and why."""
     far_rows: str | None = None
     """How it fails on rows beyond 2^31 elements; empty if it does not, None if that was not tried."""
+    empty_batch: str | None = None
+    """How it fails without any rows; empty if it does not, None if that was not tried."""
     done: bool = False
     """Whether nothing will be added to it."""
     build_s: float | None = None

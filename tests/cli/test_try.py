@@ -291,3 +291,21 @@ def test_names_the_first_row_that_has_other_bits_in_another_batch(try_, factor):
     assert int(said[1]) == int(said[2]) + 1
     printed = try_("varies.py", source, "--check", "--batch-sizes", "32").out
     assert f"batch-invariant: {said[0]}" in re.sub(r"\s+", " ", printed)
+
+
+@pytest.mark.parametrize(
+    ("empty", "said"),
+    [
+        ("return x.float().to(x.dtype)", "yes"),
+        ("raise ValueError('no rows')", "RUNTIME_ERROR: calling: ValueError: no rows (kernel.py:6)"),
+        ("return x.new_zeros(1, 128)", "INCORRECT_SHAPE: calling: out: shape [1, 128], expected [0, 128]"),
+        ("import os; os.abort()", "RUNTIME_ERROR: calling: the process died of SIGABRT"),
+    ],
+)
+def test_names_how_a_correct_kernel_fails_on_an_empty_batch(try_, empty, said):
+    source = RIGHT.replace("eps):\n", f"eps):\n    if not len(x):\n        {empty}\n")
+    found = json.loads(try_("kernel.py", source, "--check", "--json").out)
+    assert (found["status"], found["empty_batch"]) == ("PASSED", said)
+    outcome = try_("kernel.py", source)  # it is timed all the same
+    assert outcome.code == 0 and "not timed" not in outcome.out
+    assert (f"with an empty batch: {said}" in " ".join(outcome.out.split())) == (said != "yes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject, Transferred
@@ -29,12 +30,16 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition
+from fib_rmsnorm.registry.selection import row_axis
 from fib_rmsnorm.sandbox.asking import Done
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import REFERENCE, Correctness, Definition, Peer, Workload
+from fib_rmsnorm.schema import REFERENCE, Correctness, Definition, Peer, SafetensorsInput, Workload
 
 _REPEATED_CALLS = 4
 """The second shows an answer that was kept by address; the others, one that is kept later."""
+
+_EMPTY_LIMIT_S = 20.0
+"""Seconds for a call without rows, for which some kernels are compiled again."""
 
 FAR_REMEDY = "compute the offsets of rows in 64 bits"
 """The remedy for a kernel that fails on rows beyond 2^31 elements."""
@@ -162,6 +167,28 @@ class JudgeClient:
         judged = [each for name, each in verdict.outputs.items() if axis in (specs[name].shape or ())]
         wrong = [found for found in judged if found.is_wrong]
         return f"{wrong[0].mismatched} of {wrong[0].elements} elements wrong: {FAR_REMEDY}" if wrong else ""
+
+    def judge_empty_batch(self, workload: Workload, worker: WorkerClient) -> str | None:
+        """Have a worker call its Solution without any rows, and say how that fails.
+
+        Empty if the call returns, with outputs of the right shapes; None if it was not tried: where no operator is
+        recognised, or a worker has died.
+        """
+        subject, axis = self._subject(worker.definition, workload), row_axis(worker.definition)
+        if subject.recognition is None or axis is None or not worker.process.alive:
+            return None
+        if any(isinstance(given, SafetensorsInput) for given in workload.inputs.values()):
+            return None
+        empty = workload.model_copy(update={"axes": {**workload.axes, axis: 0}})
+        limit_s = min(_EMPTY_LIMIT_S, worker.config.timeout_s)
+        hasty = replace(worker, config=replace(worker.config, timeout_s=limit_s))
+        try:
+            hasty.ask(Call(workload=empty, case=0, recognition=None), Called)
+        except EvaluationFailedError as failure:
+            worker.process.kill()  # it may have broken its GPU's context; another one is timed
+            return f"{failure.status.value}: {str(failure).splitlines()[0]}"
+        worker.process.clear_outputs()
+        return ""
 
     def judge_timed_calls(self, workload: Workload, worker: WorkerClient, count: int) -> None:
         """Judge `count` of the calls timed since the last that were judged, or more.

@@ -64,6 +64,7 @@ def conclude(version: Version) -> Text:
     text.append(f" as {version.definition} ({_describe_judged(checks)}); {difference}")
     text.append("; ".join(_describe_speed(version)) if version.traces else "not timed")
     text.append(f"; batch-invariant: {version.batch_invariance}" if version.batch_invariance else "")
+    text.append(f"; with an empty batch: {version.empty_batch}" if version.empty_batch else "")
     return text.append(f"; beyond 2^31 elements: {first_line(version.far_rows)}" if version.far_rows else "")
 
 
