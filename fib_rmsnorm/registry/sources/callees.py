@@ -23,7 +23,7 @@ _NOT_KERNELS = re.compile(
     re.IGNORECASE,
 )
 _VARIANT = re.compile(r"fused|add|residual|gemma|quant|fp8|gate|silu|relu")
-"""What names a function of another operator, unless the Definition's name has it."""
+"""Words that name a function of another operator, unless the Definition's name has them."""
 
 _Node = TypeVar("_Node", bound=ast.AST)
 _Kind = TypeVar("_Kind")
