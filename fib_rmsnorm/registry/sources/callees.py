@@ -246,10 +246,11 @@ def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _For
 
     attributes = _find_attributes(function, first)
     if "weight" in attributes and "weight" in definition.inputs:
-        scalars = {each: "eps" for each in attributes if "eps" in each and "eps" in definition.inputs}
-        given = {"weight": "weight", **scalars}
-        made = ", ".join(f"{each}={value}" for each, value in given.items())
-        return f"{function.name}(SimpleNamespace({made}), {{}})", [read_parameters(function.args, skipped=1) or ()]
+        given = {each: each for each in attributes if each in definition.inputs}
+        given |= {each: "eps" for each in attributes if "eps" in each and "eps" in definition.inputs}
+        made = f"SimpleNamespace({', '.join(f'{each}={value}' for each, value in given.items())})"
+        others = read_parameters(function.args, skipped=1)
+        return f"{function.name}({made}{', {}' if others else ''})", [others or ()]
     if len(function.args.args) != 1 or len(definition.inputs) == 1:
         return None
     indices = [each.slice for each in _nodes(function, ast.Subscript) if is_first(each.value)]

@@ -52,8 +52,9 @@ class Parameter:
     @property
     def kind(self) -> str:
         """The kind of value that its type and name allow; `any` if they do not tell."""
-        if "shape" in self.name.lower():
-            return "shape"
+        for kind in ("shape", "dtype"):
+            if kind in self.name.lower():
+                return kind
         return next((kind for kind, pattern in _KINDS.items() if re.search(pattern, self.type)), "any")
 
 
