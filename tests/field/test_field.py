@@ -42,6 +42,13 @@ def test_the_call_is_among_the_likely_ones(file):
     assert file.suffix == ".py" or len({call.callee for call in drafts}) == 1
 
 
+def test_the_page_lists_every_kernel():
+    page = (REPOSITORY / "docs/appendix/calls.md").read_text()
+    listed = {file: f"| `{file}` | `{CALLED[file]}` |" if file in CALLED else f"`{file}`" for file in HEADERS}
+    assert [file for file, row in listed.items() if row not in page] == []
+    assert f"{len(HEADERS)} small kernels" in page
+
+
 @pytest.fixture
 def rooted(tmp_path):
     """The committed Definitions, where others may be added."""

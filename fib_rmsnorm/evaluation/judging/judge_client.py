@@ -185,7 +185,6 @@ class JudgeClient:
         try:
             hasty.ask(Call(workload=empty, case=0, recognition=None), Called)
         except EvaluationFailedError as failure:
-            worker.process.kill()  # it may have broken its GPU's context; another one is timed
             return f"{failure.status.value}: {str(failure).splitlines()[0]}"
         worker.process.clear_outputs()
         return ""

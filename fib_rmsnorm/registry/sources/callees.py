@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeVar
@@ -23,7 +23,8 @@ _NOT_KERNELS = re.compile(
     r"|eager|torch|pytorch|backward|bwd|grad)(_|\d|$)",
     re.IGNORECASE,
 )
-
+_VARIANT = re.compile(r"fused|add|residual|gemma|quant|fp8|gate|silu|relu")
+"""Words that name a function of another operator, unless the Definition's name has them."""
 
 _Node = TypeVar("_Node", bound=ast.AST)
 _Kind = TypeVar("_Kind")
@@ -37,7 +38,7 @@ class KernelCall:
 
     text: str
     callee: str = ""
-    rank: int = 0
+    rank: float = 0
     """The least is the likeliest."""
 
     @property
@@ -72,7 +73,7 @@ class KernelCall:
 
 
 def make_calls(
-    callee: str, form: str, stages: list[Parameters], definition: Definition, rank: int = 0
+    callee: str, form: str, stages: list[Parameters], definition: Definition, rank: float = 0
 ) -> Iterator[KernelCall]:
     """The calls in a form that has a place for the arguments of each stage, the likeliest first.
 
@@ -80,6 +81,7 @@ def make_calls(
     """
     given = [name for name in definition.inputs if re.search(rf"(?<!\w){re.escape(name)}(?![\w(])", form)]
     first = len(stages[0])
+    rank += not {*_VARIANT.findall(callee.lower())} <= {*_VARIANT.findall(definition.name)}
     for arguments, is_named in bind(tuple(each for stage in stages for each in stage), definition, given):
         parts = (arguments[:first], arguments[first:])
         texts = [render(stage, part) for stage, part in zip(stages, parts, strict=False)]
@@ -96,22 +98,30 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
     names = [entry] if entry else [*functions.values(), *module.classes, *module.values]
     callable_ = [name for name in names if name not in kernels or _made_by(module, name)]
     forms = {name: form for name in callable_ if (form := _find_form(module, name, definition))}
+    spare = "None"
     if not forms:  # kernels that nothing launches
         grid = f"[({next(iter(definition.axes))},)]({{}})"
         parameters = {name: module.parameters_of(name) for name in names if name in kernels}
         forms = {name: (f"{name}{grid}", [each]) for name, each in parameters.items() if each}
+        spare = f"torch.empty_like({next(iter(definition.inputs))}, dtype=torch.float32)"  # for what it saves, too
     reached = {name: reach(module, name) for name in forms}
     launching = {name for name, used in reached.items() if LAUNCH in used}
     forms = keep_likely(forms, launching)
     modules = {name for name in module.classes if name in forms and not forms[name][0].startswith(f"{name}.apply(")}
     if modules and find_arguments(definition) is not None:  # only a module has the Model's parameters
         forms = {name: forms[name] for name in modules}
-    inner = {used for name in forms if name not in modules for used in reached[name] - {name}}
-    inner |= {name for name in modules if reached[name] & (forms.keys() - modules)}  # it wraps a function
+    own = {name: reached[name] for name in forms if name not in modules}
     found: list[KernelCall] = []
     for name, (text, stages) in forms.items():
-        found += make_calls(name, text, stages, definition, int(name in inner))
-    return sorted(found, key=lambda call: call.rank)
+        wraps = name in modules and reached[name] & own.keys()  # a module around a function
+        rank = len(own) / len(forms) if wraps else count_users(name, own)
+        found += make_calls(name, text, stages, definition, rank)
+    return sorted((replace(each, text=each.text.replace("None", spare)) for each in found), key=lambda call: call.rank)
+
+
+def count_users(name: str, reached: Mapping[str, Collection[str]]) -> float:
+    """The share of the candidates that use what is called `name`, from what each reaches: less than 1."""
+    return sum(name in used for other, used in reached.items() if other != name) / max(1, len(reached))
 
 
 def keep_likely(forms: dict[str, _Kind], *preferred: set[str]) -> dict[str, _Kind]:
@@ -195,14 +205,38 @@ def _find_form_of_class(module: PythonModule, name: str, definition: Definition)
         return f"{name}.apply({{}})" + _choose_outputs(method, definition), [forward]
     if (arguments := find_arguments(definition)) is not None:
         return f"{name}({arguments})({{}})", [forward]
-    made = module.method(name, "__init__") or ()
-    targets = [each.targets[0] for each in _nodes(node, ast.Assign) if last_name(each.value) == "Parameter"]
-    own = [target.attr for target in targets if isinstance(target, ast.Attribute)]
+    made, arguments = module.method(name, "__init__") or (), "{}"
+    if len(made) == 1 and (read := _find_attributes(node, made[0].name)):  # of a configuration
+        made, arguments = tuple(Parameter(each, is_keyword=True) for each in read), "SimpleNamespace({})"
+    own = _find_own_parameters(node)
     vectors = [name for name, spec in definition.inputs.items() if len(spec.shape or ()) == 1]
-    if not own or len(own) != len(vectors):
-        return f"{name}({{}})({{}})", [made, forward]
-    given = ", ".join(f"{key!r}: {value}" for key, value in zip(own, vectors, strict=True))
-    return f"functional_call({name}({{}}), {{{{{given}}}}}, ({{}},))", [made, forward]
+    kept = vectors if {*vectors} <= {*own} else own
+    if not kept or len(kept) != len(vectors):
+        return f"{name}({arguments})({{}})", [made, forward]
+    given = ", ".join(f"{key!r}: {value}" for key, value in zip(kept, vectors, strict=True))
+    return f"functional_call({name}({arguments}), {{{{{given}}}}}, ({{}},))", [made, forward]
+
+
+def _find_attributes(node: ast.AST, name: str) -> list[str]:
+    """The attributes of a name that code reads, in order."""
+    found = [each for each in _nodes(node, ast.Attribute) if isinstance(each.value, ast.Name) and each.value.id == name]
+    return [*dict.fromkeys(each.attr for each in found)]
+
+
+def _find_own_parameters(node: ast.ClassDef) -> list[str]:
+    """The attributes of a module that it makes its parameters, at least on some condition."""
+    own = [
+        each.targets[0].attr
+        for each in _nodes(node, ast.Assign)
+        if isinstance(each.targets[0], ast.Attribute) and "Parameter" in map(last_name, _nodes(each.value, ast.Call))
+    ]
+    registered = [each.args for each in _nodes(node, ast.Call) if last_name(each) == "register_parameter"]
+    own += [
+        str(first.value)
+        for first, value in registered
+        if isinstance(first, ast.Constant) and "Parameter" in map(last_name, _nodes(value, ast.Call))
+    ]
+    return [*dict.fromkeys(own)]
 
 
 def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _Form | None:
@@ -212,12 +246,13 @@ def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _For
     def is_first(node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == first
 
-    attributes = dict.fromkeys(each.attr for each in _nodes(function, ast.Attribute) if is_first(each.value))
+    attributes = _find_attributes(function, first)
     if "weight" in attributes and "weight" in definition.inputs:
-        scalars = {each: "eps" for each in attributes if "eps" in each and "eps" in definition.inputs}
-        given = {"weight": "weight", **scalars}
-        made = ", ".join(f"{each}={value}" for each, value in given.items())
-        return f"{function.name}(SimpleNamespace({made}), {{}})", [read_parameters(function.args, skipped=1) or ()]
+        given = {each: each for each in attributes if each in definition.inputs}
+        given |= {each: "eps" for each in attributes if "eps" in each and "eps" in definition.inputs}
+        made = f"SimpleNamespace({', '.join(f'{each}={value}' for each, value in given.items())})"
+        others = read_parameters(function.args, skipped=1)
+        return f"{function.name}({made}{', {}' if others else ''})", [others or ()]
     if len(function.args.args) != 1 or len(definition.inputs) == 1:
         return None
     indices = [each.slice for each in _nodes(function, ast.Subscript) if is_first(each.value)]
@@ -248,7 +283,7 @@ def _choose_outputs(function: ast.FunctionDef | None, definition: Definition) ->
     """The expression that chooses the outputs of a function that returns more than the Definition has."""
     count = len(definition.outputs)
     returned = [each.value for each in _nodes(function, ast.Return)]
-    more = any(isinstance(each, ast.Tuple) and len(each.elts) > count for each in returned)
+    more = any(isinstance(each, ast.Tuple | ast.List) and len(each.elts) > count for each in returned)
     return "" if not more else "[0]" if count == 1 else f"[:{count}]"
 
 

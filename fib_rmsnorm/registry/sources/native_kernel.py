@@ -9,7 +9,7 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
 from fib_rmsnorm.operators import recognise_source
-from fib_rmsnorm.registry.sources.callees import KernelCall, keep_likely, make_calls, overwrite_inputs
+from fib_rmsnorm.registry.sources.callees import KernelCall, count_users, keep_likely, make_calls, overwrite_inputs
 from fib_rmsnorm.registry.sources.parameters import SCRATCH, STREAM, Parameter, Parameters
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
@@ -24,6 +24,7 @@ _FUNCTION = re.compile(r"\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*\{")
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return"}
 _ON_GPU, _PRIVATE = {"__global__", "__device__"}, {"static", "inline", "__forceinline__", "template"}
 _MODULE = re.compile(r"PYBIND11_MODULE\s*\([^,]*,\s*(\w+)\s*\)\s*\{")
+_NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace\s+([\w:]+)\s*\{", re.MULTILINE)
 _TORCH = re.compile(r'#\s*include\s*[<"](torch|ATen|c10)/')
 _TENSOR_VIEW = "tvm::ffi::TensorView"
 SCRATCH_LIKE = "tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {0}.shape(), {0}.dtype(), {0}.device())"
@@ -94,19 +95,23 @@ class NativeKernel:
                 raise InputError(f"{self.path}: no function {self.entry!r} (available: {known})")
             what = f"; choose one with --call: {known}" if self.entries else _EXPORT
             raise InputError(f"{self.path}: does not export {self.entry!r}{what}")
-        inner = {name for each in likely for name in self._reach(each) - {each}}
+        reached = {name: self._reach(name) for name in likely if name}
         calls = [
             call
             for name, each in likely.items()
-            for call in make_calls(name, f"{name}({{}})", [each.parameters], definition, int(name in inner))
+            for call in make_calls(name, f"{name}({{}})", [each.parameters], definition, count_users(name, reached))
         ]
         calls = [each for each in calls if "None" not in each.text and self._can_write(each, definition)]
         return sorted(calls, key=lambda call: call.rank)
 
     def _can_write(self, call: KernelCall, definition: Definition) -> bool:
-        """Whether a function of pointers may leave the outputs anywhere."""
+        """Whether a function may give the outputs: one of pointers writes them, and one returns a vector of several."""
         function = self._functions.get(call.callee)
-        return not (function and function.takes("*")) or "void" in function.words or call.writes(definition)
+        if function is None or "void" in function.words:
+            return True
+        if function.takes("*"):
+            return call.writes(definition)
+        return len(definition.outputs) > 1 or function.words.isdisjoint({"vector", "tuple", "pair"})
 
     def _find_likely(self) -> dict[str, NativeFunction]:
         """The functions that may be the kernel's own: what is exported or bound, or else what launches."""
@@ -146,7 +151,9 @@ class NativeKernel:
             raise InputError(f"--call {call.text!r}: {self.path.name} has no such function (available: {known})")
         is_torch = function.takes("torch::Tensor", "at::Tensor") or _TORCH.search(self.text)
         self.binding = "torch" if is_torch else "tvm-ffi"
-        lines = "\n".join(["\n// Written by fib-rmsnorm.", *_write_export(function, call, definition, self.binding)])
+        opened = [f"using namespace {name};" for name in dict.fromkeys(_NAMESPACE.findall(self.text))]
+        export = _write_export(function, call, definition, self.binding)
+        lines = "\n".join(["\n// Written by fib-rmsnorm.", *opened, *export])
         add = _bind_by_torch if is_torch else _bind
         return f"{self.path.name}::{_CALLED}", [
             each.model_copy(update={"content": add(each.content, lines)}) if each.path == self.path.name else each
@@ -256,11 +263,13 @@ def _write_export(function: NativeFunction, call: KernelCall, definition: Defini
         device = f"{next(iter(tensors))}{view}.device()"
         stream = f"TVMFFIEnvGetStream({device}.device_type, {device}.device_id)"
         lines += [f"  auto {STREAM} = static_cast<cudaStream_t>({stream});"]
-    if call.uses(SCRATCH):
-        made = SCRATCH_LIKE.format(f"{next(iter(tensors))}_view")
-        lines += [f"  const auto made = {made};", f"  auto* {SCRATCH} = static_cast<{pointer}*>(made.data_ptr());"]
+    arguments = call.made.removesuffix(")").partition("(")[2].split(", ")
+    for at, (each, argument) in enumerate(zip(function.parameters, arguments, strict=False)):
+        if argument == SCRATCH:  # each has memory of its own
+            lines += [f"  const auto made_{at} = {SCRATCH_LIKE.format(f'{next(iter(tensors))}_view')};"]
+            arguments[at] = f"static_cast<{each.type}>(made_{at}.data_ptr())"
     lines += [f"  const auto {axis} = {size};" for axis, size in sizes.items()]
-    return [*lines, f"  return {call.made};", "}", ""]
+    return [*lines, f"  return {call.made.partition('(')[0]}({', '.join(arguments)});", "}", ""]
 
 
 def _bind(text: str, lines: str) -> str:

@@ -16,20 +16,22 @@ _OUT_OF_ORDER, _BEYOND = 2, 100
 """The cost of sizes that do not come from the outermost to the innermost, and of those whose product is another."""
 _ROWS = re.compile(r"[BTRSL]|bs|(n_?|num_?)?(rows|tokens)|batch(_size)?|seq(_?len)?|outer(_size)?")
 _COLUMNS = re.compile(
-    r"[CDHKE]|(n_?|num_?)?(cols|columns|features|channels)|(hidden|row|inner|normalized|embed|model)(_?size|_?dim)?"
-    r"|d_?model|n_embd|dim|size|width"
+    r"[CDHKE]|(n_?|num_?)?(cols|columns|features|channels)|(hidden|row|inner|normalized|embed|model)(_?size)?"
+    r"|\w*dim|d_?model|n_embd|size|width"
 )
 _STRIDE, _BLOCK = re.compile(r"(?i).*stride.*|ld[a-z]?"), re.compile(r"(?i).*(block|blk|tile|threads).*")
 SCRATCH = "scratch"
 """The argument for memory that a function writes beside the outputs."""
 STREAM = "stream"
 """The argument for the stream on which a function shall launch its kernels."""
-_INPUT, _OUTPUT = re.compile(r"a|inp(ut)?|hidden_states|src"), re.compile(r"y|dst|out(put)?|res(ult)?")
+_INPUT, _OUTPUT = re.compile(r"a|in|inp(ut)?|hidden_states|src"), re.compile(r"o|y|dst|out(put)?|res(ult)?")
+_STATISTIC = re.compile(r"(?i)mean|mu|.*(rms|rstd|std|var|sigma|scratch|workspace|buf).*")
 _KINDS = {
     "tensor": r"Tensor|\*",
     "shape": r"\b([Tt]uple|[Ll]ist|Sequence|Size|IntArrayRef)\b",
     "number": r"\b(float|double)\b",
-    "size": r"\b(u?int\w*|long|size_t)\b",
+    "size": r"\b(u?int\w*|long|size_t|unsigned)\b",
+    "flag": r"\bbool\b",
     "other": r"\w",
 }
 Arguments = tuple[str | None, ...]
@@ -50,8 +52,9 @@ class Parameter:
     @property
     def kind(self) -> str:
         """The kind of value that its type and name allow; `any` if they do not tell."""
-        if "shape" in self.name.lower():
-            return "shape"
+        for kind in ("shape", "dtype"):
+            if kind in self.name.lower():
+                return kind
         return next((kind for kind, pattern in _KINDS.items() if re.search(pattern, self.type)), "any")
 
 
@@ -116,9 +119,10 @@ def _options(parameter: Parameter, definition: Definition) -> Sequence[tuple[int
     fitting = [
         each for each, spec in specs.items() if kind in ("any", "tensor" if spec.shape is not None else "number")
     ]
-    likeness = {each: _compare(name.lower(), each.lower()) for each in fitting}
+    plain = name.lower().removesuffix("_ptr")
+    likeness = {each: _compare(plain, each.lower()) for each in fitting if not _STRIDE.fullmatch(name)}
     for names, first in ((_INPUT, next(iter(definition.inputs))), (_OUTPUT, next(iter(definition.outputs)))):
-        if first in fitting and names.fullmatch(name.lower()):
+        if first in fitting and names.fullmatch(plain):
             likeness[first] = 1
     if (best := min(likeness.values(), default=_UNLIKE)) < _UNLIKE:
         likely: list[tuple[int, str | None]] = [(cost, each) for each, cost in likeness.items() if cost == best]
@@ -128,7 +132,10 @@ def _options(parameter: Parameter, definition: Definition) -> Sequence[tuple[int
     if sizes := [(0, STREAM)] if "cudaStream_t" in parameter.type else _sizes(parameter, definition):
         return sizes
     if "*" in parameter.type and "const" not in parameter.type:
-        return [(1, SCRATCH), *((_UNLIKE + 1, each) for each in fitting if each in definition.outputs)]
+        return [
+            (1 if _STATISTIC.fullmatch(name) else _UNLIKE, SCRATCH),
+            *((_UNLIKE + 1, each) for each in fitting if each in definition.outputs),
+        ]
     return [*((_UNLIKE + (each in definition.outputs), each) for each in fitting), (_UNLIKE + 2, "None")]
 
 
@@ -136,13 +143,15 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
     """The sizes that a parameter may stand for; none if it may be something else."""
     axes, kind, name = [*definition.axes], parameter.kind, parameter.name
     name = name.upper() if kind == "size" and len(name) == 1 else name
-    if kind == "shape":
-        return [(0, f"({axes[-1]},)")]
+    if plain := {"shape": f"({axes[-1]},)", "flag": "0"}.get(kind):
+        return [(0, plain)]
     if parameter.type.endswith("constexpr"):
+        if re.search(r"(?i)(_M|rows?|tokens)$", name):
+            return [(1, "1")]
         return [(1, f"1 << ({axes[-1]} - 1).bit_length()"), (2, axes[-1])]
     if kind not in ("any", "size") or (kind == "any" and len(name) == 1 and name not in "MNDH"):
         return []
-    found: list[tuple[int, str | None]] = [(2, size) for size in (*axes, "1")] if kind == "size" else []
+    found: list[tuple[int, str | None]] = [(2, size) for size in (*reversed(axes), "1")] if kind == "size" else []
     usual: list[tuple[re.Pattern[str], list[tuple[int, str | None]]]] = [
         (re.compile("N"), [(0, axes[-1]), (1, axes[0]), (2, "1")]),  # of rows, where one of columns follows
         (re.compile("M"), [(0, axes[0]), (1, axes[-1]), (2, "1")]),

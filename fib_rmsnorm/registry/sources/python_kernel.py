@@ -26,10 +26,18 @@ from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 from fib_rmsnorm.syntax_trees import parse_expression
 
+_NAMESPACE = """import types
+
+
+class SimpleNamespace(types.SimpleNamespace):
+    def __hash__(self):
+        return hash(tuple(vars(self).items()))
+
+"""
 _IMPORTS = {
     "torch": "import torch",
     "functional_call": "from torch.func import functional_call",
-    "SimpleNamespace": "from types import SimpleNamespace",
+    "SimpleNamespace": _NAMESPACE,
 }
 """The names that a call may use beside those that its file defines."""
 _MODULES = '''
