@@ -74,7 +74,9 @@ def _break(line: str, *, is_python: bool) -> str:
     while line[start - 1 : end].count("(") <= line[start:end].count(")"):
         start -= 1
     if not is_python and ", " not in line:  # an expression
-        return line.replace(" = ", f" =\n{indent}    ", 1)
+        start = line.index(" = ") + 3
+        fits = len(line) - start + len(indent) + 4 <= _WIDTH
+        return line.replace(" = ", f" =\n{indent}    ", 1) if fits else line.replace(" + ", f" +\n{' ' * start}", 1)
     if not is_python:  # as many arguments in a line as fit, one below the other
         glued = ", ".join(part.replace(" ", "\0") for part in line.split(", "))
         return textwrap.fill(glued, _WIDTH, subsequent_indent=" " * start).replace("\0", " ")

@@ -52,6 +52,8 @@ class Recognition(Parts):
     """Whether the Definition's reference is the operator's own, which nobody has to probe."""
     by_rows: tuple[str, ...] = ()
     """The inputs and outputs that begin with `row_axes`, and which the operator gets with one axis of rows."""
+    by_groups: tuple[str, ...] = ()
+    """The inputs that begin with the first of them alone, which the operator gets with each row repeated."""
 
     @property
     def _operator(self) -> Operator:
@@ -66,6 +68,9 @@ class Recognition(Parts):
         made = self._operator.make_hard_case(self._inputs_by_part(inputs), self.constants, index, seed)
         changed = {self.tensors[part]: value for part, value in made.inputs.items() if part in self.tensors}
         changed |= {name: changed[name].view(inputs[name].shape) for name in self.by_rows if name in changed}
+        for name in self.by_groups:  # the first row of each group is hard
+            repeats = changed[name].numel() // inputs[name].numel()
+            changed[name] = changed[name][::repeats].reshape(inputs[name].shape)
         return replace(made, inputs={**inputs, **changed})
 
     def choose_awkward_axes(self, axes: Mapping[str, int]) -> dict[str, int]:
@@ -113,11 +118,21 @@ class Recognition(Parts):
 
     def fold_shape(self, name: str, shape: Sequence[str]) -> tuple[str, ...]:
         """The axes that a tensor of these has after `fold`, of which `row_axis` counts the rows."""
+        if name in self.by_groups:
+            return self.axes["rows"], self.axes["hidden"]
         return (self.axes["rows"], *shape[len(self.row_axes) :]) if name in self.by_rows else tuple(shape)
 
     def fold(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor with one axis of rows instead of several; others stay as they are."""
         return tensor.flatten(0, len(self.row_axes) - 1) if name in self.by_rows else tensor
+
+    def fold_inputs(self, inputs: Inputs) -> dict[str, Any]:
+        """The inputs of a call with one axis of rows."""
+        found = {name: self.fold(name, value) for name, value in inputs.items()}
+        for name in self.by_groups:
+            x, groups = found[self.by_rows[0]], inputs[name].flatten(0, -2)
+            found[name] = groups.repeat_interleave(len(x) // max(1, len(groups)), dim=0)
+        return found
 
     def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
         """The operator's usual mistakes, for the elements of an output in these rows and columns."""
@@ -140,8 +155,8 @@ class Recognition(Parts):
         return self._sizes_by_part(sizes) | rows
 
     def _inputs_by_part(self, inputs: Inputs) -> dict[str, Any]:
-        found = {part: self.fold(name, inputs[name]) for part, name in self.tensors.items() if name in inputs}
-        return {**self.constants, **found}
+        folded = self.fold_inputs(inputs)
+        return {**self.constants, **{part: folded[name] for part, name in self.tensors.items() if name in inputs}}
 
     def derive(self, inputs: Inputs) -> dict[str, torch.Tensor]:
         """The inputs that are made from the others, by name."""
@@ -203,14 +218,17 @@ def _recognise(
 ) -> Recognition:
     outputs = {name: spec.dtype.value for name, spec in definition.outputs.items()}
     several, specs = parts.row_axes, {**definition.inputs, **definition.outputs}
-    by_rows = (name for name, spec in specs.items() if several and (*(spec.shape or ())[: len(several)],) == several)
+    shapes = {name: (*(spec.shape or ()),) for name, spec in specs.items() if several}
+    by_rows = tuple(name for name, shape in shapes.items() if shape[: len(several)] == several)
+    by_groups = (name for name, shape in shapes.items() if name not in by_rows and shape[:1] == several[:1])
     return Recognition(
         **vars(parts),
         operator=operator.name,
         outputs=outputs,
         constants=constants or {},
         is_own=is_own,
-        by_rows=tuple(by_rows),
+        by_rows=by_rows,
+        by_groups=tuple(by_groups),
     )
 
 

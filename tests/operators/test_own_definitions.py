@@ -19,7 +19,10 @@ WITH_BIAS = {
     "bf16,weight=fp32,bias=fp32": "_bf16_weight_fp32",
     "x=bf16,bias=fp32": "_bf16_bias_fp32",
 }
-OF_ONE_DTYPE = ("rmsnorm_no_weight", "rmsnorm_llama", "fused_add_rmsnorm_llama")
+OF_ONE_DTYPE = (
+    *("rmsnorm_no_weight", "layernorm_no_weight", "layernorm_scale_shift"),
+    *("rmsnorm_llama", "fused_add_rmsnorm_llama"),
+)
 """Without a weight, or of references that would multiply by it in its own dtype."""
 WEIGHTED = [each for each in NORMS if each not in OF_ONE_DTYPE and "backward" not in each]
 BIASED = ("rmsnorm_bias", "layernorm_bias")

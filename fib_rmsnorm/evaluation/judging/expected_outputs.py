@@ -221,8 +221,9 @@ def _find_non_finite_rows(definition: Definition, recognition: Recognition, case
         {name: recognition.fold_shape(name, spec.shape or ()) for name, spec in specs.items()}
         for specs in (definition.inputs, definition.outputs)
     )
+    folded = recognition.fold_inputs(case.inputs)
     found = [
-        ~recognition.fold(name, case.inputs[name]).movedim(shape.index(axis), 0).flatten(1).isfinite().all(dim=1)
+        ~folded[name].movedim(shape.index(axis), 0).flatten(1).isfinite().all(dim=1)
         for name, shape in inputs.items()
         if axis in shape and len(shape) > 1 and case.inputs[name].is_floating_point()
     ]

@@ -71,6 +71,8 @@ Shape = tuple[str, ...]
 
 PER_ELEMENT: Shape = ("rows", "hidden")
 PER_COLUMN: Shape = ("hidden",)
+PER_GROUP: Shape = ("groups", "hidden")
+"""A row for each group of rows, such as the tokens of one sequence of a batch, or for each row."""
 PER_ROW: Shape = ("rows",)
 NUMBER: Shape = ()
 NUMBER_OR_ONE: Shape = ("one",)
@@ -133,7 +135,7 @@ class NormKernel:
                     return ast.Name(words.normalized[kind])
                 if node.id in columns:
                     return ast.Name(words.column(node.id))
-                return ast.Name(words.row(node.id) if node.id == "gate" else getattr(words, node.id, node.id))
+                return ast.Name(getattr(words, node.id, node.id) if node.id == "rstd" else words.row(node.id))
 
             def visit_Call(self, node: ast.Call) -> ast.Name:
                 return ast.Name(getattr(words, ast.unparse(node.func))(ast.unparse(self.visit(node.args[0]))))
@@ -166,10 +168,22 @@ def list_matches(definition: Definition, inputs: Mapping[str, Shape], outputs: M
     return [Parts({**into, **out}, by_part, row_axes=several) for into, out in product(taken, given)]
 
 
+_ALSO = {NUMBER_OR_ONE: NUMBER, PER_GROUP: PER_ELEMENT}
+"""Other shapes that a tensor may have."""
+
+
+def _is_per_group(shape: Sequence[str], row_axes: Sequence[str], axes: Mapping[str, str]) -> bool:
+    """Whether a tensor has the first of several axes of rows, perhaps axes of one element, and the hidden size."""
+    *before, hidden = [axis for axis in shape if axes.get(axis) != NUMBER_OR_ONE[0]] or [""]
+    return axes.get(hidden) == "hidden" and 0 < len(before) < len(row_axes) and before == [*row_axes[: len(before)]]
+
+
 def _list_shapes(specs: Mapping[str, TensorSpec], row_axes: Sequence[str], axes: Mapping[str, str]) -> dict[str, Shape]:
     """The shape of each tensor; an axis that plays no part is called by its own name in quotes."""
 
     def name_parts(shape: Sequence[str]) -> Shape:
+        if _is_per_group(shape, row_axes, axes):
+            return PER_GROUP
         is_of_rows = [*shape[: len(row_axes)]] == [*row_axes]
         others = shape[len(row_axes) :] if is_of_rows else shape
         return (*(["rows"] if is_of_rows else []), *(axes.get(axis, repr(axis)) for axis in others))
@@ -183,5 +197,5 @@ def _list_assignments(parts: Mapping[str, Shape], tensors: Mapping[str, Shape]) 
         return
     for names in permutations(tensors):
         given = zip((tensors[name] for name in names), parts.values(), strict=True)
-        if all(shape == wanted or (wanted == NUMBER_OR_ONE and shape == NUMBER) for shape, wanted in given):
+        if all(shape in (wanted, _ALSO.get(wanted)) for shape, wanted in given):
             yield dict(zip(parts, names, strict=True))

@@ -18,6 +18,7 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     MOST_HIDDEN,
     PER_COLUMN,
     PER_ELEMENT,
+    PER_GROUP,
     NormKernel,
     NormTensor,
     list_matches,
@@ -35,7 +36,7 @@ _USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-
 # Primes, because no tile divides them. Few, because some kernels compile for each shape. None near the largest
 # batches, because each would add a full-size check.
 _AWKWARD_ROWS = (3, 31, 509, 4099)
-_AXES = {"rows": "batch", "hidden": "hidden"}
+_AXES = {"rows": "batch", "groups": "batch", "hidden": "hidden"}
 # Upstream's kernels rely on it where the Definition says so; a hidden size that is none has no constraint.
 _EASY_HIDDEN = 128
 _OPTIONS_IN_NAMES = r"_d(\d+)((?:_bf16|_fp32)?)((?:_[a-z]+_(?:fp16|bf16|fp32))*)"
@@ -98,7 +99,7 @@ class NormOperator(Operator):
         if not 0 < hidden <= MOST_HIDDEN:
             raise InputError(f"hidden must be 1 to {MOST_HIDDEN}, not {hidden}")
         dtypes = read_dtypes(dtype, self.columns)
-        by_shape = dict.fromkeys((PER_ELEMENT, PER_COLUMN), dtypes["x"])
+        by_shape = dict.fromkeys((PER_ELEMENT, PER_GROUP, PER_COLUMN), dtypes["x"])
         own = {**dtypes, **self.dtypes}
 
         def specify(part: str) -> TensorSpec:
@@ -194,9 +195,8 @@ class NormOperator(Operator):
         if kernel is None or words is None or not {*self.outputs} <= dtypes.keys():
             return None
         inputs = [part for part in self.arguments if part != "eps"]
-        rows, columns = (
-            [part for part in inputs if self.tensors[part].shape == shape] for shape in (PER_ELEMENT, PER_COLUMN)
-        )
+        columns = [part for part in inputs if self.tensors[part].shape == PER_COLUMN]
+        rows = [part for part in inputs if part not in columns]
         of_rows, of_columns = ({dtypes[part] for part in each} for each in (rows, columns))
         kind = "centered" if self.is_centered else "residual" if "residual" in inputs else "plain"
         known = of_rows if hasattr(words, "is_of_one_dtype") else {*of_rows, "float32"}

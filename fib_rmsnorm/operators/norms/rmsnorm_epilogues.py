@@ -49,7 +49,7 @@ class RmsNormNoWeight(RmsNorm):
         "Normalize the rows of x, (batch, hidden).",
         "x * rstd",
     )
-    steps = ("square", "add", "times rstd")
+    steps: ClassVar[tuple[str, ...]] = ("square", "add", "times rstd")
 
 
 class RmsNormBias(RmsNorm):

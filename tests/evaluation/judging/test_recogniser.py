@@ -23,6 +23,7 @@ from support.norms import (
     FOREIGN_BACKWARD,
     FOREIGN_LAYERNORM,
     FOREIGN_LAYERNORM_BIAS,
+    HIDDEN,
     LAYERNORM,
     LAYERNORM_BIAS,
     UPSTREAM,
@@ -78,6 +79,25 @@ def run(a, b, scale, e):
     rstd = torch.rsqrt(s.float().square().mean(-1, keepdim=True) + e)
     return s, scale * (s * rstd).to(s.dtype)
 """
+# As diffusion transformers modulate: scale and shift belong to a sequence, not to a token.
+ADAPTIVE = """\
+import torch
+
+
+def run(x, shift, scale):
+    normed = torch.nn.functional.layer_norm(x.float(), x.shape[-1:], eps=1e-6)
+    return (normed * (1 + scale.float().view(len(x), 1, -1)) + shift.float().view(len(x), 1, -1)).to(x.dtype)
+"""
+ADAPTIVE_SWAPPED = ADAPTIVE.replace("x, shift, scale", "x, scale, shift")
+ADAPTIVE_OF_ANOTHER = ADAPTIVE.replace(".view(len(x), 1, -1))", ".view(len(x), 1, -1).roll(1, 0))")
+
+
+def define_adaptive(name: str, per_sequence: str) -> Definition:
+    rows = "bfloat16 sequences tokens channels"
+    inputs = {"x": rows, "shift": f"bfloat16 {per_sequence}", "scale": f"bfloat16 {per_sequence}"}
+    return make_definition(name, ADAPTIVE, inputs, {"y": rows}, channels=HIDDEN, tokens=5, one=1)
+
+
 # The reference rounds the normalized row, its product with the weight, and the sum: right kernels round less.
 POST_NORM = """\
 import torch
@@ -131,6 +151,14 @@ CASES = {
     "layer_norm": (FOREIGN_LAYERNORM, ("layernorm", [LAYERNORM], [])),
     "layer_norm_bias": (FOREIGN_LAYERNORM_BIAS, ("layernorm_bias", [LAYERNORM_BIAS], [])),
     "backward_of_x": (FOREIGN_BACKWARD, ("rmsnorm_backward", [BACKWARD], [])),
+    "adaptive": (
+        define_adaptive("adaptive", "sequences channels"),
+        ("layernorm_scale_shift", [ADAPTIVE], [ADAPTIVE_SWAPPED, ADAPTIVE_OF_ANOTHER]),
+    ),
+    "adaptive_one": (
+        define_adaptive("adaptive_one", "sequences one channels"),
+        ("layernorm_scale_shift", [ADAPTIVE], [ADAPTIVE_SWAPPED]),
+    ),
     "post_norm_bfloat16": (define_post_norm("bfloat16"), ("reference", RIGHT_POST_NORMS, WRONG_POST_NORMS)),
     "post_norm_float16": (define_post_norm("float16"), ("reference", RIGHT_POST_NORMS, WRONG_POST_NORMS)),
     "only_in_small": (define_norm("only_in_small", ONLY_IN_SMALL, NAMES), ("rmsnorm", [PLAIN, ONLY_IN_SMALL], [])),
@@ -144,6 +172,7 @@ LOGS = {
     ("fused_add_rmsnorm_h128", "added_no_eps"): r"RMSNorm of s = x \+ residual without eps",
     ("gemma", "plain"): "with the weight multiplied in float32 and one rounding, as in torch",
     ("gated", "gated_without_eps"): "without eps",
+    ("adaptive", "adaptive_swapped"): "LayerNorm with scale and shift swapped",
 }
 
 

@@ -13,6 +13,7 @@ from support.mistakes import name
 NO_EPS = (" + eps", "")
 SUM = "x.float() + residual.float()"
 R, S, L = "RMSNorm", "RMSNorm of s = x + residual", "LayerNorm"
+ADAPTIVE = "layernorm_scale_shift"
 STATIC, PER_ROW = "rmsnorm_fp8", "rmsnorm_fp8_per_row"
 MEAN, VARIANCE = "x_fp32.mean(dim=-1, keepdim=True)", "centered.pow(2).mean(dim=-1, keepdim=True)"
 
@@ -136,6 +137,20 @@ MISTAKES = [
         "layernorm_bias",
         (" + bias.float()).to(x.dtype)", ").to(x.dtype) + bias"),
         f"{L} with (x - mean) * rstd * weight rounded to float16 before the bias",
+    ),
+    ("layernorm_no_weight", NO_EPS, f"{L} without eps"),
+    (ADAPTIVE, (" - x_fp32.mean(dim=-1, keepdim=True)", ""), f"{L} without the mean subtracted, as RMSNorm"),
+    (ADAPTIVE, (" + shift.float()", ""), f"{L} without the shift"),
+    (ADAPTIVE, ("(1.0 + scale.float())", "scale.float()"), f"{L} with scale instead of 1 + scale"),
+    (
+        ADAPTIVE,
+        *(("1.0 + scale.float()", "1.0 + shift.float()"), ("(scaled + shift", "(scaled + scale")),
+        f"{L} with scale and shift swapped",
+    ),
+    (
+        ADAPTIVE,
+        ("centered * rstd * (1.0 + scale.float())", "((centered * rstd).to(x.dtype) * (1 + scale)).float()"),
+        f"{L} with (x - mean) * rstd and 1 + scale and their product rounded to float16",
     ),
 ]
 

@@ -106,7 +106,7 @@ MIXED = (
 )
 """Their weight may be float32 beside 16 bits."""
 BACKWARD = ("rmsnorm_backward", "rmsnorm_bias_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
-IN_TRITON = (*MIXED, "rmsnorm_no_weight", *BACKWARD)
+IN_TRITON = (*MIXED, "rmsnorm_no_weight", "layernorm_no_weight", "layernorm_scale_shift", *BACKWARD)
 
 
 def list_definitions(operator: str) -> list[Definition]:
@@ -123,6 +123,7 @@ def list_definitions(operator: str) -> list[Definition]:
         ("rmsnorm_bias", 4),
         ("fused_add_rmsnorm", 4),
         ("rmsnorm_silu_gate", 1),
+        ("layernorm_scale_shift", 1),
         *((each, 1) for each in BACKWARD),
     ],
 )
@@ -145,6 +146,7 @@ def test_in_triton_it_is_right_in_each_dtype():
     "definition",
     [
         *(find_operator(each).define(HIDDEN) for each in ("rmsnorm", "rmsnorm_silu_gate", "layernorm_bias", *BACKWARD)),
+        find_operator("layernorm_scale_shift").define(HIDDEN),
         *(each.define(HIDDEN) for each in CONVENTIONS),
         SCALE,
     ],
