@@ -234,7 +234,9 @@ class Comparer:
         try:
             return ask(judge, request, kind, time.monotonic() + limit_s, files=files)
         except ProcessTimeoutError as error:
-            raise ReferenceFailedError(f"the judge {error}; try a longer --timeout") from None
+            raise ReferenceFailedError(
+                f"the judge {error}: the machine is too slow or too busy for the Workload"
+            ) from None
         except NoAnswerError as error:
             raise ReferenceFailedError(f"the judge {error}: {judge.take_log()}") from None
         except RefusalError as refused:
