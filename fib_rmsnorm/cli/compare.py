@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from shlex import join
 from typing import TYPE_CHECKING, Annotated
@@ -94,13 +95,15 @@ def command(
     if unknown := set(allowed) - set(known):
         raise InputError(f"--allow: unknown {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
     faults: list[str] = []
+    computed: list[str] = []
     if measure:
         if definitions or solutions:
             raise InputError("--measure takes two Solutions as OLD and NEW: leave out --definitions and --solutions")
         if call and len(call) > 2:
             raise InputError("--call: give it once, or for OLD and for NEW")
         both = (call[0], call[-1]) if call else (None, None)
-        before, after = _measure_in_turn(old, new, both, definition, root, split_sizes(batch_sizes), device, rounds)
+        sizes = split_sizes(batch_sizes)
+        before, after, computed = _measure_in_turn(old, new, both, definition, root, sizes, device, rounds)
     else:
         if call:
             raise InputError("--call says what to call in a kernel's file, which only --measure does: add --measure")
@@ -117,6 +120,7 @@ def command(
         before, after = (side.records for side in sides)
         faults += (fault for side in sides for fault in side.faults)
     found = compare(before, after, allowed, in_turn=measure, max_slowdown=max_slowdown)
+    found = replace(found, notes=(*found.notes, *computed))
     print_report(describe_comparisons, comparisons_record, found, is_json=json)
     if found.regressions:
         return 1
@@ -134,8 +138,10 @@ def _measure_in_turn(
     batch_sizes: tuple[int, ...],
     device: str,
     rounds: int,
-) -> tuple[list[TraceRecord], list[TraceRecord]]:
+) -> tuple[list[TraceRecord], list[TraceRecord], list[str]]:
     """Time OLD and NEW in turn, and print each evaluation on stderr; return the Traces of each.
+
+    Of two Definitions, it also returns what each computes.
 
     `calls` says what to call in files, `definition` what they compute. Raises InputError for what
     cannot be measured here.
@@ -170,7 +176,9 @@ def _measure_in_turn(
                 if record := record_of(trace, number):
                     sides[side].append(record)
     note("")  # separates the measurements from the verdict
-    return sides
+    described = {group.definition.name: group.definition.description for group in match.groups}
+    computed = [f"{name}: {text}" for name, text in described.items() if text] if len(described) > 1 else []
+    return *sides, computed
 
 
 def _require_judged(found: Comparisons, faults: list[str], *, accepts_missing: bool) -> None:

@@ -112,7 +112,12 @@ Strided = Annotated[
 ]
 DeviceName = Annotated[str, typer.Option("--device", help="auto (all GPUs, else the CPU), cpu, cuda or cuda:N.")]
 TimeLimit = Annotated[
-    float, typer.Option("--timeout", min=0.1, help="Time limit in seconds, for each build and each evaluation.")
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.1,
+        help="Time limit in seconds, for each build and each evaluation; more for large Workloads on a CPU.",
+    ),
 ]
 Rtol = Annotated[float | None, typer.Option("--rtol", help="Relative tolerance, at least 0; default: by dtype.")]
 Atol = Annotated[float | None, typer.Option("--atol", help="Absolute tolerance, at least 0; default: by dtype.")]

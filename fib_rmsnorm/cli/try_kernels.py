@@ -111,7 +111,7 @@ def _follow(jobs: dict[Job, str], changed: SimpleQueue[Job], bar: ProgressBar) -
         if job not in told and version is not None and (version.verdict_s is not None or version.refused):
             told.add(job)
             if is_ranked or not version.done:
-                bar.print(stderr(), f"{jobs[job]}: {_describe_verdict(version)}")
+                bar.print(stderr(), f"{jobs[job]}: {_describe_verdict(version, job)}")
         done, steps = (sum(parts) for parts in zip(*(each.progress for each in jobs), strict=True))
         bar.expect(steps)
         for _ in range(counted, done):
@@ -132,11 +132,12 @@ def _tell_call(version: Version, called: Solution, job: Job, bar: ProgressBar) -
         bar.print(stderr(), job.plan.left_out)
 
 
-def _describe_verdict(version: Version) -> str:
+def _describe_verdict(version: Version, job: Job) -> str:
     """How it is judged, and what comes next."""
+    follows = "; calling it again" if job.plan and job.plan.is_interpreted else "; timing"
     status = "correct" if version.passed else version.status
     after = f" after {version.verdict_s:.1f} s" if version.verdict_s is not None else ""
-    return f"{status}{after}{'' if version.done else '; timing'}"
+    return f"{status}{after}{'' if version.done else follows}"
 
 
 def _tell(version: Version, kernel: KernelFile, *, as_json: bool, is_verbose: bool) -> None:

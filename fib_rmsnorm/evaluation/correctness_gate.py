@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fib_rmsnorm.evaluation.building_ahead import BuildsAhead, in_order_of_start
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
@@ -101,7 +101,8 @@ class CorrectnessGate:
             ahead = self._ahead.take(definition, workload, solution)
         except EvaluationFailedError as failure:
             return failure
-        worker = ahead.worker
+        limit_s = ahead.worker.config.limit_for(definition, workload, self._device)
+        worker = replace(ahead.worker, limit_s=limit_s)
         with room:
             try:
                 first = ahead.answer or self._judge_client.call(workload, worker)

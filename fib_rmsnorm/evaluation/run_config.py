@@ -7,10 +7,14 @@ from pathlib import Path
 
 import psutil
 
+from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.seals import Sealer
-from fib_rmsnorm.schema import Settings
+from fib_rmsnorm.schema import Definition, Settings, Workload
 
 _MEMORY_SHARE = 0.75
+_BYTES_IN_TIME = 128 << 20
+"""Workloads that move more bytes than this take a CPU longer than a limit in seconds can foresee."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class RunConfig:
 
     settings: Settings
     timeout_s: float
-    """The limit for a build, and for an evaluation."""
+    """The limit for a build, and for an evaluation; `limit_for` raises it for large Workloads on a CPU."""
     dataset: Path | None = None
     """The folder to which the paths of safetensors inputs are relative."""
     memory_limit_bytes: int = int(psutil.virtual_memory().total * _MEMORY_SHARE)
@@ -28,3 +32,12 @@ class RunConfig:
     """Seals the Traces; without a key, they say nothing of who recorded them."""
     drafts: Path | None = None
     """The folder for what drafts build; None for that of all builds."""
+
+    def limit_for(self, definition: Definition, workload: Workload, device: Device) -> float:
+        """Seconds for an evaluation of a Workload, and for each answer of the judge.
+
+        To make the inputs and the answers of a GiB takes a CPU a minute, and several where others use it. The kernel
+        is not to blame for that.
+        """
+        larger = bytes_moved(definition, workload) / _BYTES_IN_TIME if device.kind == "cpu" else 1.0
+        return self.timeout_s * max(1.0, larger)

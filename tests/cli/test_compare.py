@@ -147,9 +147,10 @@ def test_solutions_of_two_definitions_are_measured_at_sizes_that_both_have(fib, 
     assert outcome.code in (0, 1), outcome.err  # by which one is faster
     assert outcome.err.count("PASSED") == 4
     told = json.loads(outcome.out)
-    assert told["notes"] == [
-        f"{DEFINITION} -> layernorm_d128: two Definitions, by each of which its Solution was judged"
-    ]
+    first, *formulas = told["notes"]
+    assert first == f"{DEFINITION} -> layernorm_d128: two Definitions, by each of which its Solution was judged"
+    for name, formula in zip((DEFINITION, "layernorm_d128"), formulas, strict=True):
+        assert formula.startswith(f"{name}: ") and "out = " in formula
     found = [(each["definition"], each["solution"], each["axes"]) for each in told["comparisons"]]
     both = (f"{DEFINITION} -> layernorm_d128", f"{PYTHON} -> layer.py")
     assert found == [(*both, {"batch": size}) for size in (1, 8)]

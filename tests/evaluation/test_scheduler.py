@@ -15,7 +15,7 @@ from fib_rmsnorm.evaluation.plan import Group, Plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged, Scheduler, WorkQueue, estimate_work
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
-from fib_rmsnorm.machine.devices import Device, choose_devices
+from fib_rmsnorm.machine.devices import Device, choose_devices, cpu_device
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
@@ -151,6 +151,17 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
     clock.sleep(1000)
     worker.ask(request, Called)
     assert process.left == 8
+
+
+def test_a_large_workload_has_more_time_on_a_cpu():
+    """To make its inputs and answers takes long where others use the cores, and is not the kernel's fault."""
+    definition, config = RmsNorm().define(4096), RunConfig(QUICK, 60)
+    small, large = generate_workloads(definition, (512, 65536))
+    assert [config.limit_for(definition, each, cpu_device()) for each in (small, large)] == [
+        60,
+        pytest.approx(480, 0.01),
+    ]
+    assert config.limit_for(definition, large, Device("cuda:0", "a GPU", 80 << 30)) == 60
 
 
 def test_the_scheduler_imports_no_torch():

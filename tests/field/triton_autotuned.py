@@ -1,4 +1,4 @@
-# 0 PASSED as rmsnorm_d4096
+# 0 beyond 2^31 elements: not run here; fib-rmsnorm explain names offsets that wrap
 import torch
 import triton
 import triton.language as tl

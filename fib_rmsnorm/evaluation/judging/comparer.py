@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Answer, DeviceMemory, Done, Request, ask, require_device
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError
+from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import (
     BuildSpec,
     Definition,
@@ -220,7 +220,8 @@ class Comparer:
         if (request.case != 0 and request.recognition is not None) or request.case in self._known:
             return None
         try:
-            worker = self._find_reference(request.definition)
+            limit_s = self._config.limit_for(request.definition, request.workload, self._device)
+            worker = replace(self._find_reference(request.definition), limit_s=limit_s)
             if request.case is None:
                 again = CallAsTimed(workload=request.workload, numbers=request.numbers)
                 return Transferred(worker, worker.ask(again, Outputs).memory)
@@ -266,8 +267,15 @@ class Comparer:
         return judge
 
     def _ask(self, judge: Process, request: Request, kind: type[Answer], files: Sequence[int] = ()) -> Answer:
+        limit_s = self._config.timeout_s
+        if isinstance(request, Expect):
+            limit_s = self._config.limit_for(request.definition, request.workload, self._device)
         try:
-            return ask(judge, request, kind, time.monotonic() + self._config.timeout_s, files=files)
+            return ask(judge, request, kind, time.monotonic() + limit_s, files=files)
+        except ProcessTimeoutError as error:
+            raise ReferenceFailedError(
+                f"the judge {error}: the machine is too slow or too busy for the Workload"
+            ) from None
         except NoAnswerError as error:
             raise ReferenceFailedError(f"the judge {error}: {judge.take_log()}") from None
         except RefusalError as refused:

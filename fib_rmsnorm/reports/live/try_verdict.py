@@ -19,7 +19,7 @@ from fib_rmsnorm.reports.text.units import (
     format_ratio,
     join_names,
 )
-from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, list_cases
+from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, SupportedLanguages, list_cases
 
 if TYPE_CHECKING:
     from fib_rmsnorm.sessions.version import Version
@@ -65,7 +65,10 @@ def conclude(version: Version) -> Text:
     text.append("; ".join(_describe_speed(version)) if version.traces else "not timed")
     text.append(f"; batch-invariant: {version.batch_invariance}" if version.batch_invariance else "")
     text.append(f"; with an empty batch: {version.empty_batch}" if version.empty_batch else "")
-    return text.append(f"; beyond 2^31 elements: {first_line(version.far_rows)}" if version.far_rows else "")
+    far = version.far_rows
+    if far is None and version.solution and version.solution.spec.language is SupportedLanguages.TRITON:
+        far = "not run here; fib-rmsnorm explain names offsets that wrap in 32 bits"
+    return text.append(f"; beyond 2^31 elements: {first_line(far)}" if far else "")
 
 
 def _describe_judged(checks: Sequence[Check]) -> str:
