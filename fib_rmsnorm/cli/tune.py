@@ -109,7 +109,7 @@ def _sweep(
 ) -> tuple[dict[str, list[Trace]], int]:
     """Measure and print everything; return the Traces of each Definition, and how many passed."""
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.cli.sweep_printer import SweepPrinter, print_results
+    from fib_rmsnorm.cli.sweep_printer import SweepPrinter
     from fib_rmsnorm.schema import Trace
     from fib_rmsnorm.tuning.sweep import Sweep
 
@@ -124,9 +124,7 @@ def _sweep(
             for event in events:
                 printer.show(event)
                 mine += [event] if isinstance(event, Trace) else []
-        passes += printer.results.outcomes[0]
-        if printer.results.batches:
-            print_results(tunable, printer.results, device, options, config, as_json=as_json)
+        passes += printer.print_results(tunable, device, options, config)
     return traces, passes
 
 
