@@ -68,9 +68,8 @@ def command(
     from fib_rmsnorm.registry.sources.draft import refuse_call
     from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
     from fib_rmsnorm.schema import Settings
-    from fib_rmsnorm.tuning.kernel_numbers import find_in_file
     from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, count_multiprocessors, read_kept
-    from fib_rmsnorm.tuning.tunable import find_tunables
+    from fib_rmsnorm.tuning.tunable import find_in_file, find_tunables
 
     names, path = split_names(definitions), Path(solution)
     registry = Registry.find_or_shipped(root) if path.is_file() else Registry.find(root)
