@@ -110,15 +110,14 @@ def _sweep(
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.cli.sweep_printer import SweepPrinter
     from fib_rmsnorm.schema import Trace
-    from fib_rmsnorm.tuning.sweep import Sweep
+    from fib_rmsnorm.tuning.sweep import run_sweep
 
     traces: dict[str, list[Trace]] = {}
     passes = 0
     for tunable in tunables:
         mine = traces.setdefault(tunable.definition.name, [])
         note(f"{tunable.name} for {tunable.definition.name} on {device.hardware}")
-        sweep = Sweep(tunable, device, config)
-        with ProgressBar(doing="building") as bar, closing(sweep.run(options)) as events:
+        with ProgressBar(doing="building") as bar, closing(run_sweep(tunable, device, config, options)) as events:
             printer = SweepPrinter(bar, as_json=as_json)
             for event in events:
                 printer.show(event)
