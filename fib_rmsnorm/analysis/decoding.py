@@ -124,7 +124,10 @@ def decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord 
     except msgspec.ValidationError as error:
         raise NotATraceError(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        strict = _as_strict_json(bytes(data), error)
+        try:  # Python's json writes NaN and Infinity, which are not JSON: they become null
+            strict = msgspec.json.encode(json.loads(bytes(data), parse_constant=lambda _: None))
+        except (ValueError, RecursionError):  # also half of a surrogate pair
+            raise NotATraceError(f"not JSON: {error}") from None
     try:
         return _decode(strict, origin, line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -134,14 +137,6 @@ def decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord 
 def record_of(trace: schema.Trace, number: int) -> TraceRecord | None:
     """Flatten a Trace that was measured just now as the `number`th; None for a Workload's."""
     return decode(trace.model_dump_json().encode(), Origin("measured now", "measured now", None), number)
-
-
-def _as_strict_json(data: bytes, error: Exception) -> bytes:
-    """Python's json writes NaN and Infinity, which are not JSON: they become null."""
-    try:
-        return msgspec.json.encode(json.loads(data, parse_constant=lambda _: None))
-    except (ValueError, RecursionError):  # also half of a surrogate pair
-        raise NotATraceError(f"not JSON: {error}") from None
 
 
 def _decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord | None:

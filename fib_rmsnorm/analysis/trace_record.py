@@ -123,11 +123,6 @@ class TraceRecord(Struct, kw_only=True, gc=False):
         return bool(self.latency_ms) and self.passed
 
     @property
-    def axes_text(self) -> str:
-        """`batch=8`, `batch=8, length=128`."""
-        return ", ".join(f"{name}={value}" for name, value in self.axes.items())
-
-    @property
     def place(self) -> str:
         """`file:line` of the Trace."""
         return f"{self.file}:{self.line}"

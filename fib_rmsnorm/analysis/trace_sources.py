@@ -26,7 +26,10 @@ def read_files(sources: list[Path], root: Path | None, told: list[str]) -> tuple
 
     `told` gets a line for each file that cannot be read whole.
     """
-    asked = sources or [_near(find_root(root))]
+    here, asked = Path.cwd(), sources
+    if not asked:
+        found = find_root(root)
+        asked = [found.relative_to(here) if found.is_relative_to(here) else found]  # the shorter to read
     roots = _find_roots([file for source in asked for file in _list_files(source)], sources, root)
     traces: list[TraceRecord] = []
     with locked(reading=roots):
@@ -36,12 +39,6 @@ def read_files(sources: list[Path], root: Path | None, told: list[str]) -> tuple
             if faults:
                 told.append(summarize_faults(faults))
     return roots, traces
-
-
-def _near(folder: Path) -> Path:
-    """The folder as seen from the working folder, if it lies within: shorter to read."""
-    here = Path.cwd()
-    return folder.relative_to(here) if folder.is_relative_to(here) else folder
 
 
 def _list_files(source: Path) -> list[TraceFile]:

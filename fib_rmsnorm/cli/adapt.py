@@ -11,6 +11,7 @@ import typer
 from fib_rmsnorm.cli.options import DefinitionNames, Json, Languages, Root, SolutionNames, split_names
 from fib_rmsnorm.cli.printing import answer, note
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.reports.text.units import pick
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry import Registry
@@ -130,11 +131,8 @@ def _adapt(
             if isinstance(adapted, str) or isinstance(found, str):
                 unfit.append(f"{definition.name}: {adapted}")
                 continue
-            known = {"definition": definition.name, "operator": found.operator, "constants": found.constants}
-            solutions = [
-                {"kernel": each.kernel, "solution": each.solution and each.solution.name, "reason": each.reason}
-                for each in adapted
-            ]
+            solutions = [{**vars(each), "solution": each.solution and each.solution.name} for each in adapted]
+            known = {"definition": definition.name, **pick(found, "operator", "constants")}
             written.append({**known, "solutions": solutions})
     return written, unfit
 

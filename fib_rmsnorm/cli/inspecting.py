@@ -120,14 +120,8 @@ def profile(
         report = _report_file(output, found.name, workload.axes, alone=len(workloads) == 1)
         kernels = run_ncu(wanted, found, workload, place, report, timeout, registry.root)
         if json:
-            measured = [
-                {
-                    **pick(each, "kernel", "grid", "block", "duration_us"),
-                    **each.counters,
-                    **pick(each, "stalls", "bandwidth_gb_per_s"),
-                }
-                for each in kernels
-            ]
+            names = ("kernel", "grid", "block", "duration_us", "stalls", "bandwidth_gb_per_s")
+            measured = [{**each.counters, **pick(each, *names)} for each in kernels]
             known = {"solution": found.name, "definition": wanted.name, "axes": workload.axes}
             records.append({**known, "hardware": place.hardware, "report": str(report), "kernels": measured})
             continue

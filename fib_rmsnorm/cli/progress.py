@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console, RenderableType
@@ -63,17 +63,12 @@ class ProgressBar:
 
     def print(self, console: Console, what: RenderableType, **options: Any) -> None:
         """Print to a console, above the bar if both are on a terminal."""
-        shared = self.is_shown and console.is_terminal
-        (self._bar.console if shared else console).print(what, **options)
+        is_shared = self._bar.live.is_started and console.is_terminal
+        (self._bar.console if is_shared else console).print(what, **options)
 
     def expect(self, total: int) -> None:
         """Set the total number of evaluations or builds."""
         self._bar.update(self._task, total=total)
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether it is on the terminal now."""
-        return bool(self._bar.live.is_started)
 
     def tell(self, doing: str) -> None:
         """Set the description of the current work."""
@@ -101,14 +96,10 @@ def _has_room() -> bool:
 
     A pipe's reader (tee, grep, less) usually writes to the same terminal, in the middle of the bar.
     """
-    return stderr().is_interactive and not _is_pipe(stdout())
-
-
-def _is_pipe(console: Console) -> bool:
-    try:
-        return stat.S_ISFIFO(os.fstat(console.file.fileno()).st_mode)
-    except (OSError, ValueError):  # closed, or not a file
-        return False
+    is_pipe = False
+    with suppress(OSError, ValueError):  # closed, or not a file
+        is_pipe = stat.S_ISFIFO(os.fstat(stdout().file.fileno()).st_mode)
+    return stderr().is_interactive and not is_pipe
 
 
 class _RemainingColumn(TimeRemainingColumn):

@@ -27,8 +27,6 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import KERNEL_LANGUAGES, title_of
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.inspection.explanation import Compilation
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.schema import Solution
 
@@ -158,11 +156,14 @@ def solve(
 
 def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, as_json: bool) -> bool:
     """Build the Solutions and print what comes of it; return whether one failed."""
+    from json import dumps
+
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.inspection import COMPILER
     from fib_rmsnorm.inspection.explanation import build_solution
     from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
+    from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.sandbox.fork_server import ForkServer
     from fib_rmsnorm.schema import Settings
 
@@ -173,19 +174,10 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, a
         for solution in bar.follow("building", solutions):
             compilation = build_solution(fork_server, definitions[solution.definition], solution, target, config)
             failed |= compilation.outcome == "failed"
-            _print(solution, compilation, bar, as_json=as_json)
+            is_built = compilation.outcome == "built"
+            how = (
+                f"built in {compilation.seconds:.1f} s" if is_built else f"{compilation.outcome}: {compilation.message}"
+            )
+            line = f"{solution.name} ({title_of(solution.spec.language.value)}): {how}"
+            bar.print(stdout(), dumps({"solution": solution.name, **compilation._asdict()}) if as_json else line)
     return failed
-
-
-def _print(solution: Solution, compilation: Compilation, bar: ProgressBar, *, as_json: bool) -> None:
-    import json
-
-    from fib_rmsnorm.reports.text.console import stdout
-
-    if as_json:
-        bar.print(stdout(), json.dumps({"solution": solution.name, **compilation._asdict()}))
-        return
-    line = f"{solution.name} ({title_of(solution.spec.language.value)}): "
-    is_built = compilation.outcome == "built"
-    how = f"built in {compilation.seconds:.1f} s" if is_built else f"{compilation.outcome}: {compilation.message}"
-    bar.print(stdout(), f"{line}{how}")

@@ -1,8 +1,13 @@
-"""Print a sweep while it runs: one line per result, and notes of what it is doing."""
+"""Print a sweep while it runs: one line per result, and notes of what it is doing; at the end a table."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from json import dumps
+from math import prod
+from typing import TYPE_CHECKING
+
+from rich.text import Text
 
 from fib_rmsnorm.cli.printing import note, say
 from fib_rmsnorm.cli.progress import ProgressBar
@@ -12,47 +17,103 @@ from fib_rmsnorm.evaluation.scheduler import Building, Judged
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
-from fib_rmsnorm.reports.live.sweep import SweepResults, trial_line
+from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
+from fib_rmsnorm.reports.live.evaluations import result_text
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
-from fib_rmsnorm.reports.text.units import count
+from fib_rmsnorm.reports.text.document import Grid
+from fib_rmsnorm.reports.text.units import assignments, count, format_latency, format_percent
+from fib_rmsnorm.schema import Trace
 from fib_rmsnorm.tuning.sweep import SweepEvent, SweepOptions, TrialsStarted, collect_figures
-from fib_rmsnorm.tuning.tunable import Tunable
+from fib_rmsnorm.tuning.tunable import Parameters, Tunable, parameters_of
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.inspection.facts import Explanation
+
+_FIGURE_COLUMNS = (">threads/block", *TRAFFIC_COLUMNS, ">occupancy", ">registers", ">spilled bytes")
 
 
 class SweepPrinter:
-    """Prints each result of one Definition once."""
+    """Prints each result of one Definition once, then a table of the newest for each combination and batch."""
 
     def __init__(self, bar: ProgressBar, *, as_json: bool) -> None:
-        self.results = SweepResults()
         self._as_json = as_json
         self._bar = bar
         self._expected = 0
+        self._traces: dict[tuple[Parameters, int], Trace] = {}
+        self._axis = ""
 
     def show(self, event: SweepEvent) -> None:
         """Print one event."""
         if isinstance(event, TrialsStarted):
             self._expected += event.combinations * len(event.workloads)
             self._bar.expect(self._expected)
-            self._note(_describe(event))
+            self._bar.print(stderr(), Folded(_describe(event), 2))
         elif isinstance(event, Building):
             self._bar.tell(f"building {event.solutions}")
-            self._note(f"building {count(event.solutions, 'combination')}")
+            self._bar.print(stderr(), Folded(f"building {count(event.solutions, 'combination')}", 2))
         elif isinstance(event, Judged):
             at = NamedWorkload.of(event.workload).title()
             self._bar.tell(f"{at}: {event.right} of {event.solutions} correct; they are timed when all are judged")
         elif isinstance(event, Skip):
             self._bar.print(stderr(), f"Skipped {event.solution or event.definition}: {event.reason}")
         else:
-            self.results.add(event)
+            parameters = parameters_of(event)
+            ((self._axis, batch),) = event.workload.axes.items()
+            self._traces[parameters, batch] = event
             self._bar.advance("trying")
             if self._as_json:
                 self._bar.print(stdout(), event.model_dump_json())
             else:
-                self._bar.print(stdout(), Folded(trial_line(event), 2))
+                line = f"{assignments(event.workload.axes):<11}  {assignments(dict(parameters))}  "
+                self._bar.print(stdout(), Folded(Text(line).append_text(result_text(event)), 2))
 
-    def _note(self, text: str) -> None:
-        """Tell what begins."""
-        self._bar.print(stderr(), Folded(text, 2))
+    def print_results(self, tunable: Tunable, device: Device, options: SweepOptions, config: RunConfig) -> int:
+        """Print the latencies of all combinations, and what the compiler made of each; return how many passed."""
+        if not self._traces:
+            return 0
+        interpreted, name = is_interpreted(tunable.solution, device), tunable.definition.name
+        batches = sorted({batch for _, batch in self._traces})
+        batch = max(options.batch_sizes) if interpreted else batches[-1]
+        with ProgressBar(doing="inspecting the compiled code"):
+            figures = collect_figures(tunable, tunable.combinations(options.chosen), batch, device, config)
+        if self._as_json:
+            facts = {"arch", "kernels", "launches"}
+            told = [{"parameters": dict(each), **found.model_dump(include=facts)} for each, found in figures.items()]
+            say(dumps({"definition": name, "figures": told}))
+        else:
+            title = f"\n{name}: median latency (* the fastest at a batch size)"
+            for found in [*figures.values()][:1]:
+                title += f", and the compiled code at {self._axis}={batch} for {found.arch}"
+            say(title, self._table(batches, figures))
+        passed = [trace.performance for trace in self._traces.values() if trace.performance]
+        failed, noisy = len(self._traces) - len(passed), sum(bool(each.noisy) for each in passed)
+        if interpreted:
+            sizes = ", ".join(f"{self._axis}={each}" for each in batches)
+            what = f"{len(passed)} of {len(self._traces)} correct at {sizes}"
+            note(f"{name}: {what}; nothing was timed")
+        elif not self._as_json and (failed or noisy):
+            note(f"{failed} failed, {noisy} noisy of {len(self._traces)}")
+        return len(passed)
+
+    def _table(self, batches: Sequence[int], figures: Mapping[Parameters, Explanation]) -> Grid:
+        """Combinations by batch, and what the compiler made of each; the best of each batch is marked."""
+        best: dict[int, float] = {}
+        for (_, batch), trace in self._traces.items():
+            if trace.performance and not trace.performance.interpreted:
+                best[batch] = min(best.get(batch, trace.performance.latency_ms), trace.performance.latency_ms)
+        combinations = sorted({parameters for parameters, _ in self._traces})
+        names = [*dict(combinations[0]), *(f"{self._axis}={batch}" for batch in batches)]
+        return Grid(
+            [*(f">{name}" for name in names), *_FIGURE_COLUMNS],
+            [
+                (
+                    *(str(value) for _, value in parameters),
+                    *(_cell(self._traces.get((parameters, batch)), best.get(batch)) for batch in batches),
+                    *_figure_cells(figures.get(parameters)),
+                )
+                for parameters in combinations
+            ],
+        )
 
 
 def _describe(started: TrialsStarted) -> str:
@@ -63,27 +124,27 @@ def _describe(started: TrialsStarted) -> str:
     return f"the best {what}, once more" if started.is_final else what
 
 
-def print_results(
-    tunable: Tunable, results: SweepResults, device: Device, options: SweepOptions, config: RunConfig, *, as_json: bool
-) -> None:
-    """Print the latencies of a Definition's combinations, and what the compiler made of each."""
-    interpreted, name = is_interpreted(tunable.solution, device), tunable.definition.name
-    batch = max(options.batch_sizes) if interpreted else results.batches[-1]
-    with ProgressBar(doing="inspecting the compiled code"):
-        figures = collect_figures(tunable, tunable.combinations(options.chosen), batch, device, config)
-    if as_json:
-        facts = {"arch", "kernels", "launches"}
-        told = [{"parameters": dict(each), **found.model_dump(include=facts)} for each, found in figures.items()]
-        say(dumps({"definition": name, "figures": told}))
-    else:
-        title = f"\n{name}: median latency (* the fastest at a batch size)"
-        for found in [*figures.values()][:1]:
-            title += f", and the compiled code at {results.name_batch(batch)} for {found.arch}"
-        say(title, results.table(figures))
-    passed, failed, noisy = results.outcomes
-    if interpreted:
-        sizes = ", ".join(map(results.name_batch, results.batches))
-        what = f"{passed} of {passed + failed} correct at {sizes}"
-        note(f"{name}: {what}; nothing was timed")
-    elif not as_json and (failed or noisy):
-        note(f"{failed} failed, {noisy} noisy of {passed + failed}")
+def _figure_cells(found: Explanation | None) -> Sequence[str]:
+    """Facts of a combination's compiled code; empty where they are unknown."""
+    if found is None:
+        return [""] * len(_FIGURE_COLUMNS)
+    (launch,) = found.launches
+    kernel = found.kernels[launch.kernel_number]
+    return (
+        str(prod(launch.block)),
+        *traffic_cells(launch.traffic),
+        "?" if launch.occupancy is None else format_percent(100 * launch.occupancy.share),
+        "?" if kernel.registers is None else str(kernel.registers),
+        "?" if kernel.spill_bytes is None else str(kernel.spill_bytes),
+    )
+
+
+def _cell(trace: Trace | None, best_ms: float | None) -> str:
+    if trace is None:
+        return ""
+    performance = trace.performance
+    if performance is None:
+        return "failed"
+    if performance.interpreted:
+        return "passed"
+    return f"{'* ' * (performance.latency_ms == best_ms)}{format_latency(performance.latency_ms)}"

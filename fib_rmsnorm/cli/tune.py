@@ -68,9 +68,8 @@ def command(
     from fib_rmsnorm.registry.sources.draft import refuse_call
     from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
     from fib_rmsnorm.schema import Settings
-    from fib_rmsnorm.tuning.kernel_numbers import find_in_file
     from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, count_multiprocessors, read_kept
-    from fib_rmsnorm.tuning.tunable import find_tunables
+    from fib_rmsnorm.tuning.tunable import find_in_file, find_tunables
 
     names, path = split_names(definitions), Path(solution)
     registry = Registry.find_or_shipped(root) if path.is_file() else Registry.find(root)
@@ -109,24 +108,21 @@ def _sweep(
 ) -> tuple[dict[str, list[Trace]], int]:
     """Measure and print everything; return the Traces of each Definition, and how many passed."""
     from fib_rmsnorm.cli.progress import ProgressBar
-    from fib_rmsnorm.cli.sweep_printer import SweepPrinter, print_results
+    from fib_rmsnorm.cli.sweep_printer import SweepPrinter
     from fib_rmsnorm.schema import Trace
-    from fib_rmsnorm.tuning.sweep import Sweep
+    from fib_rmsnorm.tuning.sweep import run_sweep
 
     traces: dict[str, list[Trace]] = {}
     passes = 0
     for tunable in tunables:
         mine = traces.setdefault(tunable.definition.name, [])
         note(f"{tunable.name} for {tunable.definition.name} on {device.hardware}")
-        sweep = Sweep(tunable, device, config)
-        with ProgressBar(doing="building") as bar, closing(sweep.run(options)) as events:
+        with ProgressBar(doing="building") as bar, closing(run_sweep(tunable, device, config, options)) as events:
             printer = SweepPrinter(bar, as_json=as_json)
             for event in events:
                 printer.show(event)
                 mine += [event] if isinstance(event, Trace) else []
-        passes += printer.results.outcomes[0]
-        if printer.results.batches:
-            print_results(tunable, printer.results, device, options, config, as_json=as_json)
+        passes += printer.print_results(tunable, device, options, config)
     return traces, passes
 
 

@@ -51,9 +51,10 @@ class ClusterDevices(LocalDevices):
             ) from None
         smallest = min((device.facts.device for device in devices), key=lambda each: each.memory_bytes)
         plan = make_plan(records, self._options.selection, smallest, lambda solution: found[solution.name])
-        for group in [each for each in plan.groups if _reads_files(each)]:
-            plan.groups.remove(group)
-            plan.skips.append(Skip(group.definition.name, None, _NO_FILES, group.workload))
+        for group in [*plan.groups]:
+            if any(isinstance(given, SafetensorsInput) for given in group.workload.inputs.values()):
+                plan.groups.remove(group)
+                plan.skips.append(Skip(group.definition.name, None, _NO_FILES, group.workload))
         if not plan.groups:
             raise InputError(f"nothing to evaluate with --ray: {_NO_FILES}")
         return plan
@@ -124,7 +125,3 @@ class ClusterDevices(LocalDevices):
             while model not in served and (group := queue.take(0)) is not None:
                 reason = f"not judged: no {model} is left in the cluster"
                 yield Skip(group.definition.name, None, reason, group.workload, is_failure=True)
-
-
-def _reads_files(group: Group) -> bool:
-    return any(isinstance(given, SafetensorsInput) for given in group.workload.inputs.values())

@@ -265,7 +265,7 @@ def _find_done(
 
 
 def _key_of(trace: Trace) -> tuple[str | Settings | None, ...] | None:
-    """The parts that equal evaluations share; None for a failure, which will be evaluated again."""
+    """The key that equal evaluations share; None for a failure, which will be evaluated again."""
     evaluation = trace.evaluation
     if evaluation is None or evaluation.performance is None:
         return None

@@ -141,11 +141,11 @@ def profile(
     ncu = find_ncu()
     if ncu is None:
         raise EnvironmentMissingError(_NO_NCU)
-    with prepare_call(definition, solution, workload, device, dataset=dataset, tool=ncu) as call:
+    with prepare_call(definition, solution, workload, device, dataset=dataset, tool=ncu) as (call, variables):
         with held(cache_folder()):  # one at a time can count; ncu's own lock lies among the files of this call
-            run = run_tool([*_command(ncu, report), *call.command], timeout_s, solution, call.variables)
+            run = run_tool([*_command(ncu, report), *call], timeout_s, solution, variables)
         _require_success(solution, run)
-        printed = read_report([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution, call.variables)
+        printed = read_report([str(ncu), "--import", str(report), *_PRINT], timeout_s, solution, variables)
     _require_success(solution, printed)
     counters = parse_counters(printed.stdout)
     if not counters:

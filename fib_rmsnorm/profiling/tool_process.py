@@ -12,7 +12,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -38,18 +37,6 @@ from fib_rmsnorm.schema import Definition, Solution, Workload
 _POLL_S = 0.1
 
 
-@dataclass(frozen=True)
-class WatchedCall:
-    """A process that is to be watched: its command, its files and its variables."""
-
-    command: list[str]
-    folder: Path
-    """The folder that the process may at most read: its request, and the tool's log."""
-    own: Path
-    """The folder that it writes to: temporary files, the tool's among them."""
-    variables: Mapping[str, str]
-
-
 @contextmanager
 def prepare_call(
     definition: Definition,
@@ -59,9 +46,9 @@ def prepare_call(
     *,
     dataset: Path | None,
     tool: Path,
-) -> Iterator[WatchedCall]:
-    """Write what a process is to call under a tool, and remove its files in the end."""
-    folder = Path(make_private_folder())
+) -> Iterator[tuple[list[str], Mapping[str, str]]]:
+    """Write what a process is to call under a tool. Yields its command and variables; removes its files in the end."""
+    folder = Path(make_private_folder())  # which the process may at most read
     try:
         request, own = folder / "request.json", folder / "own"
         own.mkdir()
@@ -82,7 +69,7 @@ def prepare_call(
         )
         request.write_text(asked.model_dump_json(), encoding="utf-8")
         command = python_command("fib_rmsnorm.profiling.watched_call", request)
-        yield WatchedCall(command, folder, own, {**cache_variables(asked.cache), "TMPDIR": str(own)})
+        yield command, {**cache_variables(asked.cache), "TMPDIR": str(own)}
     finally:
         remove_private_folder(str(folder))
 

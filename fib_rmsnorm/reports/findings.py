@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 from fib_rmsnorm.analysis.roofline import SectionFindings, WorkloadRoof
-from fib_rmsnorm.machine.gpu_models import GpuModel
 from fib_rmsnorm.reports.ranking import describe_left_out, winner_record
 from fib_rmsnorm.reports.results import latency_cell, section_title, share_of_copy
 from fib_rmsnorm.reports.text.document import Grid, Heading, Part
@@ -77,7 +76,21 @@ def _describe_bounds(section: SectionFindings) -> Iterator[Part]:
             " is not in the datasheet table, so its ridge point is unknown."
         )
     else:
-        yield _ridge_text(section, device, ridge)
+        clock_mhz, whose = (
+            section.clock_mhz or device.boost_mhz,
+            "measured" if section.clock_mhz else "datasheet's boost",
+        )
+        intensity, verdict = section.workloads[-1].intensity, ""
+        if intensity is not None:
+            kind = "compute-bound" if intensity > ridge else "memory-bound"
+            times = max(intensity / ridge, ridge / intensity)
+            verdict = f" At {intensity:.2f} FLOP per byte it is {kind}, {times:.0f} times off the ridge."
+        yield (
+            f"The ridge point of this device is {ridge:.1f} FLOP per byte:"
+            f" {(section.flops_per_s or 0) / 1e12:.1f} TFLOP/s in float32 ({device.multiprocessors} multiprocessors of"
+            f" {device.fp32_units} multiply-adds, by the datasheet of the {device.name}, at the {whose}"
+            f" {clock_mhz:.0f} MHz) over {format_bandwidth(peak.gb_per_s)} ({peak.source}).{verdict}"
+        )
     yield Grid(
         ("workload", ">launch", ">memory", ">arithmetic", "bound by"),
         [
@@ -89,24 +102,6 @@ def _describe_bounds(section: SectionFindings) -> Iterator[Part]:
         "The least time each needs: an empty kernel as measured, the bytes at the peak bandwidth, the operations at"
         " the peak rate. A Workload bound by launch is too small to use the memory: its latency is that of a launch"
         " and of one row."
-    )
-
-
-def _ridge_text(section: SectionFindings, device: GpuModel, ridge: float) -> str:
-    peak = section.peak
-    clock = section.clock_mhz or device.boost_mhz
-    whose = "measured" if section.clock_mhz else "datasheet's boost"
-    intensity = section.workloads[-1].intensity
-    verdict = ""
-    if intensity is not None:
-        kind = "compute-bound" if intensity > ridge else "memory-bound"
-        times = max(intensity / ridge, ridge / intensity)
-        verdict = f" At {intensity:.2f} FLOP per byte it is {kind}, {times:.0f} times off the ridge."
-    return (
-        f"The ridge point of this device is {ridge:.1f} FLOP per byte:"
-        f" {(section.flops_per_s or 0) / 1e12:.1f} TFLOP/s in float32 ({device.multiprocessors} multiprocessors of"
-        f" {device.fp32_units} multiply-adds, by the datasheet of the {device.name}, at the {whose} {clock:.0f} MHz)"
-        f" over {format_bandwidth(peak.gb_per_s if peak else 0.0)} ({peak.source if peak else ''}).{verdict}"
     )
 
 

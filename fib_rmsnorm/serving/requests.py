@@ -16,7 +16,7 @@ from fib_rmsnorm.registry import Registry, choose_workloads
 from fib_rmsnorm.registry.sources.draft import draft_kernel, find_solution
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile, definition_line, text_as_file
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
-from fib_rmsnorm.schema import Definition, Settings, Solution
+from fib_rmsnorm.schema import Settings
 from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service
 
@@ -71,7 +71,11 @@ class Requests:
         from fib_rmsnorm.machine.gpu_models import check_arch
         from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-        wanted, found = self._read(kernel, solution)
+        if solution is not None:
+            wanted, found = find_solution(self.registry, solution, kernel[3], kernel[4])
+        else:
+            with self.open_kernel(kernel) as file:
+                wanted, found = draft_kernel(self.registry, file)
         workloads = choose_workloads(wanted, self.registry.workloads(wanted.name), batch_sizes)
         here, target = choose_devices()[0], check_arch(arch) if arch else None
 
@@ -128,12 +132,6 @@ class Requests:
         found = make_starting_kernel(wanted, language)
         line = definition_line(KERNEL_LANGUAGES[language].suffixes[0], wanted.name)
         return NewKernel(definition=wanted.name, language=language, kind=found.kind, source=line + found.text)
-
-    def _read(self, kernel: Kernel, solution: str | None) -> tuple[Definition, Solution]:
-        if solution is not None:
-            return find_solution(self.registry, solution, kernel[3], kernel[4])
-        with self.open_kernel(kernel) as file:
-            return draft_kernel(self.registry, file)
 
     @contextmanager
     def open_kernel(self, kernel: Kernel) -> Iterator[KernelFile]:

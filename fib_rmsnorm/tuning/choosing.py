@@ -16,7 +16,7 @@ from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.store import write_atomic
 from fib_rmsnorm.schema import Trace
-from fib_rmsnorm.tuning.tunable import Choice, Parameters, Provenance, TunableFolder, parameters_of, render_table
+from fib_rmsnorm.tuning.tunable import Choice, Parameters, TunableFolder, parameters_of, render_table
 
 TOLERANCE = 0.01
 """The slowdown up to which a choice counts as equal to the best: repeated measurements differ by as much."""
@@ -123,20 +123,18 @@ def make_table(tunables: Sequence[TunableFolder], traces: Mapping[str, Sequence[
         mine = traces.get(tunable.definition.name, ())
         by_model = [[each for each in mine if each.hardware == model] for model in models]
         choices += choose(tunable.shape, list(map(collect_timings, by_model)))
-    return render_table(tunables[0].name, tunables[0].columns, choices, _describe_provenance(everything))
-
-
-def _describe_provenance(traces: Sequence[Trace]) -> Provenance | None:
-    evaluations = [trace.evaluation for trace in traces if trace.evaluation and trace.evaluation.performance]
+    evaluations = [trace.evaluation for trace in everything if trace.evaluation and trace.evaluation.performance]
     if not evaluations:
-        return None
+        return render_table(tunables[0].name, tunables[0].columns, choices)
     evaluations.sort(key=lambda each: each.timestamp)
     newest = evaluations[-1]
     days = {each.environment.hardware: each.timestamp[:10] for each in evaluations}
-    performance = newest.performance
-    return Provenance(
-        devices=dict(sorted(days.items())),
-        multiprocessors=newest.multiprocessors or 0,
-        timer=(performance.timer if performance else None) or "unknown",
-        combinations=len({parameters_of(trace) for trace in traces}),
-    )
+    where = " / ".join(f"{device}, {day}" for device, day in sorted(days.items()))
+    timer = (newest.performance.timer if newest.performance else None) or "unknown"
+    combinations = len({parameters_of(trace) for trace in everything})
+    best = "is the fastest" if len(days) == 1 else "loses least on the device where it loses most"
+    measured = [
+        f"{where}, timer {timer}, {combinations} combinations:",
+        f"each choice {best} at the batches named above it, or within 1% of it.",
+    ]
+    return render_table(tunables[0].name, tunables[0].columns, choices, newest.multiprocessors or 0, measured)

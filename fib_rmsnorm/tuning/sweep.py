@@ -62,82 +62,76 @@ class SweepOptions:
     """Parameter values that replace those of the manifest."""
 
 
-class Sweep:
-    """Measures the combinations of one Tunable on one device."""
+def run_sweep(tunable: Tunable, device: Device, config: RunConfig, options: SweepOptions) -> Generator[SweepEvent]:
+    """Measure every combination on every batch: in groups if there are many, then the best of all groups again.
 
-    def __init__(self, tunable: Tunable, device: Device, config: RunConfig) -> None:
-        self._tunable = tunable
-        self._device = device
-        self._config = config
+    Raises InputError if no batch fits the device, or if its tensors are empty.
+    """
+    workloads = _choose_workloads(tunable, device, options.batch_sizes)
+    combinations = tunable.combinations(options.chosen)
 
-    def workloads(self, batch_sizes: Sequence[int]) -> list[Workload]:
-        """The Workloads that fit the device; for an interpreter those of few rows, else one of a single row.
+    def run_trials(some: Sequence[Parameters], *, is_final: bool = False) -> Generator[SweepEvent]:
+        yield TrialsStarted(len(some), len(combinations), tuple(workloads), is_final)
+        yield from _run_trials(tunable, device, config, some, workloads)
 
-        Raises InputError if none fits, or if their tensors are empty.
-        """
-        definition = self._tunable.definition
-        refuse_empty(definition)
-        workloads = generate_workloads(definition, batch_sizes)
-        found = [each for each in workloads if not reason_not_to_fit(definition, each, self._device)]
-        if is_interpreted(self._tunable.solution, self._device):
-            few = [each for each in found if (row_size(each.axes) or 0) <= INTERPRETED_ROWS]
-            found = few or generate_workloads(definition, (1,))
-        if not found:
-            raise InputError(
-                f"{definition.name}: none of the batch sizes {', '.join(map(str, batch_sizes))} fits"
-                f" {self._device.hardware}; choose smaller --batch-sizes"
-            )
-        return found
+    groups = split_evenly(combinations, _MOST_AT_ONCE)
+    traces: list[Trace] = []
+    for group in groups:
+        for event in run_trials(group):
+            if isinstance(event, Trace):
+                traces.append(event)
+            yield event
+    if len(groups) > 1 and (finalists := choose_finalists(traces)):
+        yield from run_trials(finalists, is_final=True)
 
-    def run(self, options: SweepOptions) -> Generator[SweepEvent]:
-        """Measure every combination on every batch: in groups if there are many, then the best of all groups again."""
-        workloads = self.workloads(options.batch_sizes)
-        combinations = self._tunable.combinations(options.chosen)
-        groups = split_evenly(combinations, _MOST_AT_ONCE)
-        traces: list[Trace] = []
-        for group in groups:
-            yield TrialsStarted(len(group), len(combinations), tuple(workloads))
-            for event in self._run_trials(group, workloads):
-                if isinstance(event, Trace):
-                    traces.append(event)
-                yield event
-        if len(groups) > 1:
-            finalists = choose_finalists(traces)
-            if finalists:
-                yield TrialsStarted(len(finalists), len(combinations), tuple(workloads), is_final=True)
-                yield from self._run_trials(finalists, workloads)
 
-    def _run_trials(
-        self, combinations: Sequence[Parameters], workloads: Sequence[Workload]
-    ) -> Generator[Building | Judged | Trace | Skip]:
-        variants = {self._tunable.make_variant(each).name: each for each in combinations}
-        solutions = tuple(map(self._tunable.make_variant, combinations))
+def _choose_workloads(tunable: Tunable, device: Device, batch_sizes: Sequence[int]) -> list[Workload]:
+    """The Workloads that fit the device; for an interpreter those of few rows, else one of a single row."""
+    definition = tunable.definition
+    refuse_empty(definition)
+    workloads = generate_workloads(definition, batch_sizes)
+    found = [each for each in workloads if not reason_not_to_fit(definition, each, device)]
+    if is_interpreted(tunable.solution, device):
+        few = [each for each in found if (row_size(each.axes) or 0) <= INTERPRETED_ROWS]
+        found = few or generate_workloads(definition, (1,))
+    if not found:
+        raise InputError(
+            f"{definition.name}: none of the batch sizes {', '.join(map(str, batch_sizes))} fits"
+            f" {device.hardware}; choose smaller --batch-sizes"
+        )
+    return found
 
-        def convert(trace: Trace) -> Trace:
-            return self._as_kept(trace, variants[trace.solution or ""])
 
-        def record(event: Evaluated) -> None:
-            if self._tunable.tuning_file:
-                kept = convert(event.trace)
-                append_lines(self._tunable.tuning_file, [kept.model_dump_json()], self._tunable.root)
+def _run_trials(
+    tunable: Tunable,
+    device: Device,
+    config: RunConfig,
+    combinations: Sequence[Parameters],
+    workloads: Sequence[Workload],
+) -> Generator[SweepEvent]:
+    solutions = tuple(map(tunable.make_variant, combinations))
+    parameters = {solution.name: dict(each) for solution, each in zip(solutions, combinations, strict=True)}
+    multiprocessors = count_multiprocessors(device)
 
-        plan = Plan([Group(self._tunable.definition, workload, solutions) for workload in workloads])
-        with ForkServer(ROLES) as fork_server:
-            scheduler = Scheduler(fork_server, [self._device], self._config, record=record)
-            with closing(scheduler.run(plan)) as events:
-                for event in events:
-                    if isinstance(event, Evaluated):
-                        yield convert(event.trace)
-                    else:
-                        yield event
-
-    def _as_kept(self, trace: Trace, parameters: Parameters) -> Trace:
+    def convert(trace: Trace) -> Trace:
         """Turn the Trace of a variant into one of its Solution, with the variant's parameters."""
         if trace.evaluation is None:
             return trace
-        details = {"parameters": dict(parameters), "multiprocessors": count_multiprocessors(self._device)}
+        details = {"parameters": parameters[trace.solution or ""], "multiprocessors": multiprocessors}
         evaluation = trace.evaluation.model_copy(update=details)
-        return trace.model_copy(update={"solution": self._tunable.solution.name, "evaluation": evaluation})
+        return trace.model_copy(update={"solution": tunable.solution.name, "evaluation": evaluation})
+
+    def record(event: Evaluated) -> None:
+        if tunable.tuning_file:
+            append_lines(tunable.tuning_file, [convert(event.trace).model_dump_json()], tunable.root)
+
+    plan = Plan([Group(tunable.definition, workload, solutions) for workload in workloads])
+    with (
+        ForkServer(ROLES) as fork_server,
+        closing(Scheduler(fork_server, [device], config, record=record).run(plan)) as events,
+    ):
+        for event in events:
+            yield convert(event.trace) if isinstance(event, Evaluated) else event
 
 
 def split_evenly(items: Sequence[Parameters], most: int) -> list[Sequence[Parameters]]:

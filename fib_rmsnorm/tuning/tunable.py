@@ -1,8 +1,9 @@
-"""The tunable parameters of a Solution, the table that it reads, and each combination as a Solution of its own."""
+"""The tunable parameters of a Solution or of a kernel's file, and each combination as a Solution of its own."""
 
 from __future__ import annotations
 
 import itertools
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Limit, Tuning, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.workload_generation import list_undetermined
@@ -23,6 +25,8 @@ from fib_rmsnorm.schema import Definition, Solution, SourceFile, Trace, digest
 
 Parameters = tuple[tuple[str, int], ...]
 """Names and values of parameters, in the manifest's order."""
+# `BLOCK = 256`, an argument or default `BLOCK=256`, `BLOCK: tl.constexpr = 256`, `#define BLOCK 256`; not `n = 2 * m`.
+_NUMBER = re.compile(r"((?:\b([A-Za-z_]\w*)(?:\s*:\s*[\w.]+)?\s*=\s*)|#\s*define\s+(\w+)\s+)(\d+)\b(?!\s*[.*/+%<-])")
 
 
 @dataclass(frozen=True)
@@ -35,37 +39,20 @@ class Choice:
     evidence: str = ""
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """The measurement that the choices come from."""
-
-    devices: Mapping[str, str]
-    """Device models, and the last day on which each was measured."""
-    multiprocessors: int
-    """The GPU's number of multiprocessors; 0 on a CPU."""
-    timer: str
-    combinations: int
-
-
 def render_table(
-    solution: str, columns: Sequence[str], choices: Sequence[Choice], provenance: Provenance | None = None
+    solution: str,
+    columns: Sequence[str],
+    choices: Sequence[Choice],
+    multiprocessors: int = 0,
+    measured: Sequence[str] = ("Nothing was measured.",),
 ) -> str:
-    """Render the file; without provenance it says that nothing was measured."""
+    """Render the file. `multiprocessors` are the GPU's, 0 on a CPU; `measured` says where the choices come from."""
     lines = [f"// How {solution} launches, by shape. Made by `fib-rmsnorm tune`: do not edit."]
-    if provenance is None:
-        lines.append("// Nothing was measured.")
-    else:
-        where = " / ".join(f"{device}, {day}" for device, day in provenance.devices.items())
-        best = "is the fastest" if len(provenance.devices) == 1 else "loses least on the device where it loses most"
-        lines += [
-            f"// {where}, timer {provenance.timer}, {provenance.combinations} combinations:",
-            f"// each choice {best} at the batches named above it, or within 1% of it.",
-        ]
-    lines.append(f"// {_row(columns)}")
+    lines += [f"// {line}" for line in (*measured, _row(columns))]
     for choice in choices:
         numbers = {
             **choice.shape,
-            "multiprocessors": provenance.multiprocessors if provenance else 0,
+            "multiprocessors": multiprocessors,
             "min_batch": choice.min_batch,
             **choice.parameters,
         }
@@ -169,6 +156,25 @@ class TunableFolder(Tunable):
         return [trace for trace in traces if is_current(trace)]
 
 
+@dataclass(frozen=True)
+class TunableFile(Tunable):
+    """A kernel's file, in which numbers are replaced wherever they have the name of a parameter."""
+
+    def make_sources(self, parameters: Parameters) -> list[SourceFile]:
+        """The sources, with other numbers in the file."""
+        values = dict(parameters)
+
+        def replace(found: re.Match[str]) -> str:
+            return f"{found[1]}{values.get(found[2] or found[3], found[4])}"
+
+        return [
+            SourceFile(path=each.path, content=_NUMBER.sub(replace, each.content))
+            if Path(each.path).name == self.name
+            else each
+            for each in self.solution.sources
+        ]
+
+
 def parameters_of(trace: Trace) -> Parameters:
     """The launch parameters of a Trace; empty if `tune` did not make it."""
     found = trace.evaluation.parameters if trace.evaluation else None
@@ -236,3 +242,24 @@ def _define_kept(registry: Registry, author: str, name: str, known: Mapping[str,
             )
         defined[missing] = definition
     return defined
+
+
+def find_in_file(
+    registry: Registry, file: Path, definitions: Sequence[Definition], call: str | None, chosen: Sequence[str]
+) -> list[TunableFile]:
+    """The `chosen` numbers of a kernel's file, for each of these Definitions, or for the one that it is meant for.
+
+    `call` says what to call in it. Raises InputError if it has no numbers of these names, or none is chosen.
+    """
+    kernel = KernelFile(file, call=call)
+    wanted = definitions or [choose_definition(registry, kernel)]
+    drafts = [draft_solution(registry, kernel, each) for each in wanted]
+    texts = [each.content for each in drafts[0].sources if Path(each.path).name == file.name]
+    names = {found[2] or found[3] for text in texts for found in _NUMBER.finditer(text)}
+    known = f"available: {', '.join(sorted(names)) or 'none'}"
+    if not chosen:
+        raise InputError(f"{file}: say which of its numbers to try, as in --set BLOCK_SIZE=64,128 ({known})")
+    if unknown := [name for name in chosen if name not in names]:
+        raise InputError(f"--set {unknown[0]}: {file} has no such number ({known})")
+    values = dict.fromkeys(chosen, (0,))  # what is chosen replaces them
+    return [TunableFile(file.name, each, draft, values) for each, draft in zip(wanted, drafts, strict=True)]

@@ -72,10 +72,10 @@ def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path):
     (definition,) = registry.definitions().values()
     workload = registry.workloads(definition.name)[0]
     tool = tmp_path / "tool"
-    with prepare_call(definition, solution, workload, CPU, dataset=registry.root, tool=tool) as call:
-        run = run_tool(call.command, 100, solution, call.variables)
+    with prepare_call(definition, solution, workload, CPU, dataset=registry.root, tool=tool) as (call, variables):
+        run = run_tool(call, 100, solution, variables)
     assert (run.returncode, run.stdout) == (0, "imported\n"), run.stderr
-    assert not call.folder.exists()
+    assert not Path(call[-1]).parent.exists()
 
 
 def test_of_the_tool_it_reads_its_folder_and_never_a_home(registry, home):
@@ -86,8 +86,8 @@ def test_of_the_tool_it_reads_its_folder_and_never_a_home(registry, home):
     def readable(tool):
         tool.parent.mkdir(exist_ok=True)
         tool.touch()
-        with prepare_call(definition, solution, workload, CPU, dataset=None, tool=tool) as call:
-            return json.loads((call.folder / "request.json").read_text())["readable"]
+        with prepare_call(definition, solution, workload, CPU, dataset=None, tool=tool) as (call, _):
+            return json.loads(Path(call[-1]).read_text())["readable"]
 
     assert str(home / "nsight") in readable(home / "nsight" / "ncu")
     assert str(home) not in readable(home / "ncu")

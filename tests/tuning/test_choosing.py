@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fib_rmsnorm.tuning.choosing import TOLERANCE, choose
-from fib_rmsnorm.tuning.tunable import Choice, Provenance, render_table
+from fib_rmsnorm.tuning.tunable import Choice, render_table
 from support.tunable_solution import find_choice
 
 
@@ -88,9 +88,8 @@ CHOICES = [
 @pytest.fixture
 def find(tmp_path):
     """Find a choice in the table."""
-    where = Provenance({"NVIDIA H200": "2026-11-21"}, 132, "cupti", 12)
     columns = ["hidden", "itemsize", "multiprocessors", "min_batch", "threads", "rows"]
-    (tmp_path / "choices.inc").write_text(render_table("rmsnorm_x_v1", columns, CHOICES, where))
+    (tmp_path / "choices.inc").write_text(render_table("rmsnorm_x_v1", columns, CHOICES, 132))
     return partial(find_choice, tmp_path)
 
 

@@ -12,7 +12,7 @@ from rich.console import RenderableType
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import ABILITIES
-from fib_rmsnorm.machine.capabilities import DeviceReport, FoundTool, MachineReport, Readiness, find_readiness
+from fib_rmsnorm.machine.capabilities import DeviceReport, MachineReport, Readiness, find_readiness
 from fib_rmsnorm.machine.devices import all_devices
 from fib_rmsnorm.notices import notice
 from fib_rmsnorm.registry import bytes_moved
@@ -145,11 +145,6 @@ def _axes_text(row: Row) -> str:
     return ", ".join(axis if value is None else f"{axis}={value}" for axis, value in row["axes"].items())
 
 
-def _statuses_text(row: Row) -> str:
-    told = ", ".join(f"{number} {status}" for status, number in row["statuses"].items())
-    return with_earlier(told, row["earlier"])
-
-
 _TABLES: dict[str, dict[str, str | Callable[[Row], str]]] = {
     "definitions": {
         "definition": "name",
@@ -176,7 +171,9 @@ _TABLES: dict[str, dict[str, str | Callable[[Row], str]]] = {
         **{name: name for name in ("solution", "definition", "hardware")},
         **{f">{name}": name for name in ("traces", "workloads")},
         "newest": lambda row: row["newest"][:10],
-        "status": _statuses_text,
+        "status": lambda row: with_earlier(
+            ", ".join(f"{number} {status}" for status, number in row["statuses"].items()), row["earlier"]
+        ),
     },
 }
 """The columns of each table: a name in the rows, or what makes text of a row."""
@@ -240,7 +237,14 @@ def describe_machine(machine: MachineReport) -> Iterator[RenderableType]:
         title="Languages",
     )
     yield ""
-    yield Grid(("tool", "version", ""), map(_tool_row, machine.tools), title="Tools")
+    yield Grid(
+        ("tool", "version", ""),
+        (
+            (tool.name, tool.version or ("unknown" if tool.path else "missing"), tool.path or tool.note)
+            for tool in machine.tools
+        ),
+        title="Tools",
+    )
     yield ""
     yield Grid(
         ("library", "version"),
@@ -259,9 +263,3 @@ def _group(devices: Sequence[DeviceReport]) -> Iterator[tuple[str, DeviceReport]
         members = list(equal)
         first, last = members[0].name, members[-1].name
         yield first if len(members) == 1 else f"{first}-{last.rpartition(':')[2]}", members[0]
-
-
-def _tool_row(tool: FoundTool) -> tuple[str, str, str]:
-    if tool.path is None and tool.version is None:
-        return (tool.name, "missing", tool.note)
-    return (tool.name, tool.version or "unknown", tool.path or "")
