@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
 
+from support.kernels import tomllib
 from support.paths import REPOSITORY, TESTS
 
 PAGES = sorted(
@@ -75,11 +75,6 @@ def test_every_command_for_ci_has_the_options_that_it_is_given(page):
         for option in re.findall(r"--[a-z][a-z-]*", rest):
             assert option in sections[command], f"{command} has no {option}"
 
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PAGE = (REPOSITORY / "docs" / "threats.md").read_text()
 PROOF = re.compile(r"`([\w/]+\.(?:py|cpp|cu))(?:::(\w+))?`")

@@ -176,17 +176,6 @@ def test_traces_of_upstream_get_their_bytes_from_the_definition(fib, full_regist
     assert "0.19 GB/s" in row and "0.01%" in row  # 4352 bytes in 23 us, of the A100's 2039 GB/s
 
 
-def test_formats(fib, file, tmp_path):
-    path = file(trace("a"), trace("b", latency_ms=None))
-    first = json.loads(fib("report", path, "--json").out)["results"][0]
-    assert (first["solution"], first["axes"], first["scalars"]) == ("a", {"batch": 8}, {"eps": 1e-6})
-    for suffix, start in ((".md", "## rms"), (".JSON", "{"), (".html", "<!doctype"), (".txt", "rmsnorm_d4096 on")):
-        target = tmp_path / f"out{suffix}"
-        assert fib("report", path, "--output", target).code == 0
-        assert target.read_text().lower().lstrip().startswith(start)
-    assert "| workload | solution | latency |" in (tmp_path / "out.md").read_text()
-
-
 def test_what_cannot_be_read_is_one_line_and_no_traceback(fib, file):
     path = file(trace())
     path.write_text("{]\n" + path.read_text())

@@ -83,7 +83,7 @@ def test_no_error_message_prints_it(fib, full_registry, name):
 
 
 def test_a_file_gets_none_either(fib, evil_registry, tmp_path):
-    for suffix in ("txt", "md", "json", "html"):
+    for suffix in ("txt", "md", "JSON", "html"):
         path = tmp_path / f"report.{suffix}"
         assert fib("report", "-o", path).code == 0
         assert not OBEYED.search(path.read_text())
