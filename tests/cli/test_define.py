@@ -58,20 +58,13 @@ def test_sources_that_serve_the_definition_can_be_benched(fib, full_registry):
     assert following(fib("define", "--hidden", "256")) == "fib-rmsnorm bench --definitions rmsnorm_d256"
 
 
-def batches(registry):
-    return [workload.axes["batch"] for workload in registry.workloads(DEFINITION)]
-
-
-def test_those_there_are_kept(fib, full_registry):
+def test_workloads_that_are_there_are_kept_and_with_json_those_that_were_asked_for_are_printed(fib, full_registry):
     before = full_registry.workloads(DEFINITION)
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4,8")
     assert outcome.code == 0 and outcome.err == ""
-    assert batches(full_registry) == [1, 4, 8]
+    assert [each.axes["batch"] for each in full_registry.workloads(DEFINITION)] == [1, 4, 8]
     assert [each for each in full_registry.workloads(DEFINITION) if each.axes["batch"] != 4] == before
     assert "Wrote workloads/norm/rmsnorm_d128.jsonl; kept 1 existing Workload" in outcome.lines
-
-
-def test_with_json_those_that_were_asked_for_are_printed(fib, full_registry):
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "1,32", "--json")
     assert [each["axes"] for each in json.loads(outcome.out)] == [{"batch": 1}, {"batch": 32}]
 

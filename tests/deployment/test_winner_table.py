@@ -60,23 +60,14 @@ def test_a_kernel_that_is_hardly_slower_comes_first_if_its_call_costs_the_host_f
     assert first.candidates[0].solution == "fused_add_rmsnorm_backward_cuda_vec16_v1"
 
 
-def test_a_shape_that_was_not_measured_takes_the_nearest_one():
+def test_a_shape_that_was_not_measured_takes_the_nearest_one_or_what_serves():
     table = read_table(REPOSITORY / "winners.json")
     measured = table.find("rmsnorm", "cuda", GPU, shape(512))
     assert measured[0].shape == shape(512)
     for other in (shape(400), shape(700), shape(512, dtype="bfloat16"), shape(512, hidden=5120)):
         assert table.find("rmsnorm", "cuda", GPU, other) == measured
-
-
-def test_every_operator_that_a_norm_asks_for_has_a_kernel_for_gpus():
-    table = read_table(REPOSITORY / "winners.json")
-    assert len({*OPERATORS.values()}) == 13
     for operator in OPERATORS.values():
         assert "cuda" in table.operators[operator].unmeasured, operator
-
-
-def test_where_nothing_was_measured_the_table_names_what_serves():
-    table = read_table(REPOSITORY / "winners.json")
     for operator, kind, solutions in (
         ("rmsnorm", "cpu", ("rmsnorm_cpp_simd_v1",)),
         ("rmsnorm_backward", "cpu", ("rmsnorm_backward_cpp_simd_v1",)),
