@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.kernels import tomllib
+from fib_rmsnorm.registry.store import read_toml
 from support.paths import REPOSITORY, TESTS
 
 PAGES = sorted(
@@ -110,7 +110,7 @@ def test_an_image_gets_what_the_wheel_consists_of_and_extras_and_has_a_home_for_
     lines = text.splitlines()
     copied = [name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]]
     assert [name for name in copied if not (REPOSITORY / name).exists()] == []
-    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    settings = read_toml(REPOSITORY / "pyproject.toml")
     wheel, project = settings["tool"]["hatch"]["build"]["targets"]["wheel"], settings["project"]
     needed = {"pyproject.toml", project["readme"], *project["license-files"]}
     assert needed | {*wheel["packages"], *wheel["force-include"]} <= set(copied)

@@ -28,24 +28,18 @@ from support.registries import make_empty_registry
 GPU = "NVIDIA H100 80GB HBM3"
 
 
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory):
-    """The repository's registry, with its published Traces and without a table."""
-    root = tmp_path_factory.mktemp("deployed")
-    for folder in ("definitions", "solutions", "traces/published"):
-        shutil.copytree(REPOSITORY / folder, root / folder)
-    return root
-
-
 def shape(rows: int, hidden: int = 4096, dtype: str = "float16") -> Shape:
     return Shape(rows, hidden, dtype, dtype)
 
 
-def test_the_shipped_table_is_what_deploy_makes_of_the_published_traces(fib, copied):
-    made = fib("deploy", "--root", copied, "--json")
+def test_the_shipped_table_is_what_deploy_makes_of_the_published_traces(fib, tmp_path):
+    for folder in ("definitions", "solutions", "traces/published"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
+    made = fib("deploy", "--root", tmp_path, "--json")
     assert made.code == 0, made.err
     assert json.loads(made.out)
-    assert (copied / "winners.json").read_text() == (REPOSITORY / "winners.json").read_text(), "run: fib-rmsnorm deploy"
+    own, shipped = ((root / "winners.json").read_text() for root in (tmp_path, REPOSITORY))
+    assert own == shipped, "run: fib-rmsnorm deploy"
 
 
 def test_a_kernel_that_is_hardly_slower_comes_first_if_its_call_costs_the_host_far_less():

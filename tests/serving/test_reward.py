@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -60,8 +61,8 @@ def test_a_correct_kernel_gets_the_mean_share_of_the_limit_and_at_most_one(versi
 
 
 def test_the_share_has_an_interval():
-    low, high = 0.25 * 0.9 / 1.1, 0.25 * 1.1 * 1.1
-    for changes, interval in (({}, (low, high)), ({"latency_low_ms": 0.0, "latency_high_ms": None}, (0.0, 1.0))):
+    unknown: dict[str, Any] = {"latency_low_ms": 0.0, "latency_high_ms": None}
+    for changes, interval in (({}, (0.25 * 0.9 / 1.1, 0.25 * 1.1 * 1.1)), (unknown, (0.0, 1.0))):
         found = reward_kernel(make_version("PASSED", "PASSED", latencies_ms=(2.0, 8.0), **changes))
         assert found.interval == pytest.approx(interval)
 
