@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
 
+from fib_rmsnorm.registry.store import read_toml
 from support.paths import REPOSITORY, TESTS
 
 PAGES = sorted(
@@ -76,11 +76,6 @@ def test_every_command_for_ci_has_the_options_that_it_is_given(page):
             assert option in sections[command], f"{command} has no {option}"
 
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 PAGE = (REPOSITORY / "docs" / "threats.md").read_text()
 PROOF = re.compile(r"`([\w/]+\.(?:py|cpp|cu))(?:::(\w+))?`")
 ROWS = [
@@ -115,7 +110,7 @@ def test_an_image_gets_what_the_wheel_consists_of_and_extras_and_has_a_home_for_
     lines = text.splitlines()
     copied = [name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]]
     assert [name for name in copied if not (REPOSITORY / name).exists()] == []
-    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    settings = read_toml(REPOSITORY / "pyproject.toml")
     wheel, project = settings["tool"]["hatch"]["build"]["targets"]["wheel"], settings["project"]
     needed = {"pyproject.toml", project["readme"], *project["license-files"]}
     assert needed | {*wheel["packages"], *wheel["force-include"]} <= set(copied)

@@ -34,12 +34,8 @@ def registry(tmp_path_factory, lent):
     return registry
 
 
-@pytest.fixture(scope="module")
-def trace_set(registry):
-    return TraceSet.from_path(str(registry.root))
-
-
-def test_upstream_loads_the_registry_after_a_bench_and_finds_the_winner(trace_set):
+def test_upstream_loads_the_registry_after_a_bench_and_finds_the_winner(registry):
+    trace_set = TraceSet.from_path(str(registry.root))
     assert set(trace_set.definitions) == {"rmsnorm_d4096"}
     assert {solution.name for solution in trace_set.solutions["rmsnorm_d4096"]} == {CPP, "slow_v1", "wrong_v1"}
     assert [trace.workload.axes for trace in trace_set.workloads["rmsnorm_d4096"]] == [{"batch": 1}, {"batch": 8}]

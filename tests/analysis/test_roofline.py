@@ -41,16 +41,13 @@ def test_what_takes_longest_bounds(definition):
     assert [each.memory_ms for each in found.workloads] == pytest.approx([each / 4814.304e6 for each in moved])
 
 
-def test_an_unknown_operator_has_no_cost(definition):
+def test_an_unknown_operator_has_no_cost_unless_a_trace_tells_which_judged_it(definition):
     assert roofline(None, trace()).workloads[0].cost is None
     relu = definition.model_copy(update={"reference": "def run(x, weight, eps):\n    return x.relu()\n"})
     by_the_reference = trace()
     by_the_reference["evaluation"]["judged_by"] = "reference"
     assert roofline(relu, trace()).workloads[0].cost is None
     assert roofline(relu, by_the_reference).workloads[0].cost is None
-
-
-def test_a_trace_tells_the_operator_that_judged_it(definition):
     other = definition.model_copy(update={"reference": "from mine import run\n\n\ndef run(a, b, c): ...\n"})
     judged = trace(batch=512)
     judged["evaluation"]["judged_by"] = "rmsnorm"

@@ -113,11 +113,8 @@ def test_the_fastest_is_compared_with_the_fastest_peer(latency_ms, verdict):
     assert match.own.winner.label == "mine" and match.peers.winner.label == "peer"
     assert match.times_as_fast.value == pytest.approx(0.002 / latency_ms)
     assert match.verdict == verdict
-
-
-def test_without_peers_nothing_is_compared():
-    match = match_of(trace("mine"))
-    assert (match.peers.winner, match.times_as_fast, match.verdict) == (None, None, None)
+    alone = match_of(*mine)
+    assert (alone.peers.winner, alone.times_as_fast, alone.verdict) == (None, None, None)
 
 
 def test_a_device_has_a_summary_of_all_definitions():

@@ -16,7 +16,7 @@ from fib_rmsnorm.building.build_errors import BuildError
 from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, digest
 from support.kernels import DEFINITION, read_kernels
-from support.registries import add_sources
+from support.registries import add_sources, python_manifest
 
 
 @pytest.fixture(scope="module")
@@ -87,15 +87,6 @@ SOURCE = """\
 int value() { return VALUE; }
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, value)
 """
-MANIFEST = """\
-name = "flags_v1"
-
-[spec]
-language = "cpp"
-entry_point = "kernel.cpp::run"
-target_hardware = ["cpu"]
-flags = {flags}
-"""
 
 
 def make_solution(*flags: str) -> Solution:
@@ -131,11 +122,12 @@ def test_a_flag_that_may_name_a_file_or_a_program_is_refused(flag):
 
 
 def test_a_manifest_names_flags_for_cpp_alone(fib, registry):
-    folder = add_sources(registry, "flags_v1", {"kernel.cpp": SOURCE}, MANIFEST.format(flags='["-O2", "-mavx2"]'))
+    manifest = python_manifest("flags_v1").replace('"python"', '"cpp"').replace(".py", ".cpp").replace("false", "true")
+    folder = add_sources(registry, "flags_v1", {"kernel.cpp": SOURCE}, f'{manifest}flags = ["-O2", "-mavx2"]\n')
     assert fib("solve", "--root", registry.root).code == 0
     (solution,) = registry.packed_solutions().values()
     assert solution.spec.flags == ["-O2", "-mavx2"]
-    (folder / "solution.toml").write_text(MANIFEST.format(flags='["-O2"]').replace('"cpp"', '"cuda"'))
+    (folder / "solution.toml").write_text(f'{manifest}flags = ["-O2"]\n'.replace('"cpp"', '"cuda"'))
     assert "flags are those of the C++ compiler; this is cuda" in fib("solve", "--root", registry.root).refusal
 
 

@@ -115,8 +115,7 @@ def test_the_published_traces_answer_the_four_questions(fib):
     assert section["workloads"][0]["bound_by"] == "launch"
 
 
-def test_what_is_not_known_is_reported(fib, file, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_is_not_known_is_reported_and_no_peak_where_there_is_none(fib, file):
     theirs = upstream_trace()
     theirs["definition"] = "softmax"
     theirs["evaluation"]["environment"]["hardware"] = "Some device"
@@ -124,9 +123,6 @@ def test_what_is_not_known_is_reported(fib, file, tmp_path, monkeypatch):
     outcome = fib("analyze", path)
     assert outcome.code == 0
     assert outcome.out.count("nknown:") == 3
-
-
-def test_without_a_peak_none_is_reported(fib, file):
     made = trace(hardware="Some CPU", timer="cpu_clock", cold_l2=None)
     made["evaluation"]["performance"]["ceiling"]["peak_bandwidth_gb_per_s"] = None
     path = file(made)

@@ -138,10 +138,7 @@ def test_solutions_of_two_definitions_are_measured_at_sizes_that_both_have(fib, 
     """RMSNorm beside LayerNorm: each is judged by its own Definition."""
     full_registry.write_definition(find_operator("layernorm").define(hidden=128, dtype="float16"))
     layer = tmp_path / "layer.py"
-    layer.write_text(
-        "# definition: layernorm_d128\nimport torch\n\n\ndef run(x, weight, eps):\n"
-        "    return torch.nn.functional.layer_norm(x.float(), x.shape[-1:], weight.float(), None, eps).to(x.dtype)\n"
-    )
+    layer.write_text(f"# definition: layernorm_d128\n{find_operator('layernorm').reference}")
     command = ("compare", "--measure", PYTHON, layer, "--root", full_registry.root, "--device", "cpu", "--rounds", "1")
     outcome = fib(*command, "--batch-sizes", "1,8", "--json")
     assert outcome.code in (0, 1), outcome.err  # by which one is faster

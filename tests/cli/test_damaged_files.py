@@ -23,6 +23,7 @@ from support.paths import PUBLISHED
 
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 DOCUMENTS = (("report", "--output", "report.html"), ("validate",))
+MANIFEST_FILE = f"{PYTHON_FOLDER}/solution.toml"
 OTHER_READERS = (
     ("report", "--summary"),
     ("report", "--against", "*"),
@@ -114,28 +115,21 @@ def test_no_damaged_trace_stops_an_analysis(fib, full_registry, records, example
             assert_sound(fib, command, seed)
 
 
-@pytest.mark.parametrize("examples", [5, pytest.param(100, marks=OFTEN)])
+@pytest.mark.parametrize("examples", [9, pytest.param(100, marks=OFTEN)])
 def test_no_damaged_record_is_a_traceback(fib, full_registry, records, examples):
-    """A command that reads a registry ends at its first bad record, so it gets one."""
+    """A command that reads a registry ends at its first bad record, so it gets one, or a bad manifest."""
     for seed in list_seeds(examples):
         random = Random(seed)
-        name = random.choice([name for name in records if name != "published"])
+        names = [MANIFEST_FILE, *(name for name in records if name != "published")]
+        name = names[seed % len(names)]
         file = full_registry.root / name
         before = file.read_bytes()
-        lines = [json.dumps(record).encode() for record in records[name]]
-        lines[0] = damage(records[name][0], random)
-        file.write_bytes(b"\n".join(lines))
-        for command in random.sample((*CATALOGUES, ("solve",)), 3):
+        if name == MANIFEST_FILE:
+            file.write_bytes(damage_bytes(before, random))
+        else:
+            lines = [json.dumps(record).encode() for record in records[name]]
+            file.write_bytes(b"\n".join([damage(records[name][0], random), *lines[1:]]))
+        for command in (("solve",), *random.sample(CATALOGUES, 2)):
             assert_sound(fib, command, seed)
         file.write_bytes(before)
         fib("solve")
-
-
-@pytest.mark.parametrize("examples", [4, pytest.param(100, marks=OFTEN)])
-def test_no_damaged_manifest_is_a_traceback(fib, full_registry, examples):
-    manifest = full_registry.root / PYTHON_FOLDER / "solution.toml"
-    before = manifest.read_bytes()
-    for seed in list_seeds(examples):
-        manifest.write_bytes(damage_bytes(before, Random(seed)))
-        for command in (("solve",), ("validate",)):
-            assert_sound(fib, command, seed)

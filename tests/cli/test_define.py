@@ -9,6 +9,7 @@ import pytest
 
 from fib_rmsnorm.registry import generate_workloads
 from support.full_registry import DEFINITION, PYTHON_FOLDER
+from support.kernels import change
 from support.paths import files_of
 from support.registries import RIGHT, add_sources
 
@@ -57,20 +58,13 @@ def test_sources_that_serve_the_definition_can_be_benched(fib, full_registry):
     assert following(fib("define", "--hidden", "256")) == "fib-rmsnorm bench --definitions rmsnorm_d256"
 
 
-def batches(registry):
-    return [workload.axes["batch"] for workload in registry.workloads(DEFINITION)]
-
-
-def test_those_there_are_kept(fib, full_registry):
+def test_workloads_that_are_there_are_kept_and_with_json_those_that_were_asked_for_are_printed(fib, full_registry):
     before = full_registry.workloads(DEFINITION)
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "4,8")
     assert outcome.code == 0 and outcome.err == ""
-    assert batches(full_registry) == [1, 4, 8]
+    assert [each.axes["batch"] for each in full_registry.workloads(DEFINITION)] == [1, 4, 8]
     assert [each for each in full_registry.workloads(DEFINITION) if each.axes["batch"] != 4] == before
     assert "Wrote workloads/norm/rmsnorm_d128.jsonl; kept 1 existing Workload" in outcome.lines
-
-
-def test_with_json_those_that_were_asked_for_are_printed(fib, full_registry):
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "1,32", "--json")
     assert [each["axes"] for each in json.loads(outcome.out)] == [{"batch": 1}, {"batch": 32}]
 
@@ -213,33 +207,20 @@ def test_sources_that_cannot_be_packed_are_removed_again(register, registry):
     assert files_of(registry.root) == before
 
 
-SUM = """\
-def run(x, residual, weight, eps):
-    total = x.float() + residual.float()
-    rstd = (total.square().mean(dim=-1, keepdim=True) + eps).rsqrt()
-    return (total * rstd * weight).to(x.dtype), total.to(x.dtype)
-"""
-SHIFTED = """\
-def run(x, weight, bias, eps):
-    rstd = (x.float().square().mean(dim=-1, keepdim=True) + eps).rsqrt()
-    return (x.float() * rstd * weight + bias).to(x.dtype)
-"""
-
-
 @pytest.mark.parametrize(
-    ("operator", "dtypes", "name", "kernel", "wide"),
+    ("operator", "dtypes", "name", "wide"),
     [
-        ("fused_add_rmsnorm", "bf16,weight=float32", "fused_add_rmsnorm_d128_bf16_weight_fp32", SUM, "weight"),
-        ("rmsnorm_bias", "weight=float32,bias=float16", "rmsnorm_bias_d128_weight_fp32_bias_fp16", SHIFTED, "weight"),
-        ("rmsnorm_bias", "bias=float32", "rmsnorm_bias_d128_bias_fp32", SHIFTED, "bias"),
+        ("fused_add_rmsnorm", "bf16,weight=float32", "fused_add_rmsnorm_d128_bf16_weight_fp32", "weight"),
+        ("rmsnorm_bias", "weight=float32,bias=float16", "rmsnorm_bias_d128_weight_fp32_bias_fp16", "weight"),
+        ("rmsnorm_bias", "bias=float32", "rmsnorm_bias_d128_bias_fp32", "bias"),
     ],
 )
-def test_it_is_judged_by_what_float32_holds(fib, full_registry, operator, dtypes, name, kernel, wide):
+def test_it_is_judged_by_what_float32_holds(fib, full_registry, operator, dtypes, name, wide):
     defined = fib("define", operator, "--hidden", "128", "--dtype", dtypes)
     assert f"Wrote definitions/norm/{name}.json" in defined.lines
-    before, _, end = kernel.rpartition(f" {wide}")
-    verdicts = {}
-    for file, source in {"right.py": kernel, "wrong.py": f"{before} {wide}.to(x.dtype){end}"}.items():
+    right, verdicts = full_registry.definition(name).reference, {}
+    wrong = change(right, f"{wide}.to(", f"{wide}.to(x.dtype).to(")
+    for file, source in {"right.py": right, "wrong.py": wrong}.items():
         (full_registry.root / file).write_text(source)
         tried = fib("try", file, "--definition", name, "--device", "cpu", "--check", "--batch-sizes", "32")
         verdicts[file] = (tried.code, tried.lines[-1])

@@ -115,16 +115,6 @@ def named_by(symbol: Symbol) -> frozenset[Symbol]:
     return frozenset(found)
 
 
-def reach(start: Symbol) -> set[Symbol]:
-    """Every symbol that the code of `start` may use, directly or through others."""
-    found, waiting = {start}, [start]
-    while waiting:
-        for symbol in named_by(waiting.pop()) - found:
-            found.add(symbol)
-            waiting.append(symbol)
-    return found
-
-
 @cache
 def texts(symbol: Symbol) -> list[str]:
     """The string literals of a symbol's code, without docstrings; {} stands for what is filled in."""
@@ -150,18 +140,12 @@ def unsaid(node: ast.AST) -> Iterator[ast.AST]:
 def symbols_of(name: str) -> set[Symbol]:
     """What the code of a command may use."""
     callback = next(each.callback for each in APP.registered_commands if each.name == name)
-    return reach((callback.__module__, callback.__name__))
-
-
-def is_message(text: str) -> bool:
-    """A flag alone, or a declaration such as "--json", is not a message."""
-    return " " in text.strip()
-
-
-def own_options(text: str) -> set[str]:
-    """The options that a message names, but for those of a command that it names too."""
-    others = {option for match in PROGRAM.finditer(text) for option in OPTION.findall(match[0])}
-    return {*OPTION.findall(text)} - others - OF_OTHER_PROGRAMS
+    waiting: list[Symbol] = [(callback.__module__, callback.__name__)]
+    found = {*waiting}
+    while waiting:
+        waiting += named_by(waiting.pop()) - found
+        found |= {*waiting}
+    return found
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -169,8 +153,9 @@ def test_each_command_has_the_options_that_its_messages_name(name):
     lacking = [
         (option, *symbol, text)
         for symbol in symbols_of(name)
-        for text in filter(is_message, texts(symbol))
-        for option in own_options(text)
+        for text in texts(symbol)
+        if " " in text.strip()  # a flag alone, or a declaration such as "--json", is not a message
+        for option in {*OPTION.findall(PROGRAM.sub("", text))} - OF_OTHER_PROGRAMS  # not those of another command
         if option not in OPTIONS[name] and (name, option) not in NOT_RAISED
     ]
     assert not lacking

@@ -36,11 +36,6 @@ def columns(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def names(outcome) -> list[str]:
-    """The first column, without its header."""
-    return [line.split()[0] for line in outcome.lines[1:]]
-
-
 def test_the_overview_tells_what_there_is_of_everything(fib, full_registry):
     outcome = fib("list")
     assert outcome.code == 0
@@ -136,7 +131,7 @@ def test_traces_of_a_solution_that_is_gone_are_of_no_earlier_content(fib, full_r
     ],
 )
 def test_filters_choose_solutions_and_their_traces(fib, full_registry, filters, solutions):
-    assert names(fib("list", "solutions", *filters)) == solutions
+    assert [line.split()[0] for line in fib("list", "solutions", *filters).lines[1:]] == solutions
     traces = json.loads(fib("list", "traces", *filters, "--json").out)
     assert [row["solution"] for row in traces] == solutions
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.registry import Registry
 from support.command_line import QUICK_OPTIONS
 from support.norms import UPSTREAM, define_norm
 from support.registries import (
@@ -22,24 +21,13 @@ from support.registries import (
 from support.trace_json import lines, trace
 
 NAME = "rmsnorm_h128"
-RIGHT = """\
-def run(hidden_states, weight):
-    x = hidden_states.float()
-    return (x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight.float()).to(hidden_states.dtype)
-"""
-
-
-def make_upstream_registry(root) -> Registry:
-    registry = make_empty_registry(root)
-    names = ("hidden_states", "weight", "output")
-    registry.write_definition(define_norm(NAME, UPSTREAM, names, eps=None, dtype="bfloat16"))
-    for name, eps in {"right": "1e-5", "no_eps": "1e-30", "other_eps": "1e-6"}.items():
-        add_sources(registry, name, {"kernel.py": RIGHT.replace("1e-5", eps)})
-    return registry
 
 
 def test_upstreams_rmsnorm_from_workloads_to_reports(fib, tmp_path, monkeypatch):
-    registry = make_upstream_registry(tmp_path / "registry")
+    registry, names = make_empty_registry(tmp_path / "registry"), ("hidden_states", "weight", "output")
+    registry.write_definition(define_norm(NAME, UPSTREAM, names, eps=None, dtype="bfloat16"))
+    for name, eps in {"right": "1e-5", "no_eps": "1e-30", "other_eps": "1e-6"}.items():
+        add_sources(registry, name, {"kernel.py": UPSTREAM.replace("1e-5", eps)})
     monkeypatch.chdir(registry.root)
     made = fib("workload", "--definition", NAME, "--batch-sizes", "4,8")
     assert made.code == 0 and made.lines[1].startswith("  tokens=4")

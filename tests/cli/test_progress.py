@@ -17,18 +17,15 @@ LINES = 40
 BAR = "━"
 
 
-def screen_of(printed: str) -> list[str]:
-    """The lines that are left on the screen."""
-    screen = pyte.Screen(COLUMNS, LINES)
-    pyte.Stream(screen).feed(printed)
-    return [line.rstrip() for line in screen.display if line.strip()]
-
-
 @pytest.fixture
 def run(registry):
+    """Run a command: what it prints, and the lines that are left on the screen."""
+
     def run(*arguments, **options) -> tuple[str, list[str]]:
         printed = run_on_terminal(*arguments, cwd=registry.root, columns=COLUMNS, notes_too=True, **options)
-        return printed, screen_of(printed)
+        screen = pyte.Screen(COLUMNS, LINES)
+        pyte.Stream(screen).feed(printed)
+        return printed, [line.rstrip() for line in screen.display if line.strip()]
 
     return run
 

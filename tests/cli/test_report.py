@@ -171,22 +171,6 @@ def test_traces_of_upstream_get_their_bytes_from_the_definition(fib, full_regist
     assert "0.19 GB/s" in row and "0.01%" in row  # 4352 bytes in 23 us, of the A100's 2039 GB/s
 
 
-def test_formats(fib, file, tmp_path):
-    path = file(trace("a"), trace("b", latency_ms=None))
-    first = json.loads(fib("report", path, "--json").out)["results"][0]
-    assert (first["solution"], first["axes"], first["scalars"]) == ("a", {"batch": 8}, {"eps": 1e-6})
-    assert fib("report", path, "--output", target := tmp_path / "out.HTML").code == 0
-    assert target.read_text().lstrip().startswith("<!doctype")
-
-
-def test_what_cannot_be_read_is_one_line_and_no_traceback(fib, file):
-    path = file(trace())
-    path.write_text("{]\n" + path.read_text())
-    outcome = fib("report", path)
-    assert outcome.code == 0 and "fast_v1" in outcome.out
-    assert outcome.err.startswith(f"fib-rmsnorm: {path}:1: not JSON") and outcome.err.count("\n") == 1
-
-
 def test_a_report_names_no_folder_of_the_machine(fib, full_registry, tmp_path):
     """It is passed on. Within a registry a path from its root finds the Trace, elsewhere the file's name must do."""
     elsewhere = tmp_path / "mine" / "out.jsonl"

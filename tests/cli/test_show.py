@@ -10,14 +10,7 @@ import pytest
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import REFERENCE, Definition, Solution, Trace
-from support.full_registry import (
-    CUDA,
-    DEFINITION,
-    HARDWARE,
-    PYTHON,
-    change_sources,
-    make_trace,
-)
+from support.full_registry import CUDA, DEFINITION, HARDWARE, PYTHON, change_sources, make_trace
 
 
 @pytest.fixture

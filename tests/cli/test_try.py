@@ -10,7 +10,7 @@ import pytest
 from fib_rmsnorm.machine import capabilities
 from fib_rmsnorm.registry import Registry
 from support.hanging import FOR_EVER_S, when_printed
-from support.registries import NO_EPS, RIGHT, add_kernel, make_registry, python_manifest
+from support.registries import HANGS, NO_EPS, RIGHT, add_kernel, make_registry, python_manifest
 
 NAN = RIGHT.replace("return (", "return (float('nan') * ")
 
@@ -122,18 +122,15 @@ def test_a_registered_solution_that_is_tried_is_not_a_rival_of_itself(try_, fib,
     assert [*json.loads(tried.out)["rivals"]] == ["second_v1"]
 
 
-HANGS = "def run(x, weight, eps):\n    print('last words', flush=True)\n    while True:\n        pass\n"
-
-
 @pytest.mark.parametrize("option", ["--json", "--check"])
 def test_a_kernel_that_hangs_costs_one_timeout(try_, monkeypatch, option):
-    when_printed(monkeypatch, "last words")
+    when_printed(monkeypatch, "hangs")
     outcome = try_("hangs.py", HANGS, option)
     assert outcome.code == 1
     if option == "--json":
         told = json.loads(outcome.out)
         assert (told["status"], told["hint"]) == ("TIMEOUT", "stopped there, 2 of 3 workloads not tried")
-        assert told["mistake"].startswith("calling: timed out after ") and told["log"] == "last words"
+        assert told["mistake"].startswith("calling: timed out after ") and told["log"] == "hangs"
         return
     said = "hangs.py FAILED as rmsnorm_d128 on 1 of 3 workloads (2 not tried): TIMEOUT: calling: timed out after "
     assert outcome.lines[-1].startswith(said)

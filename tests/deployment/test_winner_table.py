@@ -28,43 +28,18 @@ from support.registries import make_empty_registry
 GPU = "NVIDIA H100 80GB HBM3"
 
 
-@pytest.fixture(scope="module")
-def copied(tmp_path_factory):
-    """The repository's registry, with its published Traces and without a table."""
-    root = tmp_path_factory.mktemp("deployed")
-    for folder in ("definitions", "solutions", "traces/published"):
-        shutil.copytree(REPOSITORY / folder, root / folder)
-    return root
-
-
 def shape(rows: int, hidden: int = 4096, dtype: str = "float16") -> Shape:
     return Shape(rows, hidden, dtype, dtype)
 
 
-def test_the_shipped_table_is_what_deploy_makes_of_the_published_traces(fib, copied):
-    made = fib("deploy", "--root", copied, "--json")
+def test_the_shipped_table_is_what_deploy_makes_of_the_published_traces(fib, tmp_path):
+    for folder in ("definitions", "solutions", "traces/published"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
+    made = fib("deploy", "--root", tmp_path, "--json")
     assert made.code == 0, made.err
     assert json.loads(made.out)
-    assert (copied / "winners.json").read_text() == (REPOSITORY / "winners.json").read_text(), "run: fib-rmsnorm deploy"
-
-
-def test_every_winner_is_ours_and_its_trace_says_what_the_table_says():
-    table = read_table(REPOSITORY / "winners.json")
-    assert table.authors == ("fib-rmsnorm",)
-    found = [
-        (candidate, each.shape)
-        for winners in table.operators.values()
-        for shapes in winners.measured.values()
-        for each in shapes
-        for candidate in each.candidates
-    ]
-    assert found
-    for candidate, measured in found[::7]:
-        file, line = candidate.trace.rsplit(":", 1)
-        trace = json.loads((REPOSITORY / file).read_text().splitlines()[int(line) - 1])
-        assert trace["solution"] == candidate.solution
-        assert trace["workload"]["axes"] == {"batch": measured.rows}
-        assert 1e3 * trace["evaluation"]["performance"]["latency_ms"] == pytest.approx(candidate.latency_us, abs=1e-3)
+    own, shipped = ((root / "winners.json").read_text() for root in (tmp_path, REPOSITORY))
+    assert own == shipped, "run: fib-rmsnorm deploy"
 
 
 def test_a_kernel_that_is_hardly_slower_comes_first_if_its_call_costs_the_host_far_less():
@@ -79,23 +54,14 @@ def test_a_kernel_that_is_hardly_slower_comes_first_if_its_call_costs_the_host_f
     assert first.candidates[0].solution == "fused_add_rmsnorm_backward_cuda_vec16_v1"
 
 
-def test_a_shape_that_was_not_measured_takes_the_nearest_one():
+def test_a_shape_that_was_not_measured_takes_the_nearest_one_or_what_serves():
     table = read_table(REPOSITORY / "winners.json")
     measured = table.find("rmsnorm", "cuda", GPU, shape(512))
     assert measured[0].shape == shape(512)
     for other in (shape(400), shape(700), shape(512, dtype="bfloat16"), shape(512, hidden=5120)):
         assert table.find("rmsnorm", "cuda", GPU, other) == measured
-
-
-def test_every_operator_that_a_norm_asks_for_has_a_kernel_for_gpus():
-    table = read_table(REPOSITORY / "winners.json")
-    assert len({*OPERATORS.values()}) == 13
     for operator in OPERATORS.values():
         assert "cuda" in table.operators[operator].unmeasured, operator
-
-
-def test_where_nothing_was_measured_the_table_names_what_serves():
-    table = read_table(REPOSITORY / "winners.json")
     for operator, kind, solutions in (
         ("rmsnorm", "cpu", ("rmsnorm_cpp_simd_v1",)),
         ("rmsnorm_backward", "cpu", ("rmsnorm_backward_cpp_simd_v1",)),

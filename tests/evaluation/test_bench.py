@@ -126,15 +126,6 @@ def test_a_killed_scheduler_loses_nothing_and_the_next_goes_on(full_registry, tm
     assert not list(tmp_path.glob("*.unfinished.jsonl"))
 
 
-@pytest.fixture
-def two_definitions(registry):
-    """Nothing is packed, and rmsnorm_d256 has no Workloads."""
-    registry.write_definition(RmsNorm().define(256))
-    add_sources(registry, "both_v1", {"kernel.py": RIGHT}, f'definitions = ["rmsnorm_*"]\n{python_manifest("both_v1")}')
-    add_sources(registry, "one_v1", {"kernel.py": RIGHT})
-    return registry
-
-
 @pytest.mark.parametrize(
     ("selection", "solutions", "workloads"),
     [
@@ -144,13 +135,17 @@ def two_definitions(registry):
         (Selection(), {"both_v1", "both_v1_d256", "one_v1"}, {"rmsnorm_d128", "rmsnorm_d256"}),
     ],
 )
-def test_only_what_is_chosen_is_written(two_definitions, selection, solutions, workloads):
-    with closing(bench(two_definitions, BenchOptions(selection, device="cpu"))) as events:
+def test_only_what_is_chosen_is_written(registry, selection, solutions, workloads):
+    """Before, nothing is packed, and rmsnorm_d256 has no Workloads."""
+    registry.write_definition(RmsNorm().define(256))
+    add_sources(registry, "both_v1", {"kernel.py": RIGHT}, f'definitions = ["rmsnorm_*"]\n{python_manifest("both_v1")}')
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT})
+    with closing(bench(registry, BenchOptions(selection, device="cpu"))) as events:
         for event in events:
             if isinstance(event, Started):
                 break
-    assert set(two_definitions.packed_solutions()) == solutions
-    assert {name for name in two_definitions.definitions() if two_definitions.workloads(name)} == workloads
+    assert set(registry.packed_solutions()) == solutions
+    assert {name for name in registry.definitions() if registry.workloads(name)} == workloads
 
 
 def test_it_counts_evaluations_what_is_to_be_built_and_devices(registry, cold_cache):

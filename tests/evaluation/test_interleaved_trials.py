@@ -173,14 +173,6 @@ def test_calls_of_several_kernels_are_also_timed_on_an_idle_gpu_and_judged(monke
     assert all(request.queued for request in reference.asked)
 
 
-def count_trials(monkeypatch, *, undisturbed, of_reference=1.0, trial_s=1 / 64, spread=1.0, settings=None):
-    """How often a Solution and the reference are timed, if such shares of their calls are undisturbed."""
-    monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda _: None)
-    own, reference = (Worker(trial_s, spread=spread, undisturbed=share) for share in (undisturbed, of_reference))
-    (outcome,) = run_trials(monkeypatch, reference, own, settings=settings, on_cpu=True)
-    return [len(worker.asked) for worker in (own, reference)], outcome.stopped_by
-
-
 @pytest.mark.parametrize(
     ("shares", "options", "trials", "stopped_by"),
     [
@@ -192,12 +184,15 @@ def count_trials(monkeypatch, *, undisturbed, of_reference=1.0, trial_s=1 / 64, 
         ((1.0, 1.0), {"spread": 0.0}, [4, 4], "interval"),
         ((1.0, 0.5), {"spread": 0.0}, [4, 8], "interval"),  # the reference goes on for its own
         ((1.0, 0.0), {"spread": 0.0}, [4, 32], "interval"),  # for 0.5 s
-        ((0.0, 0.0), {"settings": Settings(iterations=40, num_trials=4)}, [4, 4], "iterations"),
+        ((0.0, 0.0), {}, [4, 4], "iterations"),
     ],
 )
 def test_trials_go_on_until_undisturbed_calls_fill_them_or_it_takes_too_long(
     monkeypatch, shares, options, trials, stopped_by
 ):
-    undisturbed, of_reference = shares
-    found = count_trials(monkeypatch, undisturbed=undisturbed, of_reference=of_reference, **options)
-    assert found == (trials, stopped_by)
+    """`shares` of the calls of a Solution and of the reference are undisturbed."""
+    settings = Settings(iterations=40, num_trials=4) if stopped_by == "iterations" else None
+    monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda _: None)
+    own, reference = (Worker(**{"trial_s": 1 / 64, "spread": 1.0, **options}, undisturbed=share) for share in shares)
+    (outcome,) = run_trials(monkeypatch, reference, own, settings=settings, on_cpu=True)
+    assert ([len(each.asked) for each in (own, reference)], outcome.stopped_by) == (trials, stopped_by)

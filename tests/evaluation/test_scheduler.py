@@ -53,16 +53,13 @@ def evaluate(
             yield event.trace
 
 
-def statuses(traces) -> list[tuple[str, int, str]]:
-    return [(t.solution, t.workload.axes["batch"], t.evaluation.status.value) for t in traces]
-
-
 @pytest.mark.parametrize(("fault", "status"), [(SEGFAULTS_ON_8_ROWS, "RUNTIME_ERROR"), (HANG_ON_8_ROWS, "TIMEOUT")])
 def test_the_next_workload_and_the_next_solution_are_unharmed(fork_server, tmp_path, monkeypatch, fault, status):
     when_printed(monkeypatch, "hangs")
     registry = make_registry(tmp_path / "registry", batch_sizes=(1, 8, 2))
     faulty, right = add_kernel(registry, "faulty_v1", fault), add_kernel(registry, "right_v1")
-    assert statuses(evaluate(fork_server, registry, faulty, right)) == [
+    traces = evaluate(fork_server, registry, faulty, right)
+    assert [(each.solution, each.workload.axes["batch"], each.evaluation.status.value) for each in traces] == [
         ("faulty_v1", 1, "PASSED"),
         ("right_v1", 1, "PASSED"),
         ("faulty_v1", 8, status),

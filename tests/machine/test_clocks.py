@@ -163,12 +163,9 @@ def test_strangers_are_counted(before, now, count):
     assert count_strangers(ClockReading(compute_pids=before), ClockReading(compute_pids=now), ours) == count
 
 
-def test_a_cpu_may_not_tell_its_clock(monkeypatch):
+def test_a_cpu_is_read_before_and_after_if_it_tells_its_clock(monkeypatch):
     monkeypatch.setattr(psutil, "cpu_freq", lambda: None)
     assert read_clocks("cpu") == ClockReading()
-
-
-def test_a_cpu_is_read_before_and_after(monkeypatch):
     clocks = iter([2000.0, 3000.0])
     monkeypatch.setattr(psutil, "cpu_freq", lambda: SimpleNamespace(current=next(clocks)))
     threads = threading.active_count()
@@ -213,12 +210,14 @@ def told(monkeypatch):
     return run
 
 
-def test_our_own_processes_do_not_count_as_others(told):
+def test_our_own_processes_do_not_count_as_others_where_the_machine_tells(told):
     """Not even one that has ended."""
     told(busy(0.0), busy(0.4))
     before = read_load()
     subprocess.run([sys.executable, "-c", WORK], check=True)
     assert other_share(before, read_load()) == pytest.approx(0, abs=0.05)
+    told([], [])
+    assert other_share(read_load(), read_load()) is None
 
 
 def test_what_is_busy_and_not_ours_is_others(told, clock, monkeypatch):
@@ -229,8 +228,3 @@ def test_what_is_busy_and_not_ours_is_others(told, clock, monkeypatch):
     assert other_share(before, read_load()) == pytest.approx(
         0.5, abs=0.05
     )  # without what this process has taken itself
-
-
-def test_a_machine_that_does_not_tell_is_unknown(told):
-    told([], [])
-    assert other_share(read_load(), read_load()) is None

@@ -66,22 +66,30 @@ def attacker(registry, home, tmp_path, monkeypatch):
     return kernel
 
 
-@needs_sandbox
-def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path):
-    solution = add_kernel(registry, "right", attacking(RIGHT, home, registry.root) + "\nprint('imported')\n")
+@pytest.fixture
+def asked(registry):
+    """The Definition and a Workload of it."""
     (definition,) = registry.definitions().values()
-    workload = registry.workloads(definition.name)[0]
-    tool = tmp_path / "tool"
+    return definition, registry.workloads(definition.name)[0]
+
+
+@pytest.fixture
+def solution(registry):
+    return add_kernel(registry, "right")
+
+
+@needs_sandbox
+def test_it_calls_the_solution_which_reaches_nothing(registry, home, tmp_path, asked):
+    solution = add_kernel(registry, "right", attacking(RIGHT, home, registry.root) + "\nprint('imported')\n")
+    (definition, workload), tool = asked, tmp_path / "tool"
     with prepare_call(definition, solution, workload, CPU, dataset=registry.root, tool=tool) as (call, variables):
         run = run_tool(call, 100, solution, variables)
     assert (run.returncode, run.stdout) == (0, "imported\n"), run.stderr
     assert not Path(call[-1]).parent.exists()
 
 
-def test_of_the_tool_it_reads_its_folder_and_never_a_home(registry, home):
-    solution = add_kernel(registry, "right")
-    (definition,) = registry.definitions().values()
-    workload = registry.workloads(definition.name)[0]
+def test_of_the_tool_it_reads_its_folder_and_never_a_home(home, asked, solution):
+    definition, workload = asked
 
     def readable(tool):
         tool.parent.mkdir(exist_ok=True)
@@ -113,11 +121,6 @@ def may_read_counters():
     """Whether this process may: NVIDIA's driver asks it for CAP_PERFMON."""
     status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
     return bool(int(status["CapEff"], 16) >> 38 & 1)
-
-
-@pytest.fixture
-def solution(registry):
-    return add_kernel(registry, "right")
 
 
 def python(source):
@@ -166,14 +169,12 @@ def test_a_tool_that_cannot_be_run_is_an_error_in_one_line(solution, tmp_path):
         run_tool([str(tmp_path / "tool")], 1, solution, {})
 
 
-def test_two_profiles_at_once_take_turns(registry, tmp_path, monkeypatch):
+def test_two_profiles_at_once_take_turns(asked, solution, tmp_path, monkeypatch):
     program, times = tmp_path / "ncu", tmp_path / "times"
     program.write_text(f"#!/bin/sh\nprintf 'begin ' >> {times}\nsleep 0.2\nprintf 'end ' >> {times}\n")
     program.chmod(0o755)
     monkeypatch.setattr(ncu, "find_ncu", lambda: program)
-    solution = add_kernel(registry, "right")
-    (definition,) = registry.definitions().values()
-    workload = registry.workloads(definition.name)[0]
+    definition, workload = asked
 
     def profile(report: Path):
         with pytest.raises(InputError, match="ncu recorded no kernel"):

@@ -57,15 +57,10 @@ def test_any_other_number_or_text_breaks_the_seal(data):
     assert SEALER.find_origin(altered) is TraceOrigin.ALTERED
 
 
-def seal_all(path) -> None:
-    """As if this user's bench had recorded them."""
-    sealer = Sealer.of_this_machine(create=True)
-    path.write_text("".join(sealer.seal(trace).model_dump_json() + "\n" for trace in read_jsonl(path, Trace)))
-
-
 def test_a_forged_trace_is_reported_and_not_the_best(fib, full_registry):
-    for path in (PYTHON_TRACES, CUDA_TRACES):
-        seal_all(full_registry.root / path)
+    sealer = Sealer.of_this_machine(create=True)  # as if this user's bench had recorded them
+    for path in (full_registry.root / PYTHON_TRACES, full_registry.root / CUDA_TRACES):
+        path.write_text("".join(f"{sealer.seal(trace).model_dump_json()}\n" for trace in read_jsonl(path, Trace)))
     assert fib("validate").code == 0
     before = json.loads(fib("best", "--json").out)
     path = full_registry.root / PYTHON_TRACES

@@ -22,15 +22,11 @@ class Record(BaseModel):
 records = st.lists(st.builds(Record, n=st.integers(), text=st.text(max_size=20)), min_size=1, max_size=5)
 
 
-def lines_of(found: list[Record]) -> list[str]:
-    return [record.model_dump_json() for record in found]
-
-
 @given(records, st.data())
 @settings(deadline=None)
 def test_a_torn_last_line_costs_no_whole_record(written, data):
     """Cut a file anywhere, as a killed writer or a full disk does: what was whole is read, and stays."""
-    content = "".join(line + "\n" for line in lines_of(written)).encode()
+    content = "".join(f"{record.model_dump_json()}\n" for record in written).encode()
     cut = data.draw(st.integers(0, len(content)))
     kept = content[:cut]
     whole = kept.count(b"\n")

@@ -16,16 +16,6 @@ NOBODY = 0
 """No process has this number, so nobody is running behind the figures that a test gives."""
 
 
-def find(code: str) -> str | None:
-    started = "import sys, threading, time, os, subprocess\n" + code + "\nprint(flush=True)\ntime.sleep(600)\n"
-    command = [sys.executable, "-c", started]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
-        process.stdout.readline()
-        found = find_busy([process.pid]).get(process.pid)
-        os.killpg(process.pid, signal.SIGKILL)
-    return found
-
-
 @pytest.mark.parametrize(
     "code",
     [
@@ -38,7 +28,13 @@ def find(code: str) -> str | None:
     ids=["idle", "polls", "ends soon", "child that has ended", "child that nobody waited for"],
 )
 def test_an_honest_process_is_idle(code):
-    assert find(code) is None
+    started = "import sys, threading, time, os, subprocess\n" + code + "\nprint(flush=True)\ntime.sleep(600)\n"
+    command = [sys.executable, "-c", started]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        process.stdout.readline()
+        found = find_busy([process.pid])
+        os.killpg(process.pid, signal.SIGKILL)
+    assert found == {}
 
 
 def test_idle_processes_take_little_time(clock, monkeypatch):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,13 +21,9 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.packing import read_sources
+from fib_rmsnorm.registry.store import read_toml
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile
 from support.paths import REPOSITORY, TESTS
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 DEFINITION = RmsNorm().define(4096)
 TABLES = "kernels.toml"
@@ -137,7 +132,7 @@ def read_kernels(kind: str) -> dict[str, Kernel]:
     root = TESTS / f"{kind}_kernels"
     found: dict[str, Kernel] = {}
     for path in sorted(root.rglob(TABLES)):
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_toml(path)
         tables = {name: value for name, value in content.items() if isinstance(value, dict)}
         defaults = {name: value for name, value in content.items() if name not in tables}
         files = {file.stem: file for file in path.parent.glob("[!._]*") if file.name != TABLES}

@@ -29,7 +29,7 @@ def run(x, weight, eps):
 
 
 CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
-HANGS = "def run(x, weight, eps):\n    while True:\n        pass\n"
+HANGS = "def run(x, weight, eps):\n    print('hangs', flush=True)\n    while True:\n        pass\n"
 NO_EPS = RIGHT.replace("+ eps", "+ 0 * eps")
 
 

@@ -56,12 +56,9 @@ def test_runs_that_show_more_than_is_assumed_compare_with_those_of_another_kind_
     assert compare([record()], many, ["timer"]).comparisons[0].verdict == "slower"
 
 
-def test_nothing_in_common_is_an_error():
+def test_what_is_on_one_side_only_is_reported_and_nothing_in_common_is_an_error():
     with pytest.raises(InputError, match="no Solution and Workload in common"):
         compare([record("a")], [record("b")])
-
-
-def test_what_is_on_one_side_only_is_reported():
     found = compare([record("a"), record("b")], [record("a"), record("c")])
     assert found.notes == ("1 not compared: not in OLD", "1 not compared: not in NEW")
 

@@ -166,14 +166,11 @@ noises = pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.keys())
 
 @noises
 @pytest.mark.parametrize("runs", [2, 10])
-def test_of_equal_kernels_few_are_called_slower(noise, runs):
-    assert slower(compare_often(noise, runs)) <= 5
-
-
-@noises
-def test_the_intervals_of_ten_runs_hold_the_truth(noise):
+def test_of_equal_kernels_few_are_called_slower_and_intervals_of_ten_runs_hold_the_truth(noise, runs):
     """What each run's interval tells is counted too, and makes them hold a little more than 95 of 100."""
-    assert 93 <= held(compare_often(noise, 10)) <= 98
+    found = compare_often(noise, runs)
+    assert slower(found) <= 5
+    assert runs == 2 or 93 <= held(found) <= 98
 
 
 @pytest.mark.parametrize("runs", [2, 10])

@@ -165,14 +165,11 @@ def timeline_of_kernels(*calls, extras=()):
     ]
 
 
-def test_the_last_call_has_its_launches():
+def test_the_last_call_has_its_launches_of_many_the_first():
     pieces = timeline_of_kernels([8], [0, 16, 8, 99], extras=[0, 1])
     samples = split(reversed(pieces), [0, 1])  # the last piece is our own kernel
     assert [launched_rows(sample) for sample in samples] == [None, [16, 8]]
     assert launched_rows(split(timeline_of_kernels([0]), [0])[-1]) == []
-
-
-def test_of_many_launches_only_the_first_are_kept():
     rows = list(range(1, 3 * MAX_LAUNCHES))
     (sample,) = split(timeline_of_kernels(rows), [0])
     assert launched_rows(sample) == rows[:MAX_LAUNCHES]

@@ -12,7 +12,6 @@ from fib_rmsnorm.evaluation.performance import describe_chain
 from fib_rmsnorm.evaluation.timing.latency_statistics import (
     LINKS,
     ChainTimes,
-    Scatter,
     has_precise_cost,
     latency_interval,
     measure_scatter,
@@ -58,14 +57,10 @@ def test_95_of_100_intervals_hold_the_median(count):
     assert 0.94 <= sum(each.low <= math.log(2) <= each.high for each in intervals) / 2000 <= 0.99
 
 
-def scatter(*medians: float, noise: float = 0.01, calls: int = 40) -> Scatter:
-    source = random.Random(1)
-    trials = [[median * (1 + noise * abs(source.gauss(0, 1))) for _ in range(calls)] for median in medians]
-    return measure_scatter(trials, 0.0)
-
-
 def test_the_halves_tell_a_drift():
-    assert scatter(*[1.0] * 8, *[1.08] * 8).a_a_difference == pytest.approx(0.08, abs=0.01)
+    source = random.Random(1)
+    trials = [[median * (1 + 0.01 * abs(source.gauss(0, 1))) for _ in range(40)] for median in [1.0] * 8 + [1.08] * 8]
+    assert measure_scatter(trials, 0.0).a_a_difference == pytest.approx(0.08, abs=0.01)
 
 
 def test_slow_calls_are_in_the_percentiles():
@@ -74,11 +69,8 @@ def test_slow_calls_are_in_the_percentiles():
     assert (found.latency_ms, found.p5_ms, found.p95_ms) == (1.0, 1.0, 40.0)
 
 
-def test_one_call_has_no_interval():
+def test_one_call_has_no_interval_and_a_trial_without_calls_does_not_count():
     assert math.isinf(measure_scatter([[1.0]], 0.0).interval.high)
-
-
-def test_a_trial_without_calls_does_not_count():
     assert measure_scatter([[1.0, 1.1], [], [1.2, 1.3]], 0.0) == measure_scatter([[1.0, 1.1], [1.2, 1.3]], 0.0)
 
 
@@ -116,11 +108,13 @@ def describe(chains, clocks=STEADY, refused=None):
     return describe_chain(TrialResults(None, chains=chains, chain_refused=refused), clocks)
 
 
-def test_both_ways_to_launch_stand_beside_each_other():
+def test_both_ways_to_launch_stand_beside_each_other_and_what_cannot_be_captured_has_a_reason():
     found = describe({False: [trial()] * 4, True: [trial(CALL_MS / 2)] * 4})
     assert found.chained_latency_ms == pytest.approx(CALL_MS)
     assert found.dependent_latency_ms == pytest.approx(CALL_MS / 2)
     assert (found.links, found.chain_refused, found.clocks) == (LINKS, None, STEADY)
+    found = describe({False: [], True: []}, refused="RuntimeError: it synchronises")
+    assert (found.chained_latency_ms, found.chain_refused) == (None, "RuntimeError: it synchronises")
 
 
 def test_a_clock_that_moved_is_a_mark():
@@ -128,8 +122,3 @@ def test_a_clock_that_moved_is_a_mark():
     found = describe({False: [trial()] * 4, True: []}, moved)
     assert found.chain_noisy == ["clock moved by 24.2%: 1500 to 1980 MHz"]
     assert found.dependent_latency_ms is None
-
-
-def test_calls_that_cannot_be_captured_have_a_reason_and_no_cost():
-    found = describe({False: [], True: []}, refused="RuntimeError: it synchronises")
-    assert (found.chained_latency_ms, found.chain_refused) == (None, "RuntimeError: it synchronises")

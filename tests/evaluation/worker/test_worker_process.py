@@ -19,6 +19,7 @@ from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.channel import RefusalError
 from support.command_line import QUICK_OPTIONS
+from support.kernels import change
 from support.registries import RIGHT, add_kernel, add_sources, make_empty_registry, make_registry, python_manifest
 
 CALLS = 5
@@ -154,17 +155,12 @@ def run(x, residual, weight, eps{more}):
 """
 IN_BOTH = SUM.format(more="", out="x")
 IN_ONE = SUM.format(more=", out", out="out")
-RETURNS = (
-    SUM.format(more="", out="x")
-    .replace("    x.copy_(", "    out = (")
-    .replace("weight.float())", "weight.float()).half()")
-)
 KERNELS = {
     "in_both": (IN_BOTH, BOTH),
     "in_one": (IN_ONE, {"new_residual": "residual"}),
     "weight_too": (f"{IN_BOTH}    weight.zero_()\n", BOTH),
     "not_added": (IN_BOTH.replace("    residual.copy_(total)\n", ""), BOTH),
-    "not_declared": (f"{RETURNS}    return out, residual.clone()\n", {}),
+    "not_declared": (change(DEFINITION.reference, "    return ", "    residual.mul_(2)\n    return "), {}),
 }
 
 

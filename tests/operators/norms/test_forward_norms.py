@@ -7,13 +7,7 @@ import torch
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.tensors.output_buffers import same_bits
-from fib_rmsnorm.operators import (
-    RmsNorm,
-    define_by_name,
-    find_operator,
-    list_candidates,
-    recognise_source,
-)
+from fib_rmsnorm.operators import RmsNorm, define_by_name, find_operator, list_candidates, recognise_source
 from fib_rmsnorm.operators.norms.float64_rows import round_once
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition

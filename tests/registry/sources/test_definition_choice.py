@@ -8,14 +8,12 @@ import pytest
 
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry
-from support.registries import RIGHT
+from support.registries import RIGHT, python_manifest
 
 LLAMA, LAYERNORM = (find_operator(name).reference for name in ("rmsnorm_llama", "layernorm"))
 FORGOT = "def run(x, eps):\n    return x\n"
 FOUR = "def run(x, weight, bias, eps):\n    return x\n"
 OTHERS = ("rmsnorm_bias", "rmsnorm_llama", "rmsnorm_no_weight", "layernorm", "layernorm_bias", "fused_add_rmsnorm")
-MANIFEST = 'name = "mine_v1"\n{}[spec]\nlanguage = "python"\nentry_point = "kernel.py::run"\n'
-MANIFEST += 'target_hardware = ["cpu"]\ndestination_passing_style = false\n'
 
 
 @pytest.fixture
@@ -36,7 +34,7 @@ def write(tmp_path):
         path.write_text(source)
         if manifest is None:
             return path
-        (path.parent / "solution.toml").write_text(MANIFEST.format(manifest))
+        (path.parent / "solution.toml").write_text(f"{manifest}{python_manifest('mine_v1')}")
         return path.parent
 
     return run

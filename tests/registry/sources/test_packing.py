@@ -191,9 +191,15 @@ REFUSED = {
 }
 
 
-@pytest.fixture
-def faulty(registry, tmp_path):
-    """A shared folder with everything that is not to be included."""
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        (("tester/shared/rows.py",) * 2, "would both be packed as 'rows.py'"),
+        *(((path,), said) for said, each in REFUSED.items() for path in each),
+    ],
+)
+def test_refuses_in_one_line(fib, registry, tmp_path, paths, said):
+    """The shared folder has everything that is not to be included."""
     shared = share(registry, {"rows.py": ROWS, "kernel.py": "another", "rows.json": "{}"})
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret.py").write_text("SECRET = 1\n")
@@ -202,20 +208,9 @@ def faulty(registry, tmp_path):
     (shared / "linked").symlink_to(tmp_path / "outside")
     (shared / "broken.py").symlink_to("nothing.py")
     (shared / "bytes.py").write_bytes(b"\xff\xfe")
-    return registry
-
-
-@pytest.mark.parametrize(
-    ("paths", "said"),
-    [
-        (("tester/shared/rows.py",) * 2, "would both be packed as 'rows.py'"),
-        *(((path,), said) for said, each in REFUSED.items() for path in each),
-    ],
-)
-def test_refuses_in_one_line(fib, faulty, paths, said):
-    add_sources(faulty, "one_v1", {"kernel.py": RIGHT}, including(*paths))
-    assert said in fib("solve", "--root", faulty.root).refusal
-    assert not list(faulty.layout.solutions.rglob("one_v1.json"))
+    add_sources(registry, "one_v1", {"kernel.py": RIGHT}, including(*paths))
+    assert said in fib("solve", "--root", registry.root).refusal
+    assert not list(registry.layout.solutions.rglob("one_v1.json"))
 
 
 def test_validate_names_the_file_at_fault(fib, full_registry):

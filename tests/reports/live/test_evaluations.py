@@ -1,4 +1,4 @@
-"""The bench's line and table, and the verdict of `try`."""
+"""The bench's line and table, the verdict of `try`, and the ranks of kernels that were judged side by side."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from rich.console import Console
 
 from fib_rmsnorm.analysis.results import sum_up_run
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.reports.live.evaluations import (
-    LiveTable,
-    describe_run,
-    result_text,
-    results_table,
-)
+from fib_rmsnorm.reports.feedback import Feedback
+from fib_rmsnorm.reports.live.evaluations import LiveTable, describe_run, result_text, results_table
+from fib_rmsnorm.reports.live.side_by_side import describe_side_by_side, rank_kernels
 from fib_rmsnorm.reports.live.try_verdict import conclude
 from fib_rmsnorm.reports.text.document import as_text
 from fib_rmsnorm.schema import Check, Clocks, EvaluationStatus, Performance
@@ -154,3 +151,37 @@ def test_the_last_line_has_no_number_that_was_not_timed(make):
     rival = make(noisy=[REASON], latency_low_ms=0.0124, latency_high_ms=0.0126)
     rival.solution = "torch"
     assert "; 1.00x the speed of torch (a tie: up to" in last_line(make(), rivals=[rival]).plain
+
+
+KERNELS = [
+    Feedback(kernel="wrong.py", definition="a", status="TIMEOUT", mistake="calling: timed out"),
+    Feedback(kernel="interpreted.py", definition="a", status="PASSED", note="interpreted, so not timed"),
+    Feedback(kernel="slow.py", definition="a", status="PASSED", speedup=0.5, interval=(0.4, 0.6)),
+    Feedback(kernel="near.py", definition="a", status="PASSED", speedup=2.0, interval=(1.8, 2.2)),
+    Feedback(kernel="fast.py", definition="a", status="PASSED", speedup=2.5, interval=(2.1, 3.0)),
+]
+
+
+def test_a_speedup_without_an_interval_outranks_none_that_has_one():
+    noisy = Feedback(kernel="noisy.py", definition="a", status="PASSED", speedup=9.0)
+    found = rank_kernels([noisy, *KERNELS], is_timed=True)
+    assert [each.kernel for each in found.kernels][2:5] == ["slow.py", "noisy.py", "interpreted.py"]
+    (row,) = [line for line in as_text(describe_side_by_side(found)).splitlines() if line.startswith("noisy.py")]
+    assert row.endswith("  not ranked: its interval is unknown")
+
+
+def test_intervals_that_overlap_are_a_tie():
+    assert as_text(describe_side_by_side(rank_kernels(KERNELS, is_timed=True))).splitlines()[:6] == [
+        "kernel          speedup  interval        status   remark",
+        "fast.py           2.50x  2.10x to 3.00x  PASSED",
+        "near.py           2.00x  1.80x to 2.20x  PASSED   a tie with fast.py",
+        "slow.py           0.50x  0.40x to 0.60x  PASSED",
+        "interpreted.py                           PASSED   interpreted, so not timed",
+        "wrong.py                                 TIMEOUT  calling: timed out",
+    ]
+
+
+def test_the_definition_is_named_where_there_are_several():
+    other = KERNELS[0].model_copy(update={"definition": "b"})
+    header, *_ = as_text(describe_side_by_side(rank_kernels([*KERNELS, other], is_timed=True))).splitlines()
+    assert header.split()[:2] == ["kernel", "definition"]

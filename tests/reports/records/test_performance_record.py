@@ -27,25 +27,19 @@ def show(fib, full_registry):
     return run
 
 
-def facts(outcome) -> dict[str, str]:
-    """The lines `name: value`."""
-    return {name: value.strip() for name, colon, value in (line.partition(": ") for line in outcome.lines) if colon}
-
-
 def test_all_that_was_recorded_is_shown_by_its_name(show):
     launch = KernelLaunch("scale\x1b[2J", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
     chain = Chain(links=40, chained_latency_ms=0.0014, chained_low_ms=0.00139, chained_high_ms=0.00141)
-    found = facts(
-        show(
-            launches=[launch],
-            chain=chain,
-            reference_low_ms=0.05,
-            reference_high_ms=0.1,
-            a_a_difference=0.004,
-            build_s=1.5,
-            peak_memory_bytes=512,
-        )
+    outcome = show(
+        launches=[launch],
+        chain=chain,
+        reference_low_ms=0.05,
+        reference_high_ms=0.1,
+        a_a_difference=0.004,
+        build_s=1.5,
+        peak_memory_bytes=512,
     )
+    found = {name: value.strip() for name, colon, value in (line.partition(": ") for line in outcome.lines) if colon}
     assert {
         "latency_ms": "0.002",
         "latency_low_ms": "0.00199",
