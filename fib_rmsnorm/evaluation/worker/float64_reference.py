@@ -17,6 +17,11 @@ _WIDENED = (torch.float16, torch.bfloat16, torch.float32)
 class _Float64(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Inside, what would be cast to or made in one of the dtypes is in float64."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether torch wraps `__torch_dispatch__` to keep Dynamo out, whose import takes seconds at the first call."""
+        return False
+
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
