@@ -180,8 +180,7 @@ class JudgeClient:
         if any(isinstance(given, SafetensorsInput) for given in workload.inputs.values()):
             return None
         empty = workload.model_copy(update={"axes": {**workload.axes, axis: 0}})
-        limit_s = min(_EMPTY_LIMIT_S, worker.config.timeout_s)
-        hasty = replace(worker, config=replace(worker.config, timeout_s=limit_s))
+        hasty = replace(worker, limit_s=min(_EMPTY_LIMIT_S, worker.config.timeout_s))
         try:
             hasty.ask(Call(workload=empty, case=0, recognition=None), Called)
         except EvaluationFailedError as failure:
