@@ -116,7 +116,7 @@ def test_no_damaged_trace_stops_an_analysis(fib, full_registry, records, example
 
 @pytest.mark.parametrize("examples", [5, pytest.param(100, marks=OFTEN)])
 def test_no_damaged_record_is_a_traceback(fib, full_registry, records, examples):
-    """A command that reads a registry ends at its first bad record, so it gets one."""
+    """Of a damaged file, a command names the first record, and skips it or stops."""
     for seed in list_seeds(examples):
         random = Random(seed)
         name = random.choice([name for name in records if name != "published"])
