@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_a_histogram_of_another_type_is_left_out(fib, full_registry, histogram):
 
 
 OTHER = "rmsnorm_d256"
-FOREIGN = {
+FOREIGN: dict[str, tuple[str, Any, str]] = {
     "a reference without run": (DEFINITION_FILE, ("reference", "def other(x):\n    return x\n"), "'run'"),
     "an unknown language": (PYTHON_FILE, ("spec", "language", "fortran"), "spec.language: Input should be 'python'"),
     "a list of languages": (PYTHON_FILE, ("spec", {"languages": ["triton"]}), "spec.language: SOL-ExecBench's format"),
