@@ -97,7 +97,7 @@ def _file(folder: Path, suffix: str, **names: str) -> Path:
 def is_registry(folder: Path) -> bool:
     """Whether `folder` is the root of a registry: it holds a Definition in definitions/, or solutions/ beside it."""
     definitions = folder / "definitions"
-    return definitions.is_dir() and ((folder / "solutions").is_dir() or any(definitions.glob("*/*.json")))
+    return definitions.is_dir() and ((folder / "solutions").is_dir() or any(definitions.rglob("*.json")))
 
 
 def is_source(path: Path, solutions: Path) -> bool:

@@ -212,6 +212,8 @@ class Evaluator:
             with self.turns.judging():
                 far_rows = self._runner.judge_far_rows(workload, admitted)
                 empty_batch = self._runner.judge_empty_batch(workload, admitted)
+            if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
+                far_rows = empty_batch = None
         yield replace(
             version,
             far_rows=far_rows,

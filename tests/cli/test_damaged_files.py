@@ -117,7 +117,7 @@ def test_no_damaged_trace_stops_an_analysis(fib, full_registry, records, example
 
 @pytest.mark.parametrize("examples", [9, pytest.param(100, marks=OFTEN)])
 def test_no_damaged_record_is_a_traceback(fib, full_registry, records, examples):
-    """A command that reads a registry ends at its first bad record, so it gets one, or a bad manifest."""
+    """Of a damaged file or manifest, a command names the first fault, and skips it or stops."""
     for seed in list_seeds(examples):
         random = Random(seed)
         names = [MANIFEST_FILE, *(name for name in records if name != "published")]
