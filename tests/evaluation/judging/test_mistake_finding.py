@@ -222,7 +222,7 @@ def test_outputs_of_other_shapes_are_tables_of_rows(monkeypatch, shape):
     recognition = Recognition(tensors, rows, "any", {"out": "float32"}, {}, is_own=True)
     outputs = {"out": SimpleNamespace(shape=axes)}
     definition = SimpleNamespace(outputs=outputs)
-    request: Any = SimpleNamespace(recognition=recognition, definition=definition, suspects=None, strided=[])
+    request: Any = SimpleNamespace(recognition=recognition, definition=definition, suspects=None, strided={})
     case: Any = SimpleNamespace(inputs={"x": right})
     expected = ExpectedOutputs(case, {"out": ExpectedOutput(ExactOutput(right))})
     found = explain_outputs(request, expected, {"out": actual}, {"out": compare(OutputPair(actual, right))})
