@@ -48,8 +48,8 @@ class WorkerClient:
     definition: Definition
     is_interpreted: bool = False
     """Whether Triton's interpreter runs it."""
-    strided: list[str] = field(default_factory=list)
-    """The inputs that it takes at any strides."""
+    strided: dict[str, int] = field(default_factory=dict)
+    """The inputs that it takes at any strides, each with the stride of its last axis."""
     may_be_timed: bool = True
     """Whether it opened its GPU as any program does."""
     build_s: float = 0.0

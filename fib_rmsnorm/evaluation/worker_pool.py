@@ -249,7 +249,7 @@ class WorkerPool:
         if ahead:
             self._pinned.add(key)
             _keep_to_cores(process.pid, self.build_cores)
-        strided = list_strided(request.solution.spec, request.definition)
+        strided = list_strided(request.solution.spec, request.definition, request.solution.sources)
         worker = WorkerClient(process, self._config, request.definition, interpreted, strided, self.may_time)
         self._building[key] = process
         if key in self._unwanted:

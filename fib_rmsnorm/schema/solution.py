@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,6 +63,9 @@ _REFUSED = re.compile(
 )
 
 
+_READS_STRIDE = r"\.stride\(\s*(?:-1|{})\s*\)(?!\s*[!=]=)"
+
+
 class BuildSpec(upstream.BuildSpec, use_attribute_docstrings=False):
     """How to build a Solution, and how to call it."""
 
@@ -74,7 +78,7 @@ class BuildSpec(upstream.BuildSpec, use_attribute_docstrings=False):
     Upstream passes a buffer for every output, so it cannot call such a Solution.
     """
     strided: bool = False
-    """Whether it takes rows at any strides, those of a view of a larger tensor too, whose last axis is contiguous."""
+    """Whether it takes rows at any strides, those of a view of a larger tensor too, and columns if it reads theirs."""
 
     @field_validator("flags")
     @classmethod
@@ -124,13 +128,19 @@ class Solution(upstream.Solution, use_attribute_docstrings=False):
         return isinstance(other, Solution) and dict(self) == dict(other)
 
 
-def list_strided(spec: BuildSpec, definition: Definition) -> list[str]:
+def list_strided(
+    spec: BuildSpec, definition: Definition, sources: Iterable[upstream.SourceFile] = ()
+) -> dict[str, int]:
     """The inputs that a Solution takes at any strides: those of two axes or more, unless an output takes their place.
 
-    None if it does not say so.
+    Each with the stride of its last axis: 2 if the sources read such a stride and do more than compare it, else 1. None
+    if the Solution does not say so.
     """
-    rows = [name for name, each in definition.inputs.items() if len(each.shape or ()) > 1]
-    return [name for name in rows if name not in spec.in_place.values()] if spec.strided else []
+    axes = {name: len(each.shape or ()) for name, each in definition.inputs.items()}
+    rows = {name: count for name, count in axes.items() if count > 1 and name not in spec.in_place.values()}
+    text = "\n".join(each.content for each in sources)
+    steps = {name: 2 if re.search(_READS_STRIDE.format(count - 1), text) else 1 for name, count in rows.items()}
+    return steps if spec.strided else {}
 
 
 def check_spec(spec: BuildSpec, definition: Definition) -> None:

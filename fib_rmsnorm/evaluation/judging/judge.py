@@ -112,7 +112,8 @@ class Judge:
         expected = self._expect(request)
         first = next(expected)
         if request.strided:
-            strided = replace(first.case, name=f"{first.case.name}, strided rows", kind="strided", recurring=0)
+            name = f"{first.case.name}, strided rows{' and columns' if max(request.strided.values()) > 1 else ''}"
+            strided = replace(first.case, name=name, kind="strided", recurring=0)
             first = replace(first, case=strided)
         try:
             received = self._read(request, first.case.workload, request.outputs_file)

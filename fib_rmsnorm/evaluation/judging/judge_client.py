@@ -112,7 +112,7 @@ class JudgeClient:
         cases = count_cases(subject.definition, subject.recognition, subject.workload, few_rows=few)
         # The first call shows what it changes for good, without the worker's death.
         guarded = self._is_cpu and not first.changed_inputs
-        calls: list[tuple[int, list[str]]] = [(case, []) for case in range(cases)]
+        calls: list[tuple[int, dict[str, int]]] = [(case, {}) for case in range(cases)]
         if worker.strided:  # on the last case: of an awkward size, so three rows at least, where there is an operator
             calls.append((cases - 1, worker.strided))
         for case, strided in calls:

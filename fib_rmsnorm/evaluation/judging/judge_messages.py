@@ -123,8 +123,8 @@ class Compare(Expect, do="compare", doing="comparing"):
     """The index of the request's file that holds the outputs; None if they were taken from a GPU's memory."""
     suspects: dict[str, list[PossibleMistake]] | None = None
     """For each output that was wrong: the mistakes that would give it in all cases since. None if all were right."""
-    strided: list[str] = Field(default_factory=list)
-    """The inputs that were views of larger tensors in the call."""
+    strided: dict[str, int] = Field(default_factory=dict)
+    """The inputs that were views of larger tensors in the call, each with the stride of its last axis."""
     worker: int | None = None
     """The number of the process that called, by which its outputs of another case are found."""
     keep_as: Peer | None = None

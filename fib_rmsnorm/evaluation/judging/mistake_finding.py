@@ -81,7 +81,7 @@ def explain_outputs(
 def _list_misread(
     compute_exact: Callable[[Mapping[str, Any]], torch.Tensor],
     inputs: Mapping[str, Any],
-    strided: Sequence[str],
+    strided: Mapping[str, int],
     rows: torch.Tensor,
     columns: torch.Tensor,
 ) -> Iterator[Mistake]:
@@ -91,11 +91,13 @@ def _list_misread(
     """
 
     def compute(misread: Sequence[str]) -> torch.Tensor:
-        whole = compute_exact({**inputs, **{name: read_as_contiguous(inputs[name]) for name in misread}})
+        read = {name: read_as_contiguous(inputs[name], strided[name]) for name in misread}
+        whole = compute_exact({**inputs, **read})
         return as_integers(whole)[rows][:, columns].view(whole.dtype)
 
-    for misread in (*([name] for name in strided), *([strided] if len(strided) > 1 else [])):
-        strides = (f"{name}.stride({axis})" for name in misread for axis in range(inputs[name].dim() - 1))
+    for misread in (*([name] for name in strided), *([[*strided]] if len(strided) > 1 else [])):
+        axes = {name: inputs[name].dim() - (strided[name] == 1) for name in misread}
+        strides = (f"{name}.stride({axis})" for name, count in axes.items() for axis in range(count))
         sentence = f"the rows of {' and '.join(misread)} are read as if contiguous: use {', '.join(strides)}"
         yield Mistake(sentence, len(misread), partial(compute, misread))
 

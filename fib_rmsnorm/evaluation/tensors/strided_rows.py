@@ -5,21 +5,22 @@ from __future__ import annotations
 import torch
 
 
-def spread_rows(tensor: torch.Tensor) -> torch.Tensor:
+def spread_rows(tensor: torch.Tensor, step: int) -> torch.Tensor:
     """Copy a tensor of two axes or more to where `view_rows` finds it in a larger, contiguous one. Returns that one.
 
-    Between the rows lies NaN, with other bits than the poison in outputs, or ones in integers.
+    `step` is the stride of the last axis. Between the rows lies NaN, with other bits than the poison in outputs, or
+    ones in integers.
     """
     first, *others, last = tensor.shape
-    sizes = torch.Size([first, *(size + 1 for size in others), 2 * last])
+    sizes = torch.Size([first, *(size + 1 for size in others), 2 * step * last])
     between = float("nan") if tensor.is_floating_point() else 1
     whole = torch.full(sizes, between, dtype=tensor.dtype, device=tensor.device)
-    view_rows(whole).copy_(tensor)
+    view_rows(whole, step).copy_(tensor)
     return whole
 
 
-def view_rows(whole: torch.Tensor) -> torch.Tensor:
-    """The right half of each row, without the first index of the axes between.
+def view_rows(whole: torch.Tensor, step: int) -> torch.Tensor:
+    """Each `step`-th element of the right half of each row, without the first index of the axes between.
 
     So the stride of each axis but the last differs from that of a contiguous tensor, and of those before it.
     """
@@ -27,12 +28,12 @@ def view_rows(whole: torch.Tensor) -> torch.Tensor:
     view = whole.narrow(last, whole.shape[last] // 2, whole.shape[last] // 2)
     for axis in range(1, last):
         view = view.narrow(axis, 1, view.shape[axis] - 1)
-    return view
+    return view[..., ::step]
 
 
-def read_as_contiguous(tensor: torch.Tensor) -> torch.Tensor:
+def read_as_contiguous(tensor: torch.Tensor, step: int) -> torch.Tensor:
     """The rows that a kernel finds in a tensor that is spread out, if it reads one after the other."""
-    view = view_rows(spread_rows(tensor))
+    view = view_rows(spread_rows(tensor, step), step)
     return view.as_strided(tensor.shape, torch.empty(tensor.shape, device="meta").stride()).clone()
 
 

@@ -165,7 +165,8 @@ class SolutionCaller:
             for number, (name, value) in enumerate(inputs.items())
         }
         strided = [name for name, each in inputs.items() if isinstance(each, torch.Tensor) and not each.is_contiguous()]
-        late |= {name: view_rows(spread_rows(late[name])) for name in strided}
+        steps = {name: inputs[name].stride(-1) for name in strided}
+        late |= {name: view_rows(spread_rows(late[name], step), step) for name, step in steps.items()}
         torch.cuda._sleep(_SPIN_CYCLES)  # type: ignore[no-untyped-call]
         for name, value in inputs.items():
             if isinstance(value, torch.Tensor):

@@ -74,8 +74,8 @@ class Call(Request, do="call", doing="calling"):
     """Whether all cases but the first have few rows, because an interpreter runs the kernel."""
     guarded: bool = False
     """Whether the processor guards the inputs, on a CPU: a fault ends the worker by a signal."""
-    strided: list[str] = Field(default_factory=list)
-    """The inputs that are views of larger tensors, with NaN between their rows."""
+    strided: dict[str, int] = Field(default_factory=dict)
+    """The inputs that are views of larger tensors, with NaN between, each with the stride of its last axis."""
 
 
 class CallFar(Request, do="call_far", doing="calling with more than 2^31 elements"):

@@ -153,10 +153,11 @@ class Worker:
         with on_one_thread(target.device):
             wanted = target.on_device(request.workload)
             case = make_case(wanted, request.recognition, request.case, few_rows=request.few_rows)
-            wholes = {**case.inputs, **{name: spread_rows(case.inputs[name]) for name in request.strided}}
+            spread = {name: spread_rows(case.inputs[name], step) for name, step in request.strided.items()}
+            wholes = {**case.inputs, **spread}
             # Triton's interpreter, which has few rows, writes arguments back to where they came from.
             placed, before = place_inputs(wholes, is_guarded=request.guarded, is_read_only=not request.few_rows)
-            inputs = {**placed, **{name: view_rows(placed[name]) for name in request.strided}}
+            inputs = {**placed, **{name: view_rows(placed[name], step) for name, step in request.strided.items()}}
             outputs = OutputBuffers(target.on_device(case.workload))
         started = perf_counter()
         found, changed_outputs = caller.run_checked(inputs, outputs, settle=request.case == 0)

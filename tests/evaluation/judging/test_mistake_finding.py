@@ -197,7 +197,7 @@ def test_an_output_without_rows_is_a_table_of_one(monkeypatch):
     monkeypatch.setattr("fib_rmsnorm.operators.recognition.find_operator", lambda _: SimpleNamespace(mistakes=mistakes))
     recognition = Recognition({"a": "x", "y": "out"}, {"rows": "rows"}, "any", {"out": "float32"}, {}, is_own=True)
     definition = SimpleNamespace(outputs={"out": SimpleNamespace(shape=["hidden"])})
-    request: Any = SimpleNamespace(recognition=recognition, definition=definition, suspects=None, strided=[])
+    request: Any = SimpleNamespace(recognition=recognition, definition=definition, suspects=None, strided={})
     case: Any = SimpleNamespace(inputs={"x": right})
     expected = ExpectedOutputs(case, {"out": ExpectedOutput(ExactOutput(right))})
     found = explain_outputs(request, expected, {"out": right * 2}, {"out": compare(OutputPair(right * 2, right))})

@@ -13,12 +13,13 @@ SHAPES = [(3, 16), (2, 3, 16), (2, 1, 3, 16), (1, 16), (0, 16)]
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float8_e4m3fn, torch.int32])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_view_has_the_values_and_nothing_else_has(shape, dtype):
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_view_has_the_values_and_nothing_else_has(shape, dtype, step):
     tensor = (torch.arange(torch.Size(shape).numel()) % 97 + 2).view(shape).to(dtype)
-    whole = spread_rows(tensor)
-    view = view_rows(whole)
+    whole = spread_rows(tensor, step)
+    view = view_rows(whole, step)
     assert view.shape == tensor.shape and same_bits(view, tensor)
-    assert view.stride(-1) == 1
+    assert view.stride(-1) == step
     view.fill_(2)
     others = whole.double() != 2
     assert others.sum() == whole.numel() - tensor.numel()
@@ -26,8 +27,19 @@ def test_a_view_has_the_values_and_nothing_else_has(shape, dtype):
     assert (between.isnan() if dtype.is_floating_point else between == 1).all()
 
 
+def test_the_stride_of_no_axis_but_the_last_follows_from_the_others():
+    first, second, last = view_rows(spread_rows(torch.zeros(4, 3, 16), 1), 1).stride()
+    assert (first, second, last) == (4 * 32, 32, 1)
+
+
+def test_rows_read_one_after_the_other_are_others_from_the_second_on():
+    tensor = torch.randn(3, 16)
+    read = read_as_contiguous(tensor, 1)
+    assert same_bits(read[0], tensor[0]) and read[1].isnan().all() and same_bits(read[2], tensor[1])
+
+
 def test_a_whole_copy_takes_what_lies_between_the_rows():
-    whole, other = spread_rows(torch.zeros(3, 16)), spread_rows(torch.ones(3, 16))
+    whole, other = spread_rows(torch.zeros(3, 16), 1), spread_rows(torch.ones(3, 16), 1)
     other[1, 0] = 5
-    copy_whole(view_rows(whole), view_rows(other))
+    copy_whole(view_rows(whole, 1), view_rows(other, 1))
     assert same_bits(whole, other)
