@@ -83,7 +83,7 @@ def print_results(
     passed, failed, noisy = results.outcomes
     if interpreted:
         sizes = ", ".join(map(results.name_batch, results.batches))
-        what = f"{passed} of {passed + failed} correct at {sizes}"
-        note(f"{name}: {what}; nothing was timed")
+        what = f"{passed} of {passed + failed} correct at {sizes}; nothing was timed"
+        note(f"{name}: {what if sizes else 'nothing was judged or timed'}")
     elif not as_json and (failed or noisy):
         note(f"{failed} failed, {noisy} noisy of {passed + failed}")

@@ -22,6 +22,7 @@ from fib_rmsnorm.cli.options import (
     split_sizes,
 )
 from fib_rmsnorm.cli.printing import note
+from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def command(
         # From the stored Traces of devices that share the table, or from this run where none are stored.
         kept = read_kept(folders, place.hardware, count_multiprocessors(place))
         _write(registry, folders, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
-    return 0 if passes else 1
+    return 0 if passes else KERNEL_FAILED if any(traces.values()) else BAD_INPUT
 
 
 def _sweep(
@@ -110,6 +111,7 @@ def _sweep(
     """Measure and print everything; return the Traces of each Definition, and how many passed."""
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.cli.sweep_printer import SweepPrinter, print_results
+    from fib_rmsnorm.machine.capabilities import is_interpreted
     from fib_rmsnorm.schema import Trace
     from fib_rmsnorm.tuning.sweep import Sweep
 
@@ -125,7 +127,7 @@ def _sweep(
                 printer.show(event)
                 mine += [event] if isinstance(event, Trace) else []
         passes += printer.results.outcomes[0]
-        if printer.results.batches:
+        if printer.results.batches or is_interpreted(tunable.solution, device):  # its code is compiled all the same
             print_results(tunable, printer.results, device, options, config, as_json=as_json)
     return traces, passes
 

@@ -26,7 +26,7 @@ class SweepResults:
 
     def __init__(self) -> None:
         self._traces: dict[tuple[Parameters, int], Trace] = {}
-        self._axis = ""
+        self._axis = "batch"
 
     def add(self, trace: Trace) -> None:
         """Take a Trace with parameters."""
@@ -45,7 +45,7 @@ class SweepResults:
     def table(self, figures: Mapping[Parameters, Explanation]) -> Grid:
         """Combinations by batch, and what the compiler made of each; the best of each batch is marked."""
         best = {batch: self._best_ms(batch) for batch in self.batches}
-        combinations = sorted({parameters for parameters, _ in self._traces})
+        combinations = sorted({*figures, *(parameters for parameters, _ in self._traces)})
         names = [*dict(combinations[0]), *map(self.name_batch, best)] if combinations else []
         return Grid(
             [*(f">{name}" for name in names), *_FIGURE_COLUMNS],
