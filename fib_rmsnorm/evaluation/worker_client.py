@@ -54,12 +54,12 @@ class WorkerClient:
     """Whether it opened its GPU as any program does."""
     build_s: float = 0.0
     limit_s: float = 0.0
-    """The time limit of all answers, in seconds; the run's, unless given."""
+    """The time limit of all answers, in seconds; 0 stands for the run's."""
     left_s: float = field(init=False)
     """Seconds that are left of it. The judge's time does not count."""
 
     def __post_init__(self) -> None:
-        self.limit_s = self.left_s = self.limit_s or self.config.timeout_s
+        self.left_s = self.limit_s or self.config.timeout_s
 
     def ask(self, request: Request, kind: type[Answer]) -> Answer:
         """Ask for an answer of type `kind`.
@@ -70,7 +70,7 @@ class WorkerClient:
         try:
             return ask(self.process, request, kind, started + self.left_s, self.config.memory_limit_bytes)
         except ProcessTimeoutError:
-            late = f"{request.doing}: timed out after {self.limit_s:.4g} s"
+            late = f"{request.doing}: timed out after {self.limit_s or self.config.timeout_s:.4g} s"
             raise EvaluationFailedError("TIMEOUT", late) from None
         except (NoAnswerError, RefusalError) as error:
             require_room()
