@@ -40,7 +40,7 @@ class SweepPrinter:
         self._bar = bar
         self._expected = 0
         self._traces: dict[tuple[Parameters, int], Trace] = {}
-        self._axis = ""
+        self._axis = "batch"
 
     def show(self, event: SweepEvent) -> None:
         """Print one event."""
@@ -69,9 +69,9 @@ class SweepPrinter:
 
     def print_results(self, tunable: Tunable, device: Device, options: SweepOptions, config: RunConfig) -> int:
         """Print the latencies of all combinations, and what the compiler made of each; return how many passed."""
-        if not self._traces:
-            return 0
         interpreted, name = is_interpreted(tunable.solution, device), tunable.definition.name
+        if not self._traces and not interpreted:  # what cannot be interpreted is compiled all the same
+            return 0
         batches = sorted({batch for _, batch in self._traces})
         batch = max(options.batch_sizes) if interpreted else batches[-1]
         with ProgressBar(doing="inspecting the compiled code"):
@@ -89,8 +89,8 @@ class SweepPrinter:
         failed, noisy = len(self._traces) - len(passed), sum(bool(each.noisy) for each in passed)
         if interpreted:
             sizes = ", ".join(f"{self._axis}={each}" for each in batches)
-            what = f"{len(passed)} of {len(self._traces)} correct at {sizes}"
-            note(f"{name}: {what}; nothing was timed")
+            what = f"{len(passed)} of {len(self._traces)} correct at {sizes}; nothing was timed"
+            note(f"{name}: {what if sizes else 'nothing was judged or timed'}")
         elif not self._as_json and (failed or noisy):
             note(f"{failed} failed, {noisy} noisy of {len(self._traces)}")
         return len(passed)
@@ -101,8 +101,8 @@ class SweepPrinter:
         for (_, batch), trace in self._traces.items():
             if trace.performance and not trace.performance.interpreted:
                 best[batch] = min(best.get(batch, trace.performance.latency_ms), trace.performance.latency_ms)
-        combinations = sorted({parameters for parameters, _ in self._traces})
-        names = [*dict(combinations[0]), *(f"{self._axis}={batch}" for batch in batches)]
+        combinations = sorted({*figures, *(parameters for parameters, _ in self._traces)})
+        names = [*dict(combinations[0]), *(f"{self._axis}={batch}" for batch in batches)] if combinations else []
         return Grid(
             [*(f">{name}" for name in names), *_FIGURE_COLUMNS],
             [

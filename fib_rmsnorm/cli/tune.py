@@ -22,6 +22,7 @@ from fib_rmsnorm.cli.options import (
     split_sizes,
 )
 from fib_rmsnorm.cli.printing import note
+from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.errors import InputError
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def command(
         # From the stored Traces of devices that share the table, or from this run where none are stored.
         kept = read_kept(folders, place.hardware, count_multiprocessors(place))
         _write(registry, folders, {name: kept.get(name) or traces.get(name, []) for name in {**kept, **traces}})
-    return 0 if passes else 1
+    return 0 if passes else KERNEL_FAILED if any(traces.values()) else BAD_INPUT
 
 
 def _sweep(

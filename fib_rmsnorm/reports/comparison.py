@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from math import isfinite
 from statistics import geometric_mean
 from typing import Any
 
@@ -48,8 +49,8 @@ def describe_comparisons(found: Comparisons) -> Iterator[Part]:
         for each in found.comparisons
     )
     for each in found.unjudged:
-        apart = format_apart(each.ratio.apart) if each.ratio else ""
-        yield Doubt(f"Not judged: {found.name(each)} could still be up to {apart} apart")
+        apart = f"up to {format_apart(each.ratio.apart)}" if each.ratio and isfinite(each.ratio.apart) else "any factor"
+        yield Doubt(f"Not judged: {found.name(each)} could still be {apart} apart")
 
 
 def _whose(each: SolutionComparison) -> str:
@@ -83,8 +84,10 @@ def _change_cells(ratio: Estimate | None, verdict: str) -> tuple[str, str, str, 
 def _how_sure(found: Comparisons) -> Iterator[str]:
     """How small a difference can be detected, what the intervals include, and how to detect smaller ones."""
     timed = [each for each in found.comparisons if each.ratio]
-    if resolutions := [each.resolution for each in timed if each.resolution is not None]:
+    if resolutions := [each.resolution for each in timed if each.resolution is not None and isfinite(each.resolution)]:
         yield f"A difference below {format_range(resolutions, format_apart)} cannot be detected."
+    elif timed:
+        yield "No difference can be detected."
     if timed:
         which = f"All {len(timed)} intervals together have" if len(timed) > 1 else "The interval has"
         source = f"from {count(found.drift.repeats, 'repeated run')}" if found.drift.repeats else "assumed"
@@ -119,8 +122,8 @@ def _regressions(found: Comparisons) -> Iterator[Part]:
         yield Doubt(f"Regression: now failing: {', '.join(failing)}")
     judged = len(found.comparisons) - len(unjudged)
     if not regressions and max_slowdown is not None and judged:
-        which = f"Among the other {judged}, no" if unjudged else "No"
-        yield f"{which} regression: nothing is slower{limit}, and nothing now fails."
+        where = f" in {judged} of {len(found.comparisons)}" if unjudged else ""
+        yield f"No regression{where}: nothing is slower{limit}, and nothing now fails."
     if unjudged:
         yield f"{len(unjudged)} of {len(found.comparisons)} not judged: ties that may hide a slowdown{limit}."
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -198,12 +200,8 @@ def _round(number: float | None) -> float | None:
 def _cut(text: str, most: int) -> str:
     """The beginning of a text that takes at most so many bytes in JSON."""
     text = text.strip()
-    sizes = [len(json.dumps(character, ensure_ascii=False).encode()) - 2 for character in text]
-    if sum(sizes) <= most:
+    ends = [*accumulate(len(json.dumps(character, ensure_ascii=False).encode()) - 2 for character in text)]
+    if not ends or ends[-1] <= most:
         return text
-    taken = 0
-    for number, size in enumerate(sizes):
-        taken += size
-        if taken > most - len("…".encode()):
-            return f"{text[:number]}…" if number else ""
-    return text
+    number = bisect_right(ends, most - len("…".encode()))
+    return f"{text[:number]}…" if number else ""

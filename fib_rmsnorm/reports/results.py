@@ -153,7 +153,7 @@ def summarize_ranking(section: SectionResults) -> str:
     total = len(section.workloads)
     winners = [(each.winner, each.title) for each in section.workloads if each.winner]
     if not winners:
-        return f"No result on {count(total, 'workload')} was timed."
+        return f"Nothing was timed on {count(total, 'workload')}."
     most = max(each.wins for each in section.standings)
     names = [each.label for each in section.standings if each.wins == most]
     where = winners[0][1] if total == 1 else f"{'all' if most == total else f'{most} of'} {total} workloads"

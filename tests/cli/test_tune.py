@@ -127,6 +127,18 @@ def test_numbers_of_a_file_are_tried_and_the_file_stays(fib, registry, monkeypat
     assert "names its own function" in fib("tune", NAME, "--call", "run", *options).refusal
 
 
+@pytest.mark.process
+def test_what_the_interpreter_cannot_run_is_skipped_and_its_code_shown(fib, registry, tmp_path):
+    field = Path(__file__).parents[1] / "field" / "triton_libdevice.py"
+    kernel = tmp_path / "norm.py"
+    kernel.write_text(field.read_text().replace("triton.next_power_of_2(x.shape[1])", "BLOCK=128"))
+    outcome = fib(
+        "tune", kernel, "--set", "BLOCK=128", "--batch-sizes", "8", "--device", "cpu", "--root", registry.root
+    )
+    assert outcome.code == 2 and "Triton's interpreter cannot call libdevice" in outcome.err
+    assert outcome.lines[-2].split()[:2] == ["BLOCK", "threads/block"] and outcome.lines[-1].split()[0] == "128"
+
+
 def test_a_kernel_file_brings_its_table(napping):
     definition = napping.definition("rmsnorm_d128")
     draft = draft_solution(napping, folder_of(napping) / "kernel.py", definition)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -220,8 +220,8 @@ class Comparer:
         if (request.case != 0 and request.recognition is not None) or request.case in self._known:
             return None
         try:
-            limit_s = self._config.limit_for(request.definition, request.workload, self._device)
-            worker = replace(self._find_reference(request.definition), limit_s=limit_s)
+            worker = self._find_reference(request.definition)
+            worker.limit_s = worker.left_s = self._config.limit_for(request.definition, request.workload, self._device)
             if request.case is None:
                 again = CallAsTimed(workload=request.workload, numbers=request.numbers)
                 return Transferred(worker, worker.ask(again, Outputs).memory)
