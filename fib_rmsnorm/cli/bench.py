@@ -127,8 +127,7 @@ def command(
         bar = stack.enter_context(ProgressBar())
         with importing():
             from fib_rmsnorm.cli.bench_printer import BenchPrinter
-            from fib_rmsnorm.cluster.cluster_bench import open_cluster
-            from fib_rmsnorm.cluster.connection import ClusterOptions
+            from fib_rmsnorm.cluster.connection import open_cluster
             from fib_rmsnorm.evaluation.bench import BenchOptions, bench, open_local_devices
             from fib_rmsnorm.evaluation.plan import Selection
             from fib_rmsnorm.registry import Registry
@@ -160,8 +159,7 @@ def command(
         if ray is None:
             devices = open_local_devices(registry, options, fork_server)
         else:
-            cluster = ClusterOptions(ray, split_names(gpus), require_sandbox=require_sandbox)
-            devices = open_cluster(options, cluster)
+            devices = open_cluster(options, ray, split_names(gpus), require_sandbox=require_sandbox)
         printer = BenchPrinter(registry.root, bar, as_json=json)
         with closing(bench(registry, options, devices)) as events:
             for event in events:

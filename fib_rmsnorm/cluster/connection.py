@@ -1,4 +1,4 @@
-"""Connect to a Ray cluster, or start one on this machine that nobody else can reach."""
+"""Connect to a Ray cluster, or start one on this machine that nobody else can reach, and open its devices."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices
 
 LOCAL = "local"
 """The address that stands for a Ray of our own."""
@@ -25,17 +27,6 @@ _LOOPBACK = "127.0.0.1"
 # Ray reads them when it is imported. The first keeps all of its ports on 127.0.0.1, on Linux too.
 _OF_LOCAL = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-
-
-@dataclass(frozen=True)
-class ClusterOptions:
-    """The cluster, and the chosen devices of it."""
-
-    address: str
-    """`HOST:PORT`, `auto`, or `local` for a Ray that is started for this bench."""
-    models: tuple[str, ...] = ()
-    """Words of the names of models, to bench on each; empty if the cluster has one model."""
-    require_sandbox: bool = False
 
 
 def require_ray() -> None:
@@ -89,3 +80,27 @@ def _require_answer(address: str) -> None:
         socket.create_connection((host, int(port)), _ANSWER_S).close()
     except (OSError, OverflowError) as error:
         raise InputError(f"--ray {address}: no Ray cluster answers there: {error}") from None
+
+
+@contextmanager
+def open_cluster(
+    options: BenchOptions, address: str, models: Sequence[str], *, require_sandbox: bool
+) -> Iterator[LocalDevices]:
+    """The devices of the cluster at `HOST:PORT`, `auto`, or `local` for a Ray that is started for this bench.
+
+    `models` are words of the names of models, to bench on each; empty if the cluster has one model. Raises InputError
+    if the cluster cannot be reached, or if a device may not take part.
+    """
+    if options.device not in ("auto", "cpu", "cuda"):
+        raise InputError(f"--device {options.device} names a device of this machine; with --ray: auto, cpu or cuda")
+    from fib_rmsnorm.evaluation.bench import check_options
+
+    with connect(address):
+        # They import Ray: not before `connect`.
+        from fib_rmsnorm.cluster.cluster_devices import ClusterDevices
+        from fib_rmsnorm.cluster.device_pool import DevicePool
+
+        pool = DevicePool(options, models, require_sandbox=require_sandbox)
+        check_options(options, pool.kind)
+        pool.open()
+        yield ClusterDevices(options, pool)

@@ -13,7 +13,6 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from fib_rmsnorm.cluster.connection import ClusterOptions
 from fib_rmsnorm.cluster.device_actor import DeviceActor, NodeFacts, reason_to_refuse
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.bench import BenchOptions
@@ -50,9 +49,11 @@ class PooledDevice:
 class DevicePool:
     """Has an actor on each device of the cluster that is free when the bench starts. Ray ends them with the driver."""
 
-    def __init__(self, options: BenchOptions, cluster: ClusterOptions) -> None:
+    def __init__(self, options: BenchOptions, models: Sequence[str], *, require_sandbox: bool) -> None:
+        """`models` are words of the names of models, to take each; empty if the cluster has one model."""
         self._options = options
-        self._cluster = cluster
+        self._models = models
+        self._require_sandbox = require_sandbox
         self.kind = options.device
         if options.device == "auto":
             self.kind = "cuda" if any(node["Resources"].get("GPU") for node in _living_nodes()) else "cpu"
@@ -95,7 +96,7 @@ class DevicePool:
         """Add a device that has answered, unless its node is lost. Raises InputError if it may not take part."""
         try:
             facts = ray.get(answer)
-            reason = reason_to_refuse(facts, require_sandbox=self._cluster.require_sandbox)
+            reason = reason_to_refuse(facts, require_sandbox=self._require_sandbox)
         except RayError as error:
             if not (isinstance(error, RayTaskError) or has_not_started(error)):
                 return
@@ -118,19 +119,18 @@ class DevicePool:
         for device in self.devices:
             there.setdefault(device.hardware, []).append(device)
         listed = ", ".join(f"{model} ({len(devices)})" for model, devices in there.items())
-        if not self._cluster.models and len(there) > 1:
+        if not self._models and len(there) > 1:
             known = {model: find_gpu_model(model) for model in there}
             example = ",".join(each.name.split()[0] if each else model for model, each in known.items())
             raise InputError(
                 f"--ray: the cluster has devices of {len(there)} models: {listed}; name those to bench on, such as:"
                 f" --gpus '{example}'"
             )
-        for part in self._cluster.models:
+        for part in self._models:
             if not any(_matches(part, model) for model in there):
                 raise InputError(f"--gpus {part}: the cluster has none (available: {listed})")
-        wanted = self._cluster.models
         for model in [*there]:
-            if wanted and not any(_matches(part, model) for part in wanted):
+            if self._models and not any(_matches(part, model) for part in self._models):
                 for device in there.pop(model):
                     self.give_back(device)
         return there

@@ -166,7 +166,8 @@ def results_table(section: SectionResults) -> Grid:
         cells = {result.label: _cell(result) for result in workload.results}
         timed = next((result.record for result in workload.results if result.record.reference_latency_ms), None)
         reference = RunLatency.of_reference(timed) if timed else None
-        columns.append([_reference_cell(reference), *(cells.get(row, _NO_CELL) for row in rows)])
+        first = (format_latency(reference.ms), format_either_side(reference.interval_ms), "") if reference else _NO_CELL
+        columns.append([first, *(cells.get(row, _NO_CELL) for row in rows)])
     if all(column[0] == _NO_CELL for column in columns):
         columns = [column[1:] for column in columns]
     else:
@@ -187,10 +188,6 @@ def _align(cells: Sequence[tuple[str, str, str]]) -> list[str]:
         f"{one:>{latency}}{f' {two}'.ljust(interval + 1) if interval else ''}  {three:>{factor}}".rstrip()
         for one, two, three in cells
     ]
-
-
-def _reference_cell(reference: RunLatency | None) -> tuple[str, str, str]:
-    return (format_latency(reference.ms), format_either_side(reference.interval_ms), "") if reference else _NO_CELL
 
 
 def _cell(result: Result) -> tuple[str, str, str]:
