@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 
 import pytest
@@ -135,7 +134,7 @@ def test_the_newest_conditions_count_in_which_both_sides_were_measured():
 
 def test_the_published_traces_have_a_row_for_each_workload(fib):
     outcome = fib("report", PUBLISHED, "--summary", "--json")
-    rows = json.loads(outcome.out)
+    rows = outcome.json
     timed = [record for record in load(PUBLISHED) if record.is_native]
     assert {row["workload"] for row in rows} == {record.workload for record in timed}
     for row in rows:
