@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -99,7 +98,7 @@ def test_forms_compile_for_a_gpu_that_is_not_here(fib, operator):
     name = f"{operator}{END}"
     outcome = fib("explain", name, "--root", REPOSITORY, "--arch", "sm_90", "--batch-sizes", "8,4096", "--json")
     assert outcome.code == 0, outcome.err
-    record = json.loads(outcome.out)
+    record = outcome.json
     assert record["launches"]
     for launch in record["launches"]:
         kernel = record["kernels"][launch["kernel_number"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 
 import pytest
@@ -13,8 +12,8 @@ from fib_rmsnorm.analysis.loading import load
 from fib_rmsnorm.analysis.ranking import summarize
 from fib_rmsnorm.analysis.results import find_results
 from fib_rmsnorm.analysis.sections import cluster
-from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 from support.paths import PUBLISHED
+from support.registries import make_solution
 from support.trace_json import trace, trace_set, upstream_trace
 
 
@@ -77,12 +76,8 @@ def test_the_baseline_is_the_plainest_in_python():
     found = trace_set(trace("long"), trace("short"), trace("library"), trace("mine"))
     sources = {"long": ("x" * 9, ["cpu", "cuda"]), "short": ("x" * 5, ["cpu"]), "library": ("x", ["cuda"])}
     found.solutions = {
-        name: Solution(
-            name=name,
-            definition="rmsnorm_d4096",
-            author="baseline",
-            spec=BuildSpec(language=SupportedLanguages.PYTHON, target_hardware=hardware, entry_point="k.py::run"),
-            sources=[SourceFile(path="k.py", content=content)],
+        name: make_solution(
+            name, "k.py", content, author="baseline", definition="rmsnorm_d4096", target_hardware=hardware
         )
         for name, (content, hardware) in sources.items()
     }
@@ -139,7 +134,7 @@ def test_the_newest_conditions_count_in_which_both_sides_were_measured():
 
 def test_the_published_traces_have_a_row_for_each_workload(fib):
     outcome = fib("report", PUBLISHED, "--summary", "--json")
-    rows = json.loads(outcome.out)
+    rows = outcome.json
     timed = [record for record in load(PUBLISHED) if record.is_native]
     assert {row["workload"] for row in rows} == {record.workload for record in timed}
     for row in rows:

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from fib_rmsnorm.building import native
 from fib_rmsnorm.building.build_errors import BuildError
 from fib_rmsnorm.building.native import build_native, load_native
-from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, digest
+from fib_rmsnorm.schema import Solution, SourceFile, digest
 from support.kernels import DEFINITION, read_kernels
-from support.registries import add_sources, python_manifest
+from support.registries import add_sources, make_solution, python_manifest
 
 
 @pytest.fixture(scope="module")
@@ -89,21 +89,13 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, value)
 """
 
 
-def make_solution(*flags: str) -> Solution:
-    spec = {"language": "cpp", "target_hardware": ["cpu"], "entry_point": "kernel.cpp::run", "flags": flags}
-    sources = [SourceFile(path="kernel.cpp", content=SOURCE)]
-    return Solution(
-        name="flags_v1",
-        definition="rmsnorm_d128",
-        author="tester",
-        spec=BuildSpec.model_validate(spec),
-        sources=sources,
-    )
+def with_flags(*flags: str) -> Solution:
+    return make_solution("flags_v1", "kernel.cpp", SOURCE, "cpp", flags=flags)
 
 
 @pytest.mark.compile
 def test_a_build_takes_the_flags_and_is_another_with_others(tmp_path):
-    builds = [build_native(make_solution(*flags), tmp_path) for flags in ((), ("-O1", "-DVALUE=7"))]
+    builds = [build_native(with_flags(*flags), tmp_path) for flags in ((), ("-O1", "-DVALUE=7"))]
     assert [load_native(library, "run")() for library in builds] == [0, 7]
     commands = [(library.parent / "build.ninja").read_text() for library in builds]
     assert "-O3 -march=native" in commands[0] and "-O3" not in commands[1]
@@ -118,7 +110,7 @@ REFUSED = """
 @pytest.mark.parametrize("flag", [*REFUSED.split(), "-O3 -wrapper sh", "-O3\n", "-DX=$(id)", ""])
 def test_a_flag_that_may_name_a_file_or_a_program_is_refused(flag):
     with pytest.raises(ValidationError, match="is not allowed: only -O, -m, -f, -D"):
-        make_solution(flag)
+        with_flags(flag)
 
 
 def test_a_manifest_names_flags_for_cpp_alone(fib, registry):
@@ -133,7 +125,7 @@ def test_a_manifest_names_flags_for_cpp_alone(fib, registry):
 
 def test_upstream_reads_a_solution_with_flags_and_one_without_is_upstreams(tmp_path):
     upstream = flashinfer_bench.data.Solution
-    with_flags, without = make_solution("-O2"), make_solution()
-    assert upstream.model_validate_json(with_flags.model_dump_json()).name == "flags_v1"
+    flagged, without = with_flags("-O2"), with_flags()
+    assert upstream.model_validate_json(flagged.model_dump_json()).name == "flags_v1"
     assert upstream.model_validate_json(without.model_dump_json()).model_dump_json() == without.model_dump_json()
-    assert digest(with_flags) != digest(without)
+    assert digest(flagged) != digest(without)

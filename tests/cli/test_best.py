@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -26,7 +25,7 @@ def test_the_winner_and_those_tied_with_it(fib, file):
     row = outcome.row("batch=8", "fast")
     assert "fast" in row.split() and row.endswith("%  as_fast") and "slow" not in row
     assert outcome.row("batch=64").split()[1] == "slow"
-    (found,) = json.loads(fib("best", path, "--json").out)
+    (found,) = fib("best", path, "--json").json
     assert [each["winner"] for each in found["workloads"]] == ["fast", "slow"]
     assert found["workloads"][0]["tied_with"] == ["as_fast"] and 0.01 < found["workloads"][0]["apart"] < 0.1
     assert found["workloads"][1]["tied_with"] == [] and found["workloads"][1]["apart"] is None
@@ -54,13 +53,13 @@ def test_the_interval_decides_whatever_mark_a_number_has(fib, file):
     wide = {"latency_low_ms": 0.0168, "latency_high_ms": 0.0186}
     path = file(trace("quick", latency_ms=0.0177, noisy=["the clock moved"], **wide), trace("slow", latency_ms=0.156))
     for command in ("best", "analyze"):
-        (found,) = json.loads(fib(command, path, "--json").out)
+        (found,) = fib(command, path, "--json").json
         assert (found["workloads"][0]["winner"], found["workloads"][0]["tied_with"]) == ("quick", [])
     row = fib("best", path).row("batch=8", "quick")
     assert "17.7 us ±5%" in row and "3.39x" in row
     unsure = {"latency_low_ms": 0.012, "latency_high_ms": 0.4}
     path = file(trace("quick", latency_ms=0.0177), trace("slow", latency_ms=0.156, **unsure))
-    (found,) = json.loads(fib("best", path, "--json").out)
+    (found,) = fib("best", path, "--json").json
     assert found["workloads"][0]["tied_with"] == ["slow"] and found["workloads"][0]["apart"] > 10
 
 
@@ -68,7 +67,7 @@ def test_a_version_that_a_newer_one_replaced_does_not_win(fib, file):
     now = {"timestamp": "2026-02-01", "sha": "bb", "latency_ms": None, "status": "INCORRECT_NUMERICAL"}
     path = file(trace("mine", latency_ms=0.001, sha="aa"), trace("mine", **now), trace("other"))
     assert fib("best", path).row("batch=8", "other").split()[1] == "other"
-    (found,) = json.loads(fib("best", path, "--json").out)
+    (found,) = fib("best", path, "--json").json
     assert [(each["label"], each["why"]) for each in found["workloads"][0]["left_out"]] == [
         ("mine (earlier: aa)", "replaced by a newer version"),
         ("mine", "INCORRECT_NUMERICAL"),
@@ -77,7 +76,7 @@ def test_a_version_that_a_newer_one_replaced_does_not_win(fib, file):
 
 def test_only_the_batch_sizes_asked_for(fib, file):
     path = file(*(trace(name, batch=batch) for name in ("a", "b") for batch in (1, 8, 64)))
-    (ranking,) = json.loads(fib("best", path, "--batch-sizes", "64,1", "--json").out)
+    (ranking,) = fib("best", path, "--batch-sizes", "64,1", "--json").json
     assert [each["axes"] for each in ranking["workloads"]] == [{"batch": 1}, {"batch": 64}]
     assert {each["workloads"] for each in ranking["leaderboard"]} == {2}
     said = fib("best", file(trace("a"), trace("b", batch=64)), "--batch-sizes", "64", "--solutions", "a").refusal
@@ -93,7 +92,7 @@ def test_winners_under_other_settings_tell_them(fib, file, setting, value, told)
     assert {line for line in fib("best", path).lines if line.startswith("rmsnorm_d4096 on ")} == {
         f"rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2{each}" for each in told
     }
-    found = json.loads(fib("best", path, "--json").out)
+    found = fib("best", path, "--json").json
     assert {each[setting]: each["workloads"][0]["winner"] for each in found} == {None: "a_v1", value: "b_v1"}
 
 
@@ -110,7 +109,7 @@ def test_the_published_traces_answer_the_four_questions(fib):
     assert "nothing: fits in L2" in said and "what is written may stay in the cache" in said
     # More than the peak is explained: an H100 holds 52 MB in L2, and of 67 MB at 4096 rows half are written.
     assert re.search(r"batch=4096 .* 1\d\d% +1\d\d% too high: L2 kept a part of the bytes batch=16384", said)
-    (section,) = json.loads(fib("analyze", PUBLISHED, "--json").out)
+    (section,) = fib("analyze", PUBLISHED, "--json").json
     assert section["ridge_flops_per_byte"] > 10
     assert section["workloads"][0]["bound_by"] == "launch"
 

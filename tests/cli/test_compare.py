@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from fib_rmsnorm.operators import find_operator
@@ -36,7 +34,7 @@ def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, file)
     told = [line.split("  ")[1].strip() for line in outcome.lines if line.startswith("fast_v1")]
     assert told == ["batch=8, eps=1e-06", "batch=8, eps=0.1", "batch=32, eps=1e-06"]
     assert "Noisy: fast_v1@batch=8,eps=0.1: busy" in outcome.lines
-    found = json.loads(fib("compare", path, path, "--json").out)["comparisons"]
+    found = fib("compare", path, path, "--json").json["comparisons"]
     assert [each["scalars"]["eps"] for each in found] == [1e-6, 0.1, 1e-6]
 
 
@@ -52,7 +50,7 @@ def test_every_run_counts(fib, file):
     old, new = file(*runs((0.002, 0.002, 0.002))), file(*runs((0.0022, 0.009, 0.0022)))
     outcome = fib("compare", old, new)
     assert outcome.code == 0 and outcome.row("fast_v1", "tie")
-    found = json.loads(fib("compare", old, new, "--json").out)
+    found = fib("compare", old, new, "--json").json
     assert found["comparisons"][0]["new_ms"] == [0.0022, 0.009, 0.0022] and found["drift"]["repeats"] == 4
     failing = file(*runs((0.002, 0.002)), trace(status="INCORRECT_NUMERICAL", timestamp="2026-01-02"))
     assert fib("compare", old, failing).code == 1
@@ -90,8 +88,7 @@ def test_a_wide_interval_does_not_blur_the_others(fib, file):
     path = file(trace(), noise)
     outcome = fib("compare", path, path)
     resolutions = {
-        each["axes"]["batch"]: each["resolution"]
-        for each in json.loads(fib("compare", path, path, "--json").out)["comparisons"]
+        each["axes"]["batch"]: each["resolution"] for each in fib("compare", path, path, "--json").json["comparisons"]
     }
     assert f"A difference below {resolutions[8]:.1%} to " in outcome.out and resolutions[32] > resolutions[8]
 
@@ -111,7 +108,7 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, t
         *("compare", "--measure", PYTHON, PYTHON, "--root", full_registry.root, "--device", "cpu"),
         *("--batch-sizes", "8", "--rounds", "2", "--allow", "clock", "--json", "--max-slowdown", "9"),
     )
-    told = json.loads(outcome.out)
+    told = outcome.json
     (found,) = told["comparisons"]
     # On a busy machine, only an upper bound of the times may be known, and then nothing is judged.
     assert outcome.code == (2 if told["unjudged"] else 0), outcome.err
@@ -143,7 +140,7 @@ def test_solutions_of_two_definitions_are_measured_at_sizes_that_both_have(fib, 
     outcome = fib(*command, "--batch-sizes", "1,8", "--json")
     assert outcome.code in (0, 1), outcome.err  # by which one is faster
     assert outcome.err.count("PASSED") == 4
-    told = json.loads(outcome.out)
+    told = outcome.json
     first, *formulas = told["notes"]
     assert first == f"{DEFINITION} -> layernorm_d128: two Definitions, by each of which its Solution was judged"
     for name, formula in zip((DEFINITION, "layernorm_d128"), formulas, strict=True):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from support.trace_json import trace
@@ -18,7 +16,7 @@ def test_the_interval_decides_and_no_mark(fib, file):
     assert outcome.code == 1 and outcome.row("fast_v1", "+45.0%", "slower")
     assert "Regression: slower by more than 5%: fast_v1@batch=8" in outcome.lines
     assert "Noisy: fast_v1@batch=8: the clock moved" in outcome.lines
-    found = json.loads(fib("compare", old, new, "--max-slowdown", "0.05", "--json").out)
+    found = fib("compare", old, new, "--max-slowdown", "0.05", "--json").json
     assert (found["regressions"], found["unjudged"]) == (1, 0)
     assert fib("compare", new, old, "--max-slowdown", "0.05").code == 0
 
@@ -38,7 +36,7 @@ def test_a_single_call_has_no_interval_and_ties_with_anything(fib, file):
     old, new = file(trace(**single)), file(trace(latency_ms=0.2, **single))
     outcome = fib("compare", old, new)
     assert outcome.code == 0 and outcome.row("fast_v1", "factor").endswith("any factor  any factor  tie")
-    (found,) = json.loads(fib("compare", old, new, "--json").out)["comparisons"]
+    (found,) = fib("compare", old, new, "--json").json["comparisons"]
     assert found["ratio"]["high"] is None
 
 
@@ -53,7 +51,7 @@ def test_a_gate_does_not_pass_what_it_cannot_resolve(fib, file, low):
     much = "up to " if low else "any factor apart"
     assert any(line.startswith(f"Not judged: fast_v1@batch=8 could still be {much}") for line in outcome.lines)
     assert ("No difference can be detected." in outcome.out) == (not low)
-    found = json.loads(fib("compare", old, new, "--max-slowdown", "0.05", "--json").out)
+    found = fib("compare", old, new, "--max-slowdown", "0.05", "--json").json
     assert (found["regressions"], found["unjudged"]) == (0, 1)
     assert [each["is_judged"] for each in found["comparisons"]] == [False]
     assert fib("compare", old, new, "--max-slowdown", "0").code == 0, "a limit of 0 asks for what is certainly slower"

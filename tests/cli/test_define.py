@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from shlex import split
 
 import pytest
@@ -66,7 +65,7 @@ def test_workloads_that_are_there_are_kept_and_with_json_those_that_were_asked_f
     assert [each for each in full_registry.workloads(DEFINITION) if each.axes["batch"] != 4] == before
     assert "Wrote workloads/norm/rmsnorm_d128.jsonl; kept 1 existing Workload" in outcome.lines
     outcome = fib("workload", "--definition", DEFINITION, "--batch-sizes", "1,32", "--json")
-    assert [each["axes"] for each in json.loads(outcome.out)] == [{"batch": 1}, {"batch": 32}]
+    assert [each["axes"] for each in outcome.json] == [{"batch": 1}, {"batch": 32}]
 
 
 OPTIONS = ("--definition", "rmsnorm_d128")
@@ -95,7 +94,7 @@ def test_says_what_it_wrote_and_the_next_command_which_passes(new, fib, registry
 
 
 def test_facts_as_json(new):
-    record = json.loads(new("cuda", "kernel.cu", "--json").out)
+    record = new("cuda", "kernel.cu", "--json").json
     assert record.pop("next").startswith("fib-rmsnorm try kernel.cu ")
     assert record == {"file": "kernel.cu", "definition": "rmsnorm_d128", "language": "cuda", "kind": "kernel"}
 
@@ -192,7 +191,7 @@ def test_sources_beside_it_that_cannot_be_packed_are_in_the_way_of_their_name_al
 
 def test_what_a_cpp_kernel_includes_comes_with_it(register, registry):
     outcome = register({"k.cpp": CPP, "norm/row.h": "#pragma once\n"}, "--json", name="rmsnorm_cpp_mine_v1")
-    assert json.loads(outcome.out)["files"] == ["k.cpp", "norm/row.h", "solution.toml"]
+    assert outcome.json["files"] == ["k.cpp", "norm/row.h", "solution.toml"]
     (solution,) = registry.packed_solutions().values()
     assert (solution.spec.target_hardware, solution.spec.binding.value) == (["cpu"], "tvm-ffi")
 

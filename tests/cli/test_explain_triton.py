@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from support.full_registry import DEFINITION
@@ -23,7 +21,7 @@ def test_a_kernel_moves_the_same_bytes_on_every_gpu(fib, name):
     options = ("--arch", "sm_90,gfx942", "--batch-sizes", "512", "--root", REPOSITORY, "--json")
     outcome = fib("explain", name, *options)
     assert outcome.code == 0, outcome.err
-    found = json.loads(outcome.out)
+    found = outcome.json
     assert [(each["arch"], each["chip"], each["multiprocessors"]) for each in found] == [H200, MI300X]
     here, there = ([launch["traffic"] for launch in each["launches"]] for each in found)
     assert here and len(here) == len(there)
@@ -114,7 +112,7 @@ def test_a_loop_whose_bound_is_an_argument_is_counted_like_one_that_is_unrolled(
         options = ("--root", registry.root, "--arch", "sm_90,gfx942", "--batch-sizes", "8", "--json")
         outcome = fib("explain", tmp_path / "kernel.py", *options)
         assert outcome.code == 0, outcome.err
-        return [each["launches"][0]["traffic"] for each in json.loads(outcome.out)]
+        return [each["launches"][0]["traffic"] for each in outcome.json]
 
     unrolled = traffic_of("tl.static_range(0, N, BLOCK)")
     passes = -(-hidden // 1024)
@@ -168,7 +166,7 @@ def test_offsets_of_rows_in_32_bits_are_named_with_their_line(fib, tmp_path, arc
     options = ("--root", registry.root, "--arch", arch, "--batch-sizes", "8", "--json")
     outcome = fib("explain", tmp_path / "kernel.py", *options)
     assert outcome.code == 0, outcome.err
-    record = json.loads(outcome.out)
+    record = outcome.json
     advice = "compute the offsets of rows in 64 bits"
     assert [(each["about"], each["finding"]) for each in record["conclusions"] if each["advice"] == advice] == [
         ("#0 in_a_loop", "beyond 2^31 elements, kernel.py:9 wraps in 32 bits"),

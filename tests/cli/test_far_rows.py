@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ def far_rows(fib, registry, monkeypatch):
     def run(*kernels, code=0):
         outcome = fib("try", *kernels, "--check", "--batch-sizes", "8", "--json")
         assert outcome.code == code, outcome.err
-        found = json.loads(outcome.out)
+        found = outcome.json
         return {each["kernel"]: each.get("far_rows") for each in found.get("kernels", [found])}
 
     return run

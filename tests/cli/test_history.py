@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from support.trace_json import trace
@@ -22,7 +20,7 @@ def history(fib, file):
     def run(*traces):
         outcome = fib("history", "mine_v1", file(*traces), "--json")
         assert outcome.code == 0, outcome.err
-        return json.loads(outcome.out)
+        return outcome.json
 
     return run
 
@@ -58,7 +56,7 @@ def test_a_change_is_what_compare_calls_one(fib, history, file):
     for latency_us in (60.0, 60.5, 61.0, 61.5, 62.0, 63.0, 66.0):
         found = history(on(1, 60.0), on(2, latency_us, "bbbbbbbb"))
         old, new = file(on(1, 60.0)), file(on(2, latency_us, "bbbbbbbb"))
-        (compared,) = json.loads(fib("compare", old, new, "--json").out)["comparisons"]
+        (compared,) = fib("compare", old, new, "--json").json["comparisons"]
         assert verdicts(found)[1] == compared["verdict"]
         assert found["histories"][0]["workloads"][0]["runs"][1]["change"]["ratio"] == compared["ratio"]
 
@@ -139,5 +137,5 @@ def test_a_trace_that_tells_no_version_of_its_definition_is_compared_with_any(hi
 
 def test_a_trace_in_two_files_is_one_run_and_choices_are_kept(fib, file):
     one, two = file(on(1, 2.0), on(1, 60, batch=512)), file(on(1, 2.0), on(2, 2.0))
-    found = json.loads(fib("history", "mine_v1", one, two, "--batch-sizes", "8", "--json").out)
+    found = fib("history", "mine_v1", one, two, "--batch-sizes", "8", "--json").json
     assert verdicts(found) == ["first", "tie"]

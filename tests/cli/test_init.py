@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -50,7 +49,7 @@ def test_a_fresh_registry_holds_everything_but_traces(fib, source):
 def test_an_empty_folder_will_do_and_stays_the_same_folder(fib):
     Path("demo").mkdir(mode=0o750)
     inode = Path("demo").stat().st_ino
-    found = json.loads(fib("init", "demo", "--json").out)
+    found = fib("init", "demo", "--json").json
     assert found == {"root": str(Path("demo").resolve()), "definitions": 1, "solutions": 2, "workloads": 2}
     assert Path("demo").stat().st_ino == inode
     assert names("demo") == ["definitions", "registry.toml", "solutions", "traces", "workloads"]

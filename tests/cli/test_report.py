@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -28,7 +27,7 @@ def test_it_opens_with_the_answer_and_has_one_table(fib, file):
 
 def test_the_registrys_baseline_is_found(fib, full_registry):
     outcome = fib("report", "--root", full_registry.root)
-    assert {row["baseline"] for row in json.loads(fib("report", "--json").out)["results"]} == {PYTHON, None}
+    assert {row["baseline"] for row in fib("report", "--json").json["results"]} == {PYTHON, None}
     assert "INCORRECT_NUMERICAL" in outcome.row(CUDA, "INCORRECT_NUMERICAL")
 
 
@@ -141,7 +140,7 @@ def test_what_a_call_costs_in_a_graph_stands_beside_the_latency(fib, file):
     assert "1.30 us ±9%" in found.row("doubted_v1", "2.00") and "not captured" in found.row("stuck_v1", "2.00")
     assert "Noisy: doubted_v1@batch=8: in a graph: the clock moved" in found.lines
     assert "Not captured in a graph: stuck_v1: it waits" in found.lines
-    first = json.loads(fib("report", path, "--json").out)["results"][0]
+    first = fib("report", path, "--json").json["results"][0]
     assert (first["chained_latency_ms"], first["dependent_latency_ms"]) == (0.0014, 0.0009)
     assert "in a graph" not in fib("report", file(trace())).out
 
@@ -151,7 +150,7 @@ def test_a_speedup_is_the_ratio_of_the_two_numbers_beside_it(fib, file):
     wide = {"reference_latency_ms": 0.053, "reference_low_ms": 0.04, "reference_high_ms": 0.06, "speedup_factor": 1.09}
     path = file(trace("a_v1", latency_ms=0.044, **wide))
     assert "1.20x" in fib("report", path).row("a_v1", "us")
-    (found,) = json.loads(fib("report", path, "--json").out)["results"]
+    (found,) = fib("report", path, "--json").json["results"]
     assert found["speedup"] == pytest.approx(0.053 / 0.044)
     assert found["speedup_low"] < 1 < found["speedup_high"]
     assert found["vs_baseline"] is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
@@ -45,7 +43,7 @@ def traces(tmp_path_factory):
 
 
 def rows(outcome):
-    return {(row["solution"], row["output"], row["judged_on"]): row for row in json.loads(outcome.out)}
+    return {(row["solution"], row["output"], row["judged_on"]): row for row in outcome.json}
 
 
 def test_equal_outputs_are_reported_output_by_output_and_each_row_says_on_what(fib, traces):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ def test_only_the_chosen_solutions_are_packed(fib, registry):
         add_sources(registry, name, {"kernel.py": source})
     outcome = fib("solve", "--root", registry.root, "--solutions", "right_*", "--json")
     assert outcome.code == 0, outcome.err
-    assert [each["name"] for each in json.loads(outcome.out)] == ["right_v1", "right_v2"]
+    assert [each["name"] for each in outcome.json] == ["right_v1", "right_v2"]
     assert set(registry.packed_solutions()) == {"right_v1", "right_v2"}
 
 
@@ -126,7 +125,7 @@ def test_sources_win_over_what_was_packed_and_nothing_is_written(fib, edited, tm
 def test_sources_that_were_never_packed_are_a_solution(fib, full_registry):
     for path in full_registry.layout.solutions.rglob("*.json"):
         path.unlink()
-    assert {row["name"] for row in json.loads(fib("list", "solutions", "--json").out)} == {CUDA, PYTHON}
+    assert {row["name"] for row in fib("list", "solutions", "--json").json} == {CUDA, PYTHON}
     assert fib("show", CUDA).lines[0] == f"Solution: {CUDA}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -51,7 +50,7 @@ def test_other_rows_fail_and_a_row_after_the_other_is_named(try_strided, changed
 def test_names_the_input_of_several_that_is_read_as_if_contiguous(fib, try_strided):
     assert fib("define", "fused_add_rmsnorm", "--hidden", "128").code == 0
     definition = ("--definition", "fused_add_rmsnorm_d128", "--batch-sizes", "4")
-    source = json.loads(fib("show", "fused_add_rmsnorm_d128", "--json").out)["reference"]
+    source = fib("show", "fused_add_rmsnorm_d128", "--json").json["reference"]
     assert try_strided(source, *definition).code == 0
     for misread in (["residual"], ["x", "residual"]):
         read = "".join(f"    {each} = {each}.as_strided({each}.shape, ({each}.shape[1], 1))\n" for each in misread)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -109,7 +108,7 @@ def test_json(fib, full_registry):
     edit(WORKLOAD_FILE, "workload", "axes", "batch", 0, line=2)
     outcome = fib("validate", "--json")
     assert outcome.code == 1
-    found = json.loads(outcome.out)
+    found = outcome.json
     assert (found["root"], found["valid"]) == (str(full_registry.root), False)
     assert found["counts"] == {"definitions": 1, "solutions": 2, "workloads": 2, "traces": 4}
     finding = {"level": "error", "path": WORKLOAD_FILE, "line": 2}

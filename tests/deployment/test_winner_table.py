@@ -20,10 +20,9 @@ from fib_rmsnorm.deployment.winner_table import (
 from fib_rmsnorm.functional import rms_norm, use_registry, why
 from fib_rmsnorm.functional.custom_ops import OPERATORS
 from fib_rmsnorm.machine.devices import cpu_device
-from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 from support.full_registry import DEFINITION, PYTHON_TRACES
 from support.paths import REPOSITORY
-from support.registries import make_empty_registry
+from support.registries import make_empty_registry, make_solution
 
 GPU = "NVIDIA H100 80GB HBM3"
 
@@ -144,13 +143,7 @@ def own_registry(tmp_path):
     """A user's registry, where a kernel that takes few shapes comes before the C++ one."""
     folder = make_empty_registry(tmp_path).layout.solutions / "me" / "norm" / "rmsnorm_d4096"
     folder.mkdir(parents=True)
-    picky = Solution(
-        name="rmsnorm_python_picky_v1",
-        definition="rmsnorm_d4096",
-        author="me",
-        spec=BuildSpec(language=SupportedLanguages.PYTHON, entry_point="k.py::run", target_hardware=["cpu"]),
-        sources=[SourceFile(path="k.py", content=PICKY)],
-    )
+    picky = make_solution("rmsnorm_python_picky_v1", "k.py", PICKY, author="me", definition="rmsnorm_d4096")
     (folder / f"{picky.name}.json").write_text(picky.model_dump_json())
     (cpp,) = (REPOSITORY / "solutions").rglob("rmsnorm_cpp_simd_v1.json")
     shutil.copy(cpp, folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import json
 import os
 import signal
 import struct
@@ -35,6 +36,11 @@ class Outcome:
     @property
     def lines(self) -> list[str]:
         return [line.rstrip() for line in self.out.splitlines()]
+
+    @property
+    def json(self) -> Any:
+        """What it prints, which is JSON."""
+        return json.loads(self.out)
 
     @property
     def refusal(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -92,7 +91,7 @@ def grade(number: int, folder: Path) -> dict[str, dict[str, Any]]:
     """The tasks of a folder by title, as the command grades them in this process; its exit code fits them."""
     outcome = _run_in(folder, "exercise", str(number), "--check", "--json")
     assert outcome.out, outcome.err
-    tasks = {task["title"]: task for task in json.loads(outcome.out)["tasks"]}
+    tasks = {task["title"]: task for task in outcome.json["tasks"]}
     assert outcome.code == (0 if all(task["earned"] == task["points"] for task in tasks.values()) else 1)
     return tasks
 

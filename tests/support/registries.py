@@ -101,6 +101,23 @@ def add_sources(
     return folder
 
 
+def make_solution(
+    name: str,
+    file: str,
+    content: str,
+    language: str = "python",
+    *,
+    author: str = "tester",
+    definition: str = "rmsnorm_d128",
+    **spec: Any,
+) -> Solution:
+    """A Solution of one file, by default for a CPU."""
+    spec = {"language": language, "target_hardware": ["cpu"], "entry_point": f"{file}::run", **spec}
+    sources = [{"path": file, "content": content}]
+    record = {"name": name, "definition": definition, "author": author, "spec": spec, "sources": sources}
+    return Solution.model_validate(record)
+
+
 def python_manifest(name: str) -> str:
     return f"""\
 name = "{name}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -45,7 +44,7 @@ def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, 
     (kernel / tuning.table).write_text(render_table(name, columns, choices, 132))
     outcome = fib("explain", kernel, "--arch", "sm_90", "--batch-sizes", "8,100,1000", "--json")
     assert outcome.code == 0, outcome.err
-    blocks = [launch["block"] for launch in json.loads(outcome.out)["launches"]]
+    blocks = [launch["block"] for launch in outcome.json["launches"]]
     assert blocks[:2] == [block, block]
     assert blocks[2] != block
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fib_rmsnorm.evaluation.tensors.output_buffers import same_bits
-from fib_rmsnorm.evaluation.tensors.strided_rows import copy_whole, spread_rows, view_rows
+from fib_rmsnorm.evaluation.tensors.strided_rows import copy_whole, read_as_contiguous, spread_rows, view_rows
 
 SHAPES = [(3, 16), (2, 3, 16), (2, 1, 3, 16), (1, 16), (0, 16)]
 

@@ -22,7 +22,7 @@ from fib_rmsnorm.evaluation.timing.cuda_events import CudaEvents
 from fib_rmsnorm.evaluation.timing.hip_events import HipEvents
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, Timer, Trial
-from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
+from support.registries import make_solution
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 HERE = Path(__file__).parent
@@ -182,13 +182,8 @@ READS = 60
 
 
 def build_reader() -> Callable[..., None]:
-    solution = Solution(
-        name="reader",
-        definition="read",
-        author="tester",
-        spec=BuildSpec(language=SupportedLanguages.CUDA, target_hardware=["cuda"], entry_point="reader.cu::read"),
-        sources=[SourceFile(path="reader.cu", content=(HERE / "reader.cu").read_text())],
-    )
+    text, entry = (HERE / "reader.cu").read_text(), "reader.cu::read"
+    solution = make_solution("reader", "reader.cu", text, "cuda", target_hardware=["cuda"], entry_point=entry)
     return load_native(build_native(solution, cache_folder()), "read")
 
 
