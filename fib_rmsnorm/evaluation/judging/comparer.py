@@ -207,7 +207,7 @@ class Comparer:
         except EvaluationFailedError:
             return  # not all that a reference may do can be done in float64
         given = {name: getattr(request, name) for name in Expect.model_fields}
-        measure = MeasureRounding(**{**given, "case": 0, "settings": Settings()})
+        measure = MeasureRounding(**{**given, "case": 0, "few_rows": False, "numbers": [], "settings": Settings()})
         self._ask_once(measure, Transferred(worker, called.memory), needs_reference=True)
         worker.process.clear_outputs()
 
