@@ -18,7 +18,7 @@ from fib_rmsnorm.evaluation.correctness_gate import CorrectnessGate
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.evaluation.worker_pool import WorkerPool
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.operators import RmsNorm
@@ -184,9 +184,10 @@ def test_once_the_reference_has_failed_no_other_solution_is_built(monkeypatch):
     monkeypatch.setattr(correctness_gate, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
     built = []
 
-    def build(_definition, solution):
+    def build(definition, solution):
         time.sleep(0.05)
         built.append(solution.name)
+        return WorkerClient(SimpleNamespace(), RunConfig(QUICK, 60), definition)
 
     def fail(*_):
         raise ReferenceFailedError("the reference failed")
