@@ -169,7 +169,7 @@ def test_a_full_disk_names_the_file_and_a_merge_goes_on(fib, full_registry, tmp_
 def test_a_full_disk_names_the_file_of_any_command(fib, full_registry, tmp_path):
     with files_of_at_most(100):
         assert f"cannot write {full_registry.root / WORKLOAD_FILE}" in fib("workload", "--definition", DEFINITION).err
-        assert f"cannot write {tmp_path / 'report.json'}" in fib("report", "-o", tmp_path / "report.json").err
+        assert f"cannot write {tmp_path / 'report.html'}" in fib("report", "-o", tmp_path / "report.html").err
     assert fib("validate").code == 0
     assert [path.name for path in tmp_path.iterdir()] == [full_registry.root.name]
     assert not list(full_registry.root.rglob(".*.new"))

@@ -207,6 +207,13 @@ class LayerNormScaleShift(LayerNormNoWeight):
         "scale and shift of 100": lambda rows: {part: rows[part] * 100 for part in ("scale", "shift")},
         **LayerNormOperator.kinds,
     }
+    extreme_kinds: ClassVar[hard_rows.Kinds] = {
+        **LayerNormNoWeight.extreme_kinds,
+        hard_rows.LIMITS: lambda rows: {
+            "x": hard_rows.make_limits(rows["x"]),
+            "scale": hard_rows.limit_weight(rows["scale"][0], rows["x"].dtype).expand_as(rows["scale"]) - 1,
+        },
+    }
     special_kinds: ClassVar[hard_rows.Kinds] = {
         **LayerNormOperator.special_kinds,
         "scale and shift of zeros, ones and minus ones": lambda rows: {

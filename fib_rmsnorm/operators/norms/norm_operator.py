@@ -269,10 +269,10 @@ class NormOperator(Operator):
     def make_extreme_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every extreme kind in turn, with a weight by which outputs reach the limits."""
         made, order = hard_rows.fill_rows(inputs, self.extreme_kinds, index)
-        if hard_rows.LIMITS in order:
+        if hard_rows.LIMITS in order and "weight" in inputs:
             made["weight"] = hard_rows.limit_weight(inputs["weight"], inputs["x"].dtype)
-        if hard_rows.LIMITS in order and hard_rows.NAN in order:
-            made["weight"] = hard_rows.spoil(made["weight"], {2: math.nan})
+            if hard_rows.NAN in order:
+                made["weight"] = hard_rows.spoil(made["weight"], {2: math.nan})
         if "bias" in inputs:
             made["bias"] = hard_rows.spoil(inputs["bias"], {3: math.nan, 4: math.inf})
         return HardCase(hard_rows.NAME, made, order, explains=False)
