@@ -22,7 +22,8 @@ def prepare_interpreter() -> None:
         for name, value in vars(module).items():
             if isfunction(value):
                 setattr(module, name, _refuse_libdevice)
-    warnings.filterwarnings("ignore", category=RuntimeWarning, module="triton.runtime.interpreter")
+    for module_name in ("triton.runtime.interpreter", r"numpy\."):
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module=module_name)
 
 
 def _refuse_libdevice(*_args: object, **_options: object) -> NoReturn:
