@@ -11,14 +11,18 @@ __device__ __forceinline__ float block_sum(float v) {
   return s;
 }
 static inline __device__ void store_row(__half* out, const __half* x, const __half* weight, int n, float k) {
-  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = __float2half(__half2float(x[i]) * k * __half2float(weight[i]));
+  for (int i = threadIdx.x; i < n; i += blockDim.x)
+    out[i] = __float2half(__half2float(x[i]) * k * __half2float(weight[i]));
 }
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads)
-rms_kernel(__half* out, const __half* x, const __half* weight, int d, float eps) {
+    rms_kernel(__half* out, const __half* x, const __half* weight, int d, float eps) {
   const long at = (long)blockIdx.x * d;
   float s = 0;
-  for (int i = threadIdx.x; i < d; i += blockDim.x) { float v = __half2float(x[at + i]); s += v * v; }
+  for (int i = threadIdx.x; i < d; i += blockDim.x) {
+    float v = __half2float(x[at + i]);
+    s += v * v;
+  }
   store_row(out + at, x + at, weight, d, rsqrtf(block_sum<kThreads>(s) / d + eps));
 }
 void rms_norm_cpu(__half* out, const __half* x, const __half* weight, int n, int d, float eps) {}

@@ -1,8 +1,8 @@
 // paste fib-rmsnorm define layernorm_bias --hidden 4096 --dtype float32
 #include <cmath>
 
-void layernorm_forward(float* out, float* mean, float* rstd, float* inp, float* weight, float* bias, int B, int T, int C,
-                       double eps) {
+void layernorm_forward(float* out, float* mean, float* rstd, float* inp, float* weight, float* bias, int B, int T,
+                       int C, double eps) {
   for (int row = 0; row < B * T; row++) {
     const float* x = inp + row * C;
     double m = 0, v = 0;

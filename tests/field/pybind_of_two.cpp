@@ -6,7 +6,8 @@ void rms_norm(torch::Tensor& out, const torch::Tensor& input, const torch::Tenso
   out.copy_(f * (mean_square(f) + epsilon).rsqrt() * weight.to(torch::kFloat));
 }
 void fused_add_rms_norm(torch::Tensor& input, torch::Tensor& residual, torch::Tensor& weight, double epsilon) {
-  residual.add_(input); rms_norm(input, residual, weight, epsilon);
+  residual.add_(input);
+  rms_norm(input, residual, weight, epsilon);
 }
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("rms_norm", &rms_norm, "RMSNorm");

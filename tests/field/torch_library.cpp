@@ -6,8 +6,10 @@ void rms_norm(torch::Tensor& out, const torch::Tensor& input, const torch::Tenso
   out.copy_(f * (mean_square(f) + epsilon).rsqrt() * weight.to(torch::kFloat));
 }
 void fused_add_rms_norm(torch::Tensor& input, torch::Tensor& residual, torch::Tensor& weight, double epsilon) {
-  residual.add_(input); rms_norm(input, residual, weight, epsilon);
+  residual.add_(input);
+  rms_norm(input, residual, weight, epsilon);
 }
 TORCH_LIBRARY(mine, m) {
-  m.def("rms_norm(Tensor! out, Tensor input, Tensor weight, float epsilon) -> ()"); m.impl("rms_norm", torch::kCPU, &rms_norm);
+  m.def("rms_norm(Tensor! out, Tensor input, Tensor weight, float epsilon) -> ()");
+  m.impl("rms_norm", torch::kCPU, &rms_norm);
 }
