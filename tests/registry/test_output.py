@@ -68,18 +68,17 @@ def test_what_is_not_a_file_is_refused_before_anything_runs(fib, full_registry, 
 
 @pytest.mark.process
 def test_the_target_of_a_link_is_replaced(fib, full_registry, tmp_path):
-    link, target = tmp_path / "link.json", tmp_path / "target.json"
-    link.symlink_to(target)
-    for _ in range(2):  # a link to what is not there, and to a file
-        assert fib("report", "-o", link).code == 0
-        assert link.is_symlink()
-        assert not target.is_symlink()
-        assert json.loads(target.read_text())
-        target.write_text("old")
     add_kernel(full_registry, "right_v1")
-    assert fib("bench", *QUICK_OPTIONS, "--solutions", "right_v1", "-o", link).code == 0
-    assert link.is_symlink()
-    assert {trace["solution"] for trace in json.loads(target.read_text())} == {"right_v1"}
+    bench = ("bench", *QUICK_OPTIONS, "--solutions", "right_v1")
+    for name, command in (("page.html", ("report",)), ("traces.json", bench)):
+        link, target = tmp_path / name, tmp_path / f"target of {name}"
+        link.symlink_to(target)
+        for _ in range(2):  # a link to what is not there, and to a file
+            assert fib(*command, "-o", link).code == 0
+            assert link.is_symlink() and not target.is_symlink()
+            written = target.read_text()
+            target.write_text("old")
+    assert {trace["solution"] for trace in json.loads(written)} == {"right_v1"}
 
 
 @pytest.mark.process
