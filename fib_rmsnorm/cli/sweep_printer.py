@@ -70,7 +70,7 @@ class SweepPrinter:
     def print_results(self, tunable: Tunable, device: Device, options: SweepOptions, config: RunConfig) -> int:
         """Print the latencies of all combinations, and what the compiler made of each; return how many passed."""
         interpreted, name = is_interpreted(tunable.solution, device), tunable.definition.name
-        if not self._traces and not interpreted:  # what cannot be interpreted is compiled all the same
+        if not self._traces and not interpreted:  # what cannot be interpreted still compiles
             return 0
         batches = sorted({batch for _, batch in self._traces})
         batch = max(options.batch_sizes) if interpreted else batches[-1]

@@ -64,6 +64,7 @@ _REFUSED = re.compile(
 
 
 _READS_STRIDE = r"\.stride\(\s*(?:-1|{})\s*\)(?!\s*[!=]=)"
+"""A stride of the last axis, or of the axis of that number, that is not only compared."""
 
 
 class BuildSpec(upstream.BuildSpec, use_attribute_docstrings=False):
@@ -133,8 +134,8 @@ def list_strided(
 ) -> dict[str, int]:
     """The inputs that a Solution takes at any strides: those of two axes or more, unless an output takes their place.
 
-    Each with the stride of its last axis: 2 if the sources read such a stride and do more than compare it, else 1. None
-    if the Solution does not say so.
+    Each with the stride of its last axis: 2 if the sources read such a stride and do more than compare it, else 1.
+    Empty if the Solution does not say so.
     """
     axes = {name: len(each.shape or ()) for name, each in definition.inputs.items()}
     rows = {name: count for name, count in axes.items() if count > 1 and name not in spec.in_place.values()}

@@ -297,6 +297,6 @@ def test_names_how_a_correct_kernel_fails_on_an_empty_batch(try_, empty, said):
     source = RIGHT.replace("eps):\n", f"eps):\n    if not len(x):\n        {empty}\n")
     found = try_("kernel.py", source, "--check", "--json").json
     assert (found["status"], found["empty_batch"]) == ("PASSED", said)
-    outcome = try_("kernel.py", source)  # it is timed all the same
+    outcome = try_("kernel.py", source)  # it is still timed
     assert outcome.code == 0 and "not timed" not in outcome.out
     assert (f"with an empty batch: {said}" in " ".join(outcome.out.split())) == (said != "yes")

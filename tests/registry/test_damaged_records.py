@@ -79,9 +79,9 @@ FOREIGN: dict[str, tuple[str, Any, str]] = {
         b'{"uuid": "a", "axes": {"batch": 1}, "inputs": {}}\n' * 2,
         "1: definition: SOL-ExecBench's format, which is not read here",
     ),
-    "what is no text": (PYTHON_FILE, b'{"name": "\xff\xfe"}', "is not UTF-8 text"),
+    "bytes instead of text": (PYTHON_FILE, b'{"name": "\xff\xfe"}', "is not UTF-8 text"),
     "what is too deep": (PYTHON_FILE, b'{"name": "a", "spec": ' + b"[" * 9000, "Invalid JSON: recursion limit"),
-    "what is no Trace": (PYTHON_TRACES, ("workload", ...), "workload: Field required"),
+    "not a Trace": (PYTHON_TRACES, ("workload", ...), "workload: Field required"),
 }
 
 

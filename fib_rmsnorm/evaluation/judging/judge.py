@@ -95,7 +95,7 @@ class Judge:
             self._taken.clear()
 
     def measure_rounding(self, message: Message) -> Verdicts:
-        """Compare the reference's outputs with those in float64, which allows for its rounding. There is no verdict."""
+        """Compare the reference's outputs with those in float64, to allow for its rounding. Gives no verdict."""
         request = MeasureRounding.model_validate(message)
         try:
             outputs = next(self._expect(request)).outputs

@@ -27,7 +27,6 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     NUMBER,
     PER_COLUMN,
     PER_ELEMENT,
-    PER_GROUP,
     SCALE,
     NormKernel,
     NormTensor,
@@ -38,7 +37,7 @@ from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.norms.rmsnorm_epilogues import RmsNormBias, RmsNormNoWeight
 from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
 
-_BODY = """\
+CENTER_ROWS = """\
     x_fp32 = x.to(torch.float32)
     centered = x_fp32 - x_fp32.mean(dim=-1, keepdim=True)
     rstd = torch.rsqrt(centered.pow(2).mean(dim=-1, keepdim=True) + eps)
@@ -66,7 +65,9 @@ class LayerNormOperator(RmsNorm):
     tensors: ClassVar[Mapping[str, NormTensor]] = {part: each for part, each in _TENSORS.items() if part != "bias"}
     is_centered = True
     reference = write_reference(
-        "x, weight, eps", _DOCSTRING, f"{_BODY}    return (centered * rstd * weight.to(torch.float32)).to(x.dtype)\n"
+        "x, weight, eps",
+        _DOCSTRING,
+        f"{CENTER_ROWS}    return (centered * rstd * weight.to(torch.float32)).to(x.dtype)\n",
     )
     kernel = NormKernel(
         "LayerNorm",
@@ -137,7 +138,7 @@ class LayerNormBias(LayerNormOperator, RmsNormBias):
     reference = write_reference(
         "x, weight, bias, eps",
         _DOCSTRING,
-        f"{_BODY}    return (centered * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)\n",
+        f"{CENTER_ROWS}    return (centered * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)\n",
     )
     kernel = NormKernel(
         "LayerNorm",
@@ -164,7 +165,7 @@ class LayerNormNoWeight(LayerNormOperator, RmsNormNoWeight):
     name = "layernorm_no_weight"
     formula = "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps), computed in float32 and cast once at the end."
     tensors: ClassVar[Mapping[str, NormTensor]] = {part: _TENSORS[part] for part in ("x", "eps", "out")}
-    reference = write_reference("x, eps", _DOCSTRING, f"{_BODY}    return (centered * rstd).to(x.dtype)\n")
+    reference = write_reference("x, eps", _DOCSTRING, f"{CENTER_ROWS}    return (centered * rstd).to(x.dtype)\n")
     kernel = NormKernel(
         "LayerNorm without a weight",
         "out = (x - mean) * rsqrt(var + eps)",
@@ -172,95 +173,6 @@ class LayerNormNoWeight(LayerNormOperator, RmsNormNoWeight):
         "x * rstd",
     )
     steps: ClassVar[tuple[str, ...]] = LayerNormOperator.steps[:-1]
-
-
-class LayerNormScaleShift(LayerNormNoWeight):
-    """LayerNorm, then a scale and a shift of each row or of each sequence, as in diffusion transformers (adaLN)."""
-
-    name = "layernorm_scale_shift"
-    formula = (
-        "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * (1 + scale) + shift, computed in float32 and cast "
-        "once at the end."
-    )
-    tensors: ClassVar[Mapping[str, NormTensor]] = {
-        "x": X,
-        "scale": NormTensor(PER_GROUP, "Scale of each element, less 1."),
-        "shift": NormTensor(PER_GROUP, "Shift of each element, added last."),
-        "eps": _TENSORS["eps"],
-        "out": NormTensor(PER_ELEMENT, "Activations, normalized, scaled and shifted."),
-    }
-    called: ClassVar[Mapping[str, str]] = {"scale": "scale|gamma", "shift": "shift|beta"}
-    reference = write_reference(
-        "x, scale, shift, eps",
-        "LayerNorm with a scale and a shift in float32, cast to the dtype of x once at the end.",
-        f"{_BODY}    scaled = centered * rstd * (1.0 + scale.to(torch.float32))\n"
-        "    return (scaled + shift.to(torch.float32)).to(x.dtype)\n",
-    )
-    kernel = NormKernel(
-        "Adaptive LayerNorm",
-        "out = (x - mean) * rsqrt(var + eps) * (1 + scale) + shift",
-        "Normalize the rows of x, multiply them by 1 + scale and add shift; all are (batch, hidden).",
-        "shift + (1 + scale) * rstd * x",  # long lines of this order break as formatters would
-    )
-    kinds: ClassVar[hard_rows.Kinds] = {
-        "half of the row cancels with the shift": lambda rows: {"shift": _cancel_half(rows)},
-        "scale and shift of 100": lambda rows: {part: rows[part] * 100 for part in ("scale", "shift")},
-        **LayerNormOperator.kinds,
-    }
-    extreme_kinds: ClassVar[hard_rows.Kinds] = {
-        **LayerNormNoWeight.extreme_kinds,
-        hard_rows.LIMITS: lambda rows: {
-            "x": hard_rows.make_limits(rows["x"]),
-            "scale": hard_rows.limit_weight(rows["scale"][0], rows["x"].dtype).expand_as(rows["scale"]) - 1,
-        },
-    }
-    special_kinds: ClassVar[hard_rows.Kinds] = {
-        **LayerNormOperator.special_kinds,
-        "scale and shift of zeros, ones and minus ones": lambda rows: {
-            part: rows[part].round().clamp(-1, 1) for part in ("scale", "shift")
-        },
-    }
-    steps = (*LayerNormNoWeight.steps, "1 + scale", "times that", "plus shift")
-
-    def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
-        """Scale and shift the normalized rows."""
-        factor, shift = self.find_affine(inputs)
-        shifted: torch.Tensor = scaled * factor + shift
-        return shifted
-
-    def find_affine(self, inputs: Inputs) -> tuple[Any, Any]:
-        """One more than the scale, and the shift."""
-        return 1 + inputs["scale"], inputs["shift"]
-
-    def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterator[Wrong]:
-        """Yield the mistakes with scale and shift, for x of this dtype."""
-        yield from mended_by(
-            "compute x * rstd * (1 + scale) + shift",
-            {
-                "without the shift": lambda r: r.normalized * (1 + r.parts["scale"]),
-                "with scale instead of 1 + scale": lambda r: r.normalized * r.parts["scale"] + r.parts["shift"],
-                "with scale and shift swapped": lambda r: r.normalized * (1 + r.parts["shift"]) + r.parts["scale"],
-                "without scale and shift": lambda r: r.normalized,
-            },
-        )
-        if dtype is not torch.float32:
-            narrow, fix = round_to(dtype), "scale and shift in float32 and round once"
-            name = dtype_name(dtype)
-            yield Wrong(f"with x * rstd rounded to {name} first", fix, lambda r: r.finish(narrow(r.normalized)))
-            yield Wrong(
-                f"with x * rstd and 1 + scale and their product rounded to {name}, as by operators of torch",
-                fix,
-                lambda r: narrow(narrow(r.normalized) * narrow(1 + r.parts["scale"])) + r.parts["shift"],
-            )
-
-
-def _cancel_half(rows: hard_rows.Rows) -> torch.Tensor:
-    """A shift that takes away every second element of the scaled rows, but for the eps."""
-    x, shift = rows["x"].double(), rows["shift"].clone()
-    centered = x - x.mean(dim=-1, keepdim=True)
-    scaled = centered * find_rstd(centered, hard_rows.USUAL_EPS) * (1 + rows["scale"].double())
-    shift[:, 1::2] = -scaled[:, 1::2].to(shift.dtype)
-    return shift
 
 
 def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
@@ -308,4 +220,4 @@ def _expand_variance(rows: CenteredRows, dtype: torch.dtype) -> torch.Tensor:
     return (rows.raw_part - middle.to(torch.float64)) * torch.rsqrt(variance.to(torch.float64) + rows.eps)
 
 
-OPERATORS = (LayerNormOperator(), LayerNormBias(), LayerNormNoWeight(), LayerNormScaleShift())
+OPERATORS = (LayerNormOperator(), LayerNormBias(), LayerNormNoWeight())
