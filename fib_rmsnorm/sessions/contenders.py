@@ -7,11 +7,10 @@ import os
 import tempfile
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder, held, making_folders
-from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.sandbox.fork_server_process import remove_private_folder
 from fib_rmsnorm.schema import Solution, digest
 from fib_rmsnorm.sessions.version import Version
@@ -19,7 +18,7 @@ from fib_rmsnorm.sessions.version import Version
 
 @dataclass
 class Contender:
-    """A version or the baseline, and the Workloads on which it may be timed."""
+    """A version of a kernel, with its results."""
 
     solution: Solution
     number: int = 1
@@ -28,8 +27,6 @@ class Contender:
     """A digest of a version's files, whatever the right call is."""
     version: Version | None = None
     """The results of a version so far; None until it is judged."""
-    admitted: dict[str, Admitted] = field(default_factory=dict)
-    """By the uuid of the Workload."""
 
     @property
     def passed(self) -> bool:

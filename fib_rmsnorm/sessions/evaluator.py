@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -25,7 +25,7 @@ from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.registry.sources.draft import ask_for_call
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Settings, Solution, Trace, Workload
+from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Settings, Solution, Trace, Workload, digest
 from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.try_plan import TryPlan, measure_distance
@@ -63,6 +63,8 @@ class Evaluator:
         """The kernel whose evaluation `abandon` may end: the latest one while it is judged or timed."""
         self._kept: list[Solution] = []
         """The Solutions whose workers are kept beside the references."""
+        self._admitted: defaultdict[str, dict[str, Admitted]] = defaultdict(dict)
+        """The Solutions that were found correct here and whose workers are kept, by digest and the Workload's uuid."""
         self._warm: OrderedDict[str, Definition] = OrderedDict()
         """The Definitions whose references run."""
 
@@ -90,6 +92,8 @@ class Evaluator:
     def keep_only(self, workers: Iterable[Solution], builds: Iterable[Solution]) -> None:
         """End the workers of other Solutions except references, and remove the builds of others."""
         self._kept = [*workers]
+        kept = set(map(digest, self._kept))
+        self._admitted = defaultdict(dict, {key: found for key, found in self._admitted.items() if key in kept})
         self._end_others()
         if self._builds:
             self._builds.keep_only(self._runner.workers.keep_folders(builds))
@@ -104,8 +108,8 @@ class Evaluator:
         *,
         timed: bool = True,
         crowded: bool = False,
-        rivals: Sequence[Contender] = (),
-        before: Contender | None = None,
+        rivals: Sequence[Solution] = (),
+        before: Solution | None = None,
     ) -> Generator[Version]:
         """Judge a kernel and time it in turn with others.
 
@@ -125,8 +129,8 @@ class Evaluator:
                 yield version
             if not version.done:
                 others = () if plan.is_interpreted else (*([before] if before else []), *rivals)
-                version = replace(version, before=before.solution.name if before else "")
-                yield from self._time(current, plan, version, others)
+                version = replace(version, before=before.name if before else "")
+                yield from self._time(current.solution, plan, version, others)
             self._runner.start_spare(plan.definition, plan.workloads[0], plan.draft.spec.language.value)
         except KernelError as error:
             yield version.with_fault(error)
@@ -185,7 +189,8 @@ class Evaluator:
         """
         with ThreadPoolExecutor(1) as pool:
             warming = pool.submit(self._warm_up, plan, timed=timed)  # while the kernel is built
-            current.admitted.clear()
+            admitted = self._admitted[digest(current.solution)]
+            admitted.clear()
             for workload in plan.workloads:
                 yield version
                 if self._abandoned.is_set():
@@ -198,7 +203,7 @@ class Evaluator:
                     break
                 failed: list[Trace] = []
                 if isinstance(verdict, Admitted):
-                    current.admitted[workload.uuid] = verdict
+                    admitted[workload.uuid] = verdict
                 elif timed:
                     failed.append(self._runner.make_trace(plan.definition, workload, current.solution, verdict))
                 version = version.with_verdict(check, failed)
@@ -208,17 +213,16 @@ class Evaluator:
         far_rows = empty_batch = None
         if version.passed:
             workload = version.workloads[0]
-            admitted = current.admitted[workload.uuid]
             with self.turns.judging():
-                far_rows = self._runner.judge_far_rows(workload, admitted)
-                empty_batch = self._runner.judge_empty_batch(workload, admitted)
+                far_rows = self._runner.judge_far_rows(workload, admitted[workload.uuid])
+                empty_batch = self._runner.judge_empty_batch(workload, admitted[workload.uuid])
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 far_rows = empty_batch = None
         yield replace(
             version,
             far_rows=far_rows,
             empty_batch=empty_batch,
-            build_s=next((admitted.worker.build_s for admitted in current.admitted.values()), None),
+            build_s=next((found.worker.build_s for found in admitted.values()), None),
             verdict_s=round(time.monotonic() - started, 3),
             done=not (timed and version.passed),
         )
@@ -248,47 +252,47 @@ class Evaluator:
         with self.turns.judging():
             return self._runner.check(definition, workload, solution)
 
-    def _time(
-        self, current: Contender, plan: TryPlan, version: Version, others: Sequence[Contender]
-    ) -> Iterator[Version]:
+    def _time(self, kernel: Solution, plan: TryPlan, version: Version, others: Sequence[Solution]) -> Iterator[Version]:
         # The judge still has the right outputs of the last Workload, which is usually the largest.
         for workload in reversed(plan.workloads):
             traces: dict[str, Trace] = {}
             with self.turns.timing():
                 if not self._abandoned.is_set():
-                    traces = self._time_in_turn(plan.definition, workload, current, others)
+                    traces = self._time_in_turn(plan.definition, workload, kernel, others)
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 yield replace(version, done=True)
                 return
-            in_order = [traces[each.solution.name] for each in (current, *others) if each.solution.name in traces]
-            version = version.with_verdict(Check.of(traces[current.solution.name]), in_order)
+            in_order = [traces[each.name] for each in (kernel, *others) if each.name in traces]
+            version = version.with_verdict(Check.of(traces[kernel.name]), in_order)
             version = replace(version, done=workload is plan.workloads[0] or not version.passed)
             yield version
             if version.done:
                 return
 
     def _time_in_turn(
-        self, definition: Definition, workload: Workload, current: Contender, others: Sequence[Contender]
+        self, definition: Definition, workload: Workload, kernel: Solution, others: Sequence[Solution]
     ) -> dict[str, Trace]:
         """Time a kernel and others in turn: their Traces by name. Those are judged that were not, or whose worker died.
 
         Of one that is wrong when it is judged again, and of one that is interpreted, the Trace has no time.
         """
         room = max(0, self._runner.max_at_once(definition, workload) - 1)
-        contenders, own_name = [*others[:room], current], current.solution.name
+        contenders = [*others[:room], kernel]
         verdicts: dict[str, Admitted | EvaluationFailedError] = {}
         for each in contenders:
-            known = each.admitted.get(workload.uuid)
+            known = self._admitted[digest(each)].get(workload.uuid)
             if known is not None and known.worker.process.alive:
-                verdicts[each.solution.name] = replace(known, worker=replace(known.worker))  # with the whole time limit
-        left = tuple(each.solution for each in contenders if each.solution.name not in verdicts)
+                verdicts[each.name] = replace(known, worker=replace(known.worker))  # with the whole time limit
+        left = tuple(each for each in contenders if each.name not in verdicts)
         for solution, verdict in self._runner.gate.admit(Group(definition, workload, left)) if left else ():
             verdicts[solution.name] = verdict
-        own = verdicts[own_name]
+            if isinstance(verdict, Admitted):
+                self._admitted[digest(solution)][workload.uuid] = verdict
+        own = verdicts[kernel.name]
         if not isinstance(own, Admitted):
-            return {own_name: self._runner.make_trace(definition, workload, current.solution, own)}
+            return {kernel.name: self._runner.make_trace(definition, workload, kernel, own)}
         if own.worker.is_interpreted:
-            return {own_name: self._runner.call_untimed(workload, own)}
-        in_turn = (verdicts[each.solution.name] for each in contenders)
+            return {kernel.name: self._runner.call_untimed(workload, own)}
+        in_turn = (verdicts[each.name] for each in contenders)
         found = self._runner.time(definition, workload, [each for each in in_turn if isinstance(each, Admitted)])
         return {trace.solution or "": trace for trace in found}

@@ -246,17 +246,24 @@ class Service(AbstractContextManager["Service"]):
         history = job.history
         current, before = history.take_up(plan.draft) if history else (Contender(plan.draft), None)
         is_timed = job.timed and not plan.is_interpreted
-        rivals = list(map(Contender, self._find_rivals(plan, device) if is_timed else ()))
+        rivals = self._find_rivals(plan, device) if is_timed else ()
 
         def end_others() -> None:
             workers, builds = (history.workers, history.builds) if history else ([], [])
-            evaluator.keep_only([*workers, *(rival.solution for rival in rivals)], builds)
+            # A kernel that is only checked comes between two that are timed: their rivals stay.
+            known = rivals or self._rivals.get(plan.definition.name, ())[: self._most_rivals]
+            evaluator.keep_only([*workers, *known], builds)
 
         end_others()
         try:
             crowded = len(self._running) > 1
             for version in evaluator.evaluate(
-                current, plan, timed=job.timed, crowded=crowded, rivals=rivals, before=before
+                current,
+                plan,
+                timed=job.timed,
+                crowded=crowded,
+                rivals=rivals,
+                before=before.solution if before else None,
             ):
                 job.version = current.version = version
                 job.on_change(job)
