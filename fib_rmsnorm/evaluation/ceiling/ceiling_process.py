@@ -135,16 +135,31 @@ _CALLS = 100
 _MIN_CALLS = 7
 _MEASUREMENT_MS = 60.0
 _MAX_S = 1.0  # for a copy whose calls wait for a core
+_WIDE = 1.1  # a copy whose interval is wider is measured again when it is asked for again
 _OVERHEAD_MS = 0.2  # the untimed part of a cold call: the eviction, and waiting for it
 
 
 class DeviceCeiling:
-    """A device with its timer and its copier."""
+    """A device with its timer and its copier, and the ceilings that were measured there."""
 
     def __init__(self, device: str, cache: Path) -> None:
         self._device = device
         self.timer = choose_timer(device)
         self.copier, self._note = choose_copier(device, cache)
+        self._measured: dict[tuple[StreamTraffic, bool], Ceiling] = {}
+
+    def find(self, traffic: StreamTraffic, *, cold: bool, attempts: int = MAX_ATTEMPTS) -> Ceiling:
+        """The ceiling of a traffic: measured once, unless its interval is wide. Raises RefusalError if that fails."""
+        known = self._measured.get((traffic, cold))
+        if known is not None and known.copy_high_ms <= _WIDE * known.copy_low_ms:
+            return known
+        try:
+            found = self._measured[traffic, cold] = self.measure(traffic, cold=cold)
+        except MeasurementError as error:
+            if attempts == 1:
+                raise RefusalError("RUNTIME_ERROR", str(error)) from None
+            return self.find(traffic, cold=cold, attempts=attempts - 1)
+        return found
 
     def measure(self, traffic: StreamTraffic, *, cold: bool) -> Ceiling:
         """Measure an empty call and the fastest copy: medians in milliseconds."""
@@ -200,33 +215,6 @@ class DeviceCeiling:
         return choose_calls(trials)
 
 
-_WIDE = 1.1
-"""A copy whose interval is wider than this is measured again when it is asked for again."""
-
-
-class CeilingProcess:
-    """Measures ceilings on request, and each of them once, unless its interval is wide."""
-
-    def __init__(self) -> None:
-        self._find_device = cache(DeviceCeiling)
-        self._measured: dict[MeasureCeiling, Ceiling] = {}
-
-    def build_copy(self, message: Message) -> Done:
-        """Compile the copy for a device."""
-        request = BuildCopy.model_validate(message)
-        self._find_device(request.device, request.cache)
-        return Done()
-
-    def measure(self, message: Message) -> Ceiling:
-        """Measure an empty call, and a copy with a given traffic."""
-        request = MeasureCeiling.model_validate(message)
-        device = self._find_device(request.device, request.cache)
-        known = self._measured.get(request)
-        if known is None or known.copy_high_ms > _WIDE * known.copy_low_ms:
-            self._measured[request] = _measure_repeatedly(device, request)
-        return self._measured[request]
-
-
 def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:
     """The best copier that can be built here, and why no better one can be; None if it is the best.
 
@@ -248,15 +236,6 @@ def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:
     raise RefusalError("RUNTIME_ERROR", "; ".join(reasons))
 
 
-def _measure_repeatedly(device: DeviceCeiling, request: MeasureCeiling, attempts: int = MAX_ATTEMPTS) -> Ceiling:
-    try:
-        return device.measure(request.traffic, cold=request.cold)
-    except MeasurementError as error:
-        if attempts == 1:
-            raise RefusalError("RUNTIME_ERROR", str(error)) from None
-        return _measure_repeatedly(device, request, attempts - 1)
-
-
 @contextmanager
 def _pinned(cores: Sequence[int]) -> Iterator[None]:
     """Keep this thread on the given cores; without any, let it run on all."""
@@ -269,7 +248,22 @@ def _pinned(cores: Sequence[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+_find_ceiling = cache(DeviceCeiling)
+
+
+def build_copy(message: Message) -> Done:
+    """Compile the copy for a device."""
+    request = BuildCopy.model_validate(message)
+    _find_ceiling(request.device, request.cache)
+    return Done()
+
+
+def measure(message: Message) -> Ceiling:
+    """Measure an empty call, and a copy with a given traffic."""
+    request = MeasureCeiling.model_validate(message)
+    return _find_ceiling(request.device, request.cache).find(request.traffic, cold=request.cold)
+
+
 def main(channel: Channel, _: int) -> None:
     """Serve until the channel closes."""
-    ceiling = CeilingProcess()
-    serve(channel, {"open_device": open_device, "build_copy": ceiling.build_copy, "measure": ceiling.measure})
+    serve(channel, {"open_device": open_device, "build_copy": build_copy, "measure": measure})
