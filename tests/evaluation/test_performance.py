@@ -10,7 +10,8 @@ import pytest
 
 from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
-from fib_rmsnorm.evaluation.timing.timer import Sample, choose_calls
+from fib_rmsnorm.evaluation.timing.latency_statistics import measure_calls
+from fib_rmsnorm.evaluation.timing.timer import Sample
 from fib_rmsnorm.evaluation.worker.worker_messages import Timed, TimingPrepared
 from fib_rmsnorm.schema import Ceiling, Clocks, KernelLaunch, Settings
 
@@ -115,5 +116,5 @@ def test_a_call_that_nobody_else_disturbed_disturbs_itself():
 def test_of_few_calls_half_suffice():
     trials = [steady_trial(1.0), disturb(steady_trial(1.0), 40)]
     one_call = [trial.samples[:1] for trial in trials]
-    assert choose_calls(one_call * 2).doubt is None
-    assert choose_calls([*one_call, one_call[1]]).doubt == "only 1 of 3 calls undisturbed"
+    assert measure_calls(one_call * 2, 0.0).doubt is None
+    assert measure_calls([*one_call, one_call[1]], 0.0).doubt == "only 1 of 3 calls undisturbed"

@@ -18,15 +18,13 @@ from fib_rmsnorm.evaluation.ceiling.copier import Copier, CopyVariant, CppCopy, 
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, count_kept_calls
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, measure_calls
+from fib_rmsnorm.evaluation.timing.latency_statistics import choose_undisturbed, grouped_median, measure_calls
 from fib_rmsnorm.evaluation.timing.timer import (
     MAX_ATTEMPTS,
     Call,
-    ChosenCalls,
     MeasurementError,
     Sample,
     Trial,
-    choose_calls,
 )
 from fib_rmsnorm.machine.devices import version_of_torch
 from fib_rmsnorm.sandbox.asking import Done, open_device
@@ -128,7 +126,7 @@ def _sweep(
 
 
 def _undisturbed(samples: Sequence[Sample]) -> list[float]:
-    return choose_calls([samples]).trials_ms[0]
+    return choose_undisturbed(samples) or [sample.span_ms for sample in samples]
 
 
 _CALLS = 100
@@ -187,7 +185,7 @@ class DeviceCeiling:
             copy_high_ms=scatter.interval.high,
             copy_hot_ms=measure_calls(hot, tick).latency_ms if hot else None,
             copy_method=best.name,
-            note="; ".join(filter(None, (self._note, copy.doubt))) or None,
+            note="; ".join(filter(None, (self._note, scatter.doubt))) or None,
             threads=list(best.cores) or None,
         )
 
@@ -197,7 +195,7 @@ class DeviceCeiling:
 
     def _time_copy(
         self, variant: CopyVariant, bind: Callable[[CopyVariant, int], Call], expected_ms: float, *, cold: bool
-    ) -> ChosenCalls:
+    ) -> list[list[Sample]]:
         """Time a copy until half as many calls as are wanted were undisturbed."""
         warmup = 0 if cold else PLACES  # until every place in the buffer has been read
         wanted = int(_MEASUREMENT_MS / (expected_ms + _OVERHEAD_MS))
@@ -212,7 +210,7 @@ class DeviceCeiling:
             trial = Trial(warmup + calls, cold, math.inf)
             timed = self.timer.measure(partial(bind, variant), trial)[warmup:]
             trials += filter(None, (timed[:half], timed[half:]))
-        return choose_calls(trials)
+        return trials
 
 
 def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:
