@@ -74,10 +74,12 @@ def _allocate(device: str, size: int) -> torch.Tensor:
     return torch.empty((size // line + 1) * line, dtype=torch.uint8, device=device)
 
 
-def tune(
-    variants: Sequence[CopyVariant], timer: Timer, buffers: Buffers, *, cold: bool
-) -> list[tuple[CopyVariant, float]]:
-    """Time the variants. Return each with its lower quartile in milliseconds, the fastest first."""
+def tune(variants: Sequence[CopyVariant], timer: Timer, buffers: Buffers, *, cold: bool) -> tuple[CopyVariant, float]:
+    """Time the variants. Return the fastest and its lower quartile in milliseconds.
+
+    With a cold cache the variants take turns, so that drift affects all alike. Without eviction, the cache takes
+    several calls to settle, so each variant has a run of calls of which the second half counts.
+    """
     samples: dict[str, list[float]] = {variant.name: [] for variant in variants}
 
     def speed(variant: CopyVariant) -> float:
@@ -85,44 +87,26 @@ def tune(
         return ordered[len(ordered) // 4]  # disturbances affect the lower quartile least
 
     def sweep(some: Sequence[CopyVariant], rounds: int, budget_s: float) -> None:
-        for variant, found in _sweep(some, rounds, budget_s, timer, buffers, cold=cold):
-            samples[variant.name] += found
+        if cold:
+            trial = Trial(rounds * len(some), cold=True, budget_s=budget_s)
+            turns = timer.measure(lambda index: buffers.bind_fresh(some[index % len(some)], index), trial)
+            runs = [turns[start :: len(some)] for start in range(len(some))]  # a slow device may not come to all
+        else:
+            trial = Trial(4 * rounds, cold=False, budget_s=budget_s / len(some))
+            whole = [timer.measure(partial(buffers.bind_fresh, variant), trial) for variant in some]
+            runs = [run[len(run) // 2 :] for run in whole]
+        for variant, run in zip(some, runs, strict=True):
+            samples[variant.name] += _undisturbed(run)
 
     for index, variant in enumerate(variants):
         buffers.bind_fresh(variant, index)()  # the driver may wait for the device to load a kernel: not in a held call
     left = list(variants)
-    beaten: list[CopyVariant] = []
     sweep(left, 1, math.inf)
     for rounds in _ROUNDS:
-        if len(left) == 1:
-            break
-        sweep(left, rounds, _SWEEP_S)
-        left.sort(key=speed)
-        kept = max(2, -(-len(left) // _KEPT_SHARE))
-        left, beaten = left[:kept], left[kept:] + beaten
-    return [(variant, speed(variant)) for variant in left + beaten]
-
-
-def _sweep(
-    variants: Sequence[CopyVariant], rounds: int, budget_s: float, timer: Timer, buffers: Buffers, *, cold: bool
-) -> Iterator[tuple[CopyVariant, list[float]]]:
-    """Time `rounds` calls of each variant.
-
-    With a cold cache the variants take turns, so that drift affects all alike. Without eviction, the cache takes
-    several calls to settle, so each variant has a run of calls of which the second half counts.
-    """
-    if cold:
-        turns = timer.measure(
-            lambda index: buffers.bind_fresh(variants[index % len(variants)], index),
-            Trial(rounds * len(variants), cold=True, budget_s=budget_s),
-        )
-        for start, variant in enumerate(variants[: len(turns)]):  # a slow device may not come to all of them
-            yield variant, _undisturbed(turns[start :: len(variants)])
-        return
-    for variant in variants:
-        trial = Trial(4 * rounds, cold=False, budget_s=budget_s / len(variants))
-        run = timer.measure(partial(buffers.bind_fresh, variant), trial)
-        yield variant, _undisturbed(run[len(run) // 2 :])
+        if len(left) > 1:
+            sweep(left, rounds, _SWEEP_S)
+            left = sorted(left, key=speed)[: max(2, -(-len(left) // _KEPT_SHARE))]
+    return left[0], speed(left[0])
 
 
 def _undisturbed(samples: Sequence[Sample]) -> list[float]:
@@ -167,8 +151,7 @@ class DeviceCeiling:
         with _pinned(self.copier.cores[:1]):
             trial = Trial(_CALLS, cold, _MEASUREMENT_MS / 1e3)
             empty = _undisturbed(self.timer.measure(lambda _: self.copier.empty, trial))
-            tried = tune(self.copier.variants(traffic), self.timer, buffers, cold=cold)
-            best, expected_ms = tried[0]
+            best, expected_ms = tune(self.copier.variants(traffic), self.timer, buffers, cold=cold)
             copy = self._time_copy(best, buffers.bind_fresh, expected_ms, cold=cold)
             hot = self._time_copy(best, buffers.bind_same, expected_ms, cold=False) if cold else None
         host_us.append(self._time_host())
