@@ -66,7 +66,6 @@ def describe_performance(results: TrialResults, reference: TrialResults, conditi
         if on_cpu
         else grouped_median([sample.busy_ms for trial in trials for sample in trial], tick),
         pieces=_count_pieces(results),
-        launches=None if (launches := trials[-1][-1].launches) is None else list(launches),
         queued=None if on_cpu else all(trial.queued for trial in results.trials),
         as_called_ms=grouped_median([sample.span_ms for sample in results.as_called.samples], tick)
         if results.as_called

@@ -8,8 +8,6 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field, FiniteFloat
 
-from fib_rmsnorm.schema import KernelLaunch
-
 Call = Callable[[], object]
 Prepare = Callable[[int], Call]
 """Prepares call `i`, untimed, and returns the call to time."""
@@ -20,8 +18,6 @@ Latency = Annotated[FiniteFloat, Field(ge=0)]
 
 MAX_ATTEMPTS = 3
 """A trial whose measurement fails is attempted this often: dropped records need not be dropped again."""
-MAX_LAUNCHES = 32
-"""The most launches of a call that are recorded; `Sample.pieces` counts all of them."""
 
 
 class MeasurementError(Exception):
@@ -42,9 +38,6 @@ class Sample(NamedTuple):
     """The sum of the times of all pieces of work: less than the span if the call waits, more if pieces overlap."""
     pieces: int = 1
     """The number of kernels, copies and fills that the call ran."""
-    launches: Annotated[tuple[KernelLaunch, ...], Field(max_length=MAX_LAUNCHES)] | None = None
-    """The call's first kernels, in the order of their start; None for all but the last call of a trial, and if the
-    timer does not record kernels."""
     is_disturbed: bool = False
     """Whether a thread of the call had to wait for a core, on a CPU: something else ran there."""
 
