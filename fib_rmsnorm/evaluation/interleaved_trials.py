@@ -17,8 +17,8 @@ from typing import Literal, TypeVar
 
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes, measure_scatter
-from fib_rmsnorm.evaluation.timing.timer import Trial, choose_calls
+from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes, measure_calls
+from fib_rmsnorm.evaluation.timing.timer import Trial
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     ChainTimed,
     Costs,
@@ -180,8 +180,7 @@ class InterleavedTrials:
         if self._settings.iterations is not None:
             return self._has_fewest_trials(solution)
         if self._has_fewest_trials(solution):
-            calls = choose_calls([trial.samples for trial in solution.trials])
-            scatter = measure_scatter(calls.trials_ms, solution.prepared.tick_ms)
+            scatter = measure_calls([trial.samples for trial in solution.trials], solution.prepared.tick_ms)
             if scatter.interval.relative_to(scatter.latency_ms) <= INTERVAL_GOAL:
                 solution.stopped_by = "interval"
                 return True

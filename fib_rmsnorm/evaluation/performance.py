@@ -8,7 +8,6 @@ from statistics import median
 
 from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, Scatter, grouped_median, measure_calls, sum_up_chain
-from fib_rmsnorm.evaluation.timing.timer import choose_calls
 from fib_rmsnorm.schema import Ceiling, Chain, Clocks, Performance, Settings
 
 _MAX_CLOCK_CHANGE = 0.02
@@ -37,9 +36,8 @@ def describe_performance(results: TrialResults, reference: TrialResults, conditi
     tick = results.prepared.tick_ms
     other_share = conditions.clocks.other_share
     trials = [trial.samples for trial in results.trials]
-    calls = choose_calls(trials, other_share)
-    calls_of_reference = choose_calls([trial.samples for trial in reference.trials], other_share)
-    scatter, of_reference = measure_calls(calls, tick), measure_calls(calls_of_reference, tick)
+    scatter = measure_calls(trials, tick, other_share)
+    of_reference = measure_calls([trial.samples for trial in reference.trials], tick, other_share)
     latency_ms = scatter.latency_ms
     host_us = [costs.host_overhead_us for costs in results.costs if costs.host_overhead_us is not None]
     on_cpu, ceiling = conditions.on_cpu, conditions.ceiling
@@ -53,10 +51,10 @@ def describe_performance(results: TrialResults, reference: TrialResults, conditi
         speedup_factor=of_reference.latency_ms / latency_ms if latency_ms else 0.0,
         timer=results.prepared.timer,
         cold_l2=None if on_cpu else conditions.settings.l2 != "hot",
-        samples=sum(map(len, calls.trials_ms)),
-        disturbed_calls=calls.disturbed if on_cpu else None,
-        trials=sum(map(bool, calls.trials_ms)),
-        trial_medians_ms=[round(grouped_median(trial, tick), 9) for trial in calls.trials_ms if trial],
+        samples=scatter.samples,
+        disturbed_calls=sum(sample.is_disturbed for trial in trials for sample in trial) if on_cpu else None,
+        trials=len(scatter.medians_ms),
+        trial_medians_ms=[round(median_ms, 9) for median_ms in scatter.medians_ms],
         trial_scatter=scatter.of_trials,
         stopped_by=results.stopped_by,
         repeated_trials=[what for trial in results.trials for what in trial.repeated],
@@ -68,12 +66,11 @@ def describe_performance(results: TrialResults, reference: TrialResults, conditi
         if on_cpu
         else grouped_median([sample.busy_ms for trial in trials for sample in trial], tick),
         pieces=_count_pieces(results),
-        launches=None if (launches := trials[-1][-1].launches) is None else list(launches),
         queued=None if on_cpu else all(trial.queued for trial in results.trials),
         as_called_ms=grouped_median([sample.span_ms for sample in results.as_called.samples], tick)
         if results.as_called
         else None,
-        hot_latency_ms=measure_calls(choose_calls([results.hot.samples]), tick).latency_ms if results.hot else None,
+        hot_latency_ms=measure_calls([results.hot.samples], tick).latency_ms if results.hot else None,
         a_a_difference=scatter.a_a_difference,
         bytes_moved=conditions.bytes_moved,
         bandwidth_gb_per_s=conditions.bytes_moved / latency_ms / 1e6 if latency_ms else None,
@@ -88,8 +85,8 @@ def describe_performance(results: TrialResults, reference: TrialResults, conditi
         clocks=conditions.clocks,
         device_session=conditions.device_session,
         noisy=[
-            *([calls.doubt] if calls.doubt else []),
-            *([f"the reference: {calls_of_reference.doubt}"] if calls_of_reference.doubt else []),
+            *([scatter.doubt] if scatter.doubt else []),
+            *([f"the reference: {of_reference.doubt}"] if of_reference.doubt else []),
             *_find_marks(scatter, conditions),
         ],
     )

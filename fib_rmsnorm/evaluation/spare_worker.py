@@ -9,9 +9,9 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import making_folders
@@ -25,61 +25,40 @@ from fib_rmsnorm.sandbox.process import NoAnswerError, Process, StoppedError
 _MOST_S = 60.0
 
 
-@dataclass(frozen=True)
-class StartedAhead:
-    """A process that is ready for a Solution of a Definition, and the folder that it may write its builds to."""
-
-    definition: str
-    may_be_timed: bool
-    folder: Path
-    process: Future[Process]
-
-
 class SpareWorker:
-    """At most one worker without a Solution, on one device."""
+    """A worker without a Solution, which is ready for one of a Definition or being started."""
 
-    def __init__(self, device: Device, spawn: Callable[[GetReady, Path, bool], Process]) -> None:
-        """`spawn` starts the process of a worker that writes to a folder, and may be timed or not."""
-        self._device = device
-        self._spawn = spawn
-        self._pool = ThreadPoolExecutor(1)
-        self.started: StartedAhead | None = None
-        """The worker that is there or being started."""
+    def __init__(
+        self, device: Device, wanted: GetReady, drafts: Path, may_be_timed: bool, spawn: Callable[[Path], Process]
+    ) -> None:
+        """Start it in the background. `spawn` starts its process; its builds go to a new folder of `drafts`."""
+        self._definition = wanted.definition.name
+        self._may_be_timed = may_be_timed
+        with making_folders():
+            self.folder = Path(tempfile.mkdtemp(dir=drafts))
+        with_one_thread = ThreadPoolExecutor(1)
+        self._process = with_one_thread.submit(_start, device, wanted, partial(spawn, self.folder))
+        with_one_thread.shutdown(wait=False)
 
-    def start(self, wanted: GetReady, drafts: Path, may_be_timed: bool) -> None:
-        """Start one in the background, unless there is one. It will write its builds to a new folder of `drafts`."""
-        if self.started is None:
-            with making_folders():
-                folder = Path(tempfile.mkdtemp(dir=drafts))
-            ready = self._pool.submit(self._start, wanted, folder, may_be_timed)
-            self.started = StartedAhead(wanted.definition.name, may_be_timed, folder, ready)
-
-    def _start(self, wanted: GetReady, folder: Path, may_be_timed: bool) -> Process:
-        process = self._spawn(wanted, folder, may_be_timed)
-        try:
-            deadline = time.monotonic() + _MOST_S
-            require_device(process, self._device, lambda request, kind: ask(process, request, kind, deadline))
-            ask(process, wanted, Done, deadline)
-        except BaseException:
-            process.kill()
-            raise
-        process.take_log()  # what libraries print is not of the Solution
-        return process
-
-    def take(self, definition: str, is_timed: bool) -> tuple[Process, Path] | None:
-        """The worker and its folder; None if there is none that fits. Waits for one that is being started."""
-        started, self.started = self.started, None
+    def take(self, definition: str, is_timed: bool) -> Process | None:
+        """Its process, when that has started. If it does not fit, it is ended, and this is None."""
         # If it failed, the Solution gets another worker, and its verdict says what is wrong.
         with suppress(FibRmsnormError, NoAnswerError, RefusalError, StoppedError):
-            if started is not None:
-                process = started.process.result()
-                suits = started.definition == definition and (started.may_be_timed or not is_timed)
-                if suits and process.alive:
-                    return process, started.folder
-                process.kill()
+            process = self._process.result()
+            if definition == self._definition and (self._may_be_timed or not is_timed) and process.alive:
+                return process
+            process.kill()
         return None
 
-    def end(self) -> None:
-        """End it, and start no other."""
-        self.take("", is_timed=False)
-        self._pool.shutdown()
+
+def _start(device: Device, wanted: GetReady, spawn: Callable[[], Process]) -> Process:
+    process = spawn()
+    try:
+        deadline = time.monotonic() + _MOST_S
+        require_device(process, device, lambda request, kind: ask(process, request, kind, deadline))
+        ask(process, wanted, Done, deadline)
+    except BaseException:
+        process.kill()
+        raise
+    process.take_log()  # what libraries print is not of the Solution
+    return process

@@ -61,7 +61,7 @@ class WorkerPool:
         self.most_held = MAX_WORKERS
         self.may_time = True
         """Whether the workers that are found may be timed. Those that are not open a GPU sooner."""
-        self._spare = SpareWorker(device, self._spawn_spare)
+        self._spare: SpareWorker | None = None
         self._folders: dict[str, Path] = {}
         """The folders of the drafts that a spare worker builds, by their digests."""
         self._ending = ThreadPoolExecutor(1)
@@ -149,19 +149,27 @@ class WorkerPool:
 
     def start_spare(self, wanted: GetReady) -> None:
         """Start a worker for the next draft in the background, if there is none yet and drafts have a folder."""
-        if self._config.drafts is not None:
-            self._spare.start(wanted, self._config.drafts, self.may_time)
+        if self._config.drafts is not None and self._spare is None:
+            may_be_timed = self.may_time
+
+            def spawn(folder: Path) -> Process:
+                process = self._spawn(folder, wanted.definition, may_be_timed=may_be_timed)
+                _keep_to_cores(process.pid, self.build_cores)
+                return process
+
+            self._spare = SpareWorker(self._device, wanted, self._config.drafts, may_be_timed, spawn)
 
     def keep_folders(self, solutions: Iterable[Solution]) -> set[Path]:
         """The folders in which these drafts and the next one are built. Those of others are forgotten."""
         kept = {digest(solution): self._folder(solution) for solution in solutions}
         self._folders = {key: folder for key, folder in self._folders.items() if key in kept}
-        return {*kept.values(), *([self._spare.started.folder] if self._spare.started else [])}
+        return {*kept.values(), *([self._spare.folder] if self._spare else [])}
 
     def close(self) -> None:
         """End all workers."""
         self.end_others([])
-        self._spare.end()
+        if self._spare:
+            self._spare.take("", is_timed=False)
         self._ending.shutdown()
 
     def end(self, solution: Solution) -> None:
@@ -191,13 +199,11 @@ class WorkerPool:
 
     def _start(self, definition: Definition, solution: Solution, *, ahead: bool) -> WorkerClient:
         key, process, interpreted = digest(solution), None, is_interpreted(solution, self._device)
-        if (
-            solution.author == AUTHOR
-            and key not in self._folders
-            and (spare := self._spare.take(definition.name, self.may_time))
-        ):
-            process, self._folders[key] = spare
-            self._pinned.add(key)
+        if solution.author == AUTHOR and key not in self._folders:
+            spare, self._spare = self._spare, None
+            if spare and (process := spare.take(definition.name, self.may_time)):
+                self._folders[key] = spare.folder
+                self._pinned.add(key)
         request = Build(
             definition=definition,
             solution=solution,
@@ -222,11 +228,6 @@ class WorkerPool:
         if folder := self._folders.get(digest(solution)):
             return folder
         return solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
-
-    def _spawn_spare(self, wanted: GetReady, folder: Path, may_be_timed: bool) -> Process:
-        process = self._spawn(folder, wanted.definition, may_be_timed=may_be_timed)
-        _keep_to_cores(process.pid, self.build_cores)
-        return process
 
     def _spawn(self, cache: Path, definition: Definition, interpreted: bool = False, *, may_be_timed: bool) -> Process:
         """Start a worker that may read the tensors that the Definition's Workloads name."""

@@ -1,6 +1,6 @@
 """The FlashInfer Trace schema: flashinfer-bench's models, with what a trustworthy measurement needs beside them."""
 
-from fib_rmsnorm.schema.measurement import Ceiling, Chain, Clocks, KernelLaunch, Performance, Settings
+from fib_rmsnorm.schema.measurement import Ceiling, Chain, Clocks, Performance, Settings
 from fib_rmsnorm.schema.solution import (
     BuildSpec,
     CheckedDefinition,

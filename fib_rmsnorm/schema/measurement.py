@@ -5,8 +5,7 @@ All fields that flashinfer-bench's models lack are optional, and those ignore th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -110,23 +109,6 @@ class Chain(BaseModel):
     """The device before, during and after the replays."""
 
 
-_Size = Annotated[int, Field(ge=0, lt=1 << 32)]
-
-
-@dataclass(frozen=True)
-class KernelLaunch:
-    """A kernel launch of a timed call. A plain dataclass, because it is created beside untrusted code."""
-
-    name: Annotated[str, Field(max_length=256)]
-    """The driver's name of the kernel: mangled if it comes from C++, and truncated if it is long."""
-    grid: tuple[_Size, _Size, _Size]
-    block: tuple[_Size, _Size, _Size]
-    registers: _Size
-    """Registers per thread."""
-    static_shared_bytes: _Size
-    dynamic_shared_bytes: _Size
-
-
 class Performance(upstream.Performance, use_attribute_docstrings=False):
     """Latency with its distribution, and the evidence for how sure it is.
 
@@ -163,8 +145,8 @@ class Performance(upstream.Performance, use_attribute_docstrings=False):
     """Median over calls of the summed durations of all device work; the latency is the span from first to last."""
     pieces: int | None = None
     """Number of kernels, copies and fills per call."""
-    launches: list[KernelLaunch] | None = None
-    """The first kernels of the last timed call, in order of their starts; None if the timer records no kernels."""
+    launches: list[dict[str, Any]] | None = None
+    """The first kernels of the last timed call, which earlier versions recorded; their seals cover it."""
     queued: bool | None = None
     """Whether the GPU was held until the host had issued each call, so that its kernels did not wait for the host; not
     for a call that waits for the device itself. None on a CPU."""

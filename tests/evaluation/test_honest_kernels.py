@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fib_rmsnorm.evaluation.timing import cupti_fault
 from support.kernels import BATCH_SIZES_ON_CUDA, add_kernels, list_cases, made_for, read_kernels
 from support.registries import bench_all, make_registry
 
@@ -52,7 +51,6 @@ def test_passes(evaluations_of, run, name, batch):
     is_interpreted = KERNELS[name].language == "triton"
     assert evaluation.performance.interpreted == is_interpreted
     assert (evaluation.performance.latency_ms > 0) != is_interpreted
-    assert evaluation.performance.launches is None  # as on every CPU
     assert len(evaluation.log) < 100_000
     library_calls = evaluation.performance.library_calls
     if KERNELS[name].spec.binding == "torch":
@@ -65,16 +63,3 @@ def test_what_a_kernel_prints_is_in_its_log(evaluations_of):
     log = evaluations_of("few")["prints", 8].log
     assert log.startswith("normalizing")
     assert "bytes left out" in log
-
-
-@pytest.mark.gpu
-def test_a_trace_tells_what_was_launched_on_a_gpu(evaluations_of):
-    if fault := cupti_fault():
-        pytest.skip(fault)
-    for batch in BATCH_SIZES_ON_CUDA:
-        launches = evaluations_of("on a GPU")["cuda_two_kernels", batch].performance.launches
-        for launch, name, shared_bytes in zip(launches, ("Reduce", "Scale"), (32, 0), strict=True):
-            assert name in launch.name
-            assert (launch.grid, launch.block) == ((batch, 1, 1), (256, 1, 1))
-            assert 0 < launch.registers < 256
-            assert (launch.static_shared_bytes, launch.dynamic_shared_bytes) == (shared_bytes, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,29 +9,24 @@ import pytest
 
 from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
 from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
-from fib_rmsnorm.evaluation.timing.timer import Sample, choose_calls
+from fib_rmsnorm.evaluation.timing.latency_statistics import measure_calls
+from fib_rmsnorm.evaluation.timing.timer import Sample
 from fib_rmsnorm.evaluation.worker.worker_messages import Timed, TimingPrepared
-from fib_rmsnorm.schema import Ceiling, Clocks, KernelLaunch, Settings
+from fib_rmsnorm.schema import Ceiling, Clocks, Settings
 
-LAUNCH = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
 ADMITTED: Any = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_s=1.0))
-OTHER = replace(LAUNCH, name="RmsNormTuned", block=(512, 1, 1))
 
 
 def make_trial(*samples):
     return Timed(list(samples), clock_ns=0, repeated=[], queued=False)
 
 
-@pytest.mark.parametrize(
-    ("launches", "told"), [([(LAUNCH,), (LAUNCH, OTHER)], [LAUNCH, OTHER]), ([(LAUNCH,), ()], []), ([None, None], None)]
-)
-def test_the_last_trial_tells_what_is_launched(launches, told):
-    trials = [make_trial(Sample(0.5, 0.25), Sample(0.5, 0.25, 2, each)) for each in launches]
+def test_on_a_gpu_all_calls_count_and_their_pieces_are_told():
+    trials = [make_trial(Sample(0.5, 0.25, 2), Sample(0.5, 0.25, 2))] * 2
     results = TrialResults(ADMITTED, TimingPrepared("cupti", 0.0, None), trials)
     conditions = Conditions(Settings(), 1024, None, None, Clocks(), None, None, on_cpu=False)
-    performance = describe_performance(results, results, conditions)
-    assert performance.launches == told
-    assert (performance.samples, performance.disturbed_calls) == (4, None)
+    found = describe_performance(results, results, conditions)
+    assert (found.samples, found.disturbed_calls, found.pieces, found.busy_ms) == (4, None, 2, 0.25)
 
 
 def describe(own_ms, reference_ms, *, ceiling=None, clocks=None):
@@ -115,5 +109,5 @@ def test_a_call_that_nobody_else_disturbed_disturbs_itself():
 def test_of_few_calls_half_suffice():
     trials = [steady_trial(1.0), disturb(steady_trial(1.0), 40)]
     one_call = [trial.samples[:1] for trial in trials]
-    assert choose_calls(one_call * 2).doubt is None
-    assert choose_calls([*one_call, one_call[1]]).doubt == "only 1 of 3 calls undisturbed"
+    assert measure_calls(one_call * 2, 0.0).doubt is None
+    assert measure_calls([*one_call, one_call[1]], 0.0).doubt == "only 1 of 3 calls undisturbed"

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from functools import partial
 
 from fib_rmsnorm.building.cache import cache_folder, cache_variables, making_folders
 from fib_rmsnorm.building.native import toolchain_paths
-from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.evaluation import CEILING
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import (
-    TRITON_COPY,
-    BuildCopy,
-    MeasureCeiling,
-    StreamTraffic,
-    copy_solution,
-)
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import BuildCopy, MeasureCeiling, StreamTraffic
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
@@ -64,26 +56,21 @@ class CeilingClient:
         return ceiling.model_copy(update={"peak_bandwidth_gb_per_s": gpu.peak_bandwidth_gb_per_s()})
 
     def _ask(self, request: Request, kind: type[Answer]) -> Answer:
-        if self._process is None or not self._process.alive:
-            self._process = self._start()
-        return self._ask_once(self._process, request, kind)
-
-    def _start(self) -> Process:
-        builds = cache_folder().absolute() / "native"
-        with making_folders():
-            builds.mkdir(parents=True, exist_ok=True)
-        variables = cache_variables(builds / content_key(copy_solution(TRITON_COPY)))
-        process = self._fork_server.spawn(CEILING, variables, readable=toolchain_paths(), writable=[builds])
         try:
-            require_device(process, self._device, partial(self._ask_once, process))
+            if self._process is None or not self._process.alive:
+                self._process = self._spawn()
+                require_device(self._process, self._device, self._ask)
+            return ask(self._process, request, kind, time.monotonic() + self._config.timeout_s)
         except DeviceUnusableError as error:
             raise NoCeilingError(str(error)) from None
-        return process
-
-    def _ask_once(self, process: Process, request: Request, kind: type[Answer]) -> Answer:
-        try:
-            return ask(process, request, kind, time.monotonic() + self._config.timeout_s)
         except NoAnswerError as error:
             raise NoCeilingError(f"the process that measures the copy {error}") from None
         except RefusalError as refused:
             raise NoCeilingError(f"measuring the copy failed: {str(refused).strip().splitlines()[-1]}") from None
+
+    def _spawn(self) -> Process:
+        builds = cache_folder().absolute() / "native"
+        with making_folders():
+            builds.mkdir(parents=True, exist_ok=True)
+        variables = cache_variables(builds / "copy")
+        return self._fork_server.spawn(CEILING, variables, readable=toolchain_paths(), writable=[builds])

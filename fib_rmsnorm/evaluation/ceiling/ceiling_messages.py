@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
-from pydantic import ConfigDict
-
 from fib_rmsnorm.sandbox.asking import Request
 from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedLanguages
 
@@ -16,13 +14,7 @@ _MAX_READS, _MAX_WRITES = 4, 3
 """The most streams for which the copies are compiled: two inputs and an output of 16 bits, and an output of 8 bits."""
 MAX_LOADS = 8
 """The most vectors of 16 bytes that a thread of the copy in CUDA has in flight."""
-TRITON_COPY = "triton_copy.py"
 _CUDA_HEADERS = ("copy_kernels.h", "copy_kernels.cuh")
-_LANGUAGES = {
-    ".cpp": SupportedLanguages.CPP,
-    ".cu": SupportedLanguages.CUDA,
-    ".py": SupportedLanguages.TRITON,
-}
 _SMALL_SHARES = (4, 2, 1)
 _ALIGNMENT = 128
 
@@ -95,21 +87,16 @@ class BuildCopy(Request, do="build_copy", doing="building the copy"):
     cache: Path
 
 
-class MeasureCeiling(Request, do="measure", doing="measuring the copy"):
+class MeasureCeiling(BuildCopy, do="measure", doing="measuring the copy"):
     """Measure an empty call, and a copy with a given traffic."""
 
-    model_config = ConfigDict(frozen=True)
-
-    device: str
-    cache: Path
     traffic: StreamTraffic
     cold: bool
 
 
 def copy_solution(file: str) -> Solution:
     """A copy, from its sources in this folder, as a Solution: it is built like any kernel."""
-    language = _LANGUAGES[Path(file).suffix]
-    is_cuda = language is SupportedLanguages.CUDA
+    is_cuda = file.endswith(".cu")
     names = [file, *(_CUDA_HEADERS if is_cuda else ())]
     sources = {name: files(__package__).joinpath(name).read_text(encoding="utf-8") for name in names}
     sources |= dict(_cuda_parts() if is_cuda else ())
@@ -118,8 +105,8 @@ def copy_solution(file: str) -> Solution:
         definition="copy",
         author="fib-rmsnorm",
         spec=BuildSpec(
-            language=language,
-            target_hardware=["cpu" if language is SupportedLanguages.CPP else "cuda"],
+            language=SupportedLanguages.CUDA if is_cuda else SupportedLanguages.CPP,
+            target_hardware=["cuda" if is_cuda else "cpu"],
             entry_point=f"{file}::copy",
         ),
         sources=[SourceFile(path=path, content=content) for path, content in sources.items()],

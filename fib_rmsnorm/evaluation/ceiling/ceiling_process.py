@@ -18,15 +18,13 @@ from fib_rmsnorm.evaluation.ceiling.copier import Copier, CopyVariant, CppCopy, 
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, count_kept_calls
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
-from fib_rmsnorm.evaluation.timing.latency_statistics import grouped_median, measure_calls
+from fib_rmsnorm.evaluation.timing.latency_statistics import choose_undisturbed, grouped_median, measure_calls
 from fib_rmsnorm.evaluation.timing.timer import (
     MAX_ATTEMPTS,
     Call,
-    ChosenCalls,
     MeasurementError,
     Sample,
     Trial,
-    choose_calls,
 )
 from fib_rmsnorm.machine.devices import version_of_torch
 from fib_rmsnorm.sandbox.asking import Done, open_device
@@ -76,10 +74,12 @@ def _allocate(device: str, size: int) -> torch.Tensor:
     return torch.empty((size // line + 1) * line, dtype=torch.uint8, device=device)
 
 
-def tune(
-    variants: Sequence[CopyVariant], timer: Timer, buffers: Buffers, *, cold: bool
-) -> list[tuple[CopyVariant, float]]:
-    """Time the variants. Return each with its lower quartile in milliseconds, the fastest first."""
+def tune(variants: Sequence[CopyVariant], timer: Timer, buffers: Buffers, *, cold: bool) -> tuple[CopyVariant, float]:
+    """Time the variants. Return the fastest and its lower quartile in milliseconds.
+
+    With a cold cache the variants take turns, so that drift affects all alike. Without eviction, the cache takes
+    several calls to settle, so each variant has a run of calls of which the second half counts.
+    """
     samples: dict[str, list[float]] = {variant.name: [] for variant in variants}
 
     def speed(variant: CopyVariant) -> float:
@@ -87,64 +87,61 @@ def tune(
         return ordered[len(ordered) // 4]  # disturbances affect the lower quartile least
 
     def sweep(some: Sequence[CopyVariant], rounds: int, budget_s: float) -> None:
-        for variant, found in _sweep(some, rounds, budget_s, timer, buffers, cold=cold):
-            samples[variant.name] += found
+        if cold:
+            trial = Trial(rounds * len(some), cold=True, budget_s=budget_s)
+            turns = timer.measure(lambda index: buffers.bind_fresh(some[index % len(some)], index), trial)
+            runs = [turns[start :: len(some)] for start in range(len(some))]  # a slow device may not come to all
+        else:
+            trial = Trial(4 * rounds, cold=False, budget_s=budget_s / len(some))
+            whole = [timer.measure(partial(buffers.bind_fresh, variant), trial) for variant in some]
+            runs = [run[len(run) // 2 :] for run in whole]
+        for variant, run in zip(some, runs, strict=True):
+            samples[variant.name] += _undisturbed(run)
 
     for index, variant in enumerate(variants):
         buffers.bind_fresh(variant, index)()  # the driver may wait for the device to load a kernel: not in a held call
     left = list(variants)
-    beaten: list[CopyVariant] = []
     sweep(left, 1, math.inf)
     for rounds in _ROUNDS:
-        if len(left) == 1:
-            break
-        sweep(left, rounds, _SWEEP_S)
-        left.sort(key=speed)
-        kept = max(2, -(-len(left) // _KEPT_SHARE))
-        left, beaten = left[:kept], left[kept:] + beaten
-    return [(variant, speed(variant)) for variant in left + beaten]
-
-
-def _sweep(
-    variants: Sequence[CopyVariant], rounds: int, budget_s: float, timer: Timer, buffers: Buffers, *, cold: bool
-) -> Iterator[tuple[CopyVariant, list[float]]]:
-    """Time `rounds` calls of each variant.
-
-    With a cold cache the variants take turns, so that drift affects all alike. Without eviction, the cache takes
-    several calls to settle, so each variant has a run of calls of which the second half counts.
-    """
-    if cold:
-        turns = timer.measure(
-            lambda index: buffers.bind_fresh(variants[index % len(variants)], index),
-            Trial(rounds * len(variants), cold=True, budget_s=budget_s),
-        )
-        for start, variant in enumerate(variants[: len(turns)]):  # a slow device may not come to all of them
-            yield variant, _undisturbed(turns[start :: len(variants)])
-        return
-    for variant in variants:
-        trial = Trial(4 * rounds, cold=False, budget_s=budget_s / len(variants))
-        run = timer.measure(partial(buffers.bind_fresh, variant), trial)
-        yield variant, _undisturbed(run[len(run) // 2 :])
+        if len(left) > 1:
+            sweep(left, rounds, _SWEEP_S)
+            left = sorted(left, key=speed)[: max(2, -(-len(left) // _KEPT_SHARE))]
+    return left[0], speed(left[0])
 
 
 def _undisturbed(samples: Sequence[Sample]) -> list[float]:
-    return choose_calls([samples]).trials_ms[0]
+    return choose_undisturbed(samples) or [sample.span_ms for sample in samples]
 
 
 _CALLS = 100
 _MIN_CALLS = 7
 _MEASUREMENT_MS = 60.0
 _MAX_S = 1.0  # for a copy whose calls wait for a core
+_WIDE = 1.1  # a copy whose interval is wider is measured again when it is asked for again
 _OVERHEAD_MS = 0.2  # the untimed part of a cold call: the eviction, and waiting for it
 
 
 class DeviceCeiling:
-    """A device with its timer and its copier."""
+    """A device with its timer and its copier, and the ceilings that were measured there."""
 
     def __init__(self, device: str, cache: Path) -> None:
         self._device = device
         self.timer = choose_timer(device)
         self.copier, self._note = choose_copier(device, cache)
+        self._measured: dict[tuple[StreamTraffic, bool], Ceiling] = {}
+
+    def find(self, traffic: StreamTraffic, *, cold: bool, attempts: int = MAX_ATTEMPTS) -> Ceiling:
+        """The ceiling of a traffic: measured once, unless its interval is wide. Raises RefusalError if that fails."""
+        known = self._measured.get((traffic, cold))
+        if known is not None and known.copy_high_ms <= _WIDE * known.copy_low_ms:
+            return known
+        try:
+            found = self._measured[traffic, cold] = self.measure(traffic, cold=cold)
+        except MeasurementError as error:
+            if attempts == 1:
+                raise RefusalError("RUNTIME_ERROR", str(error)) from None
+            return self.find(traffic, cold=cold, attempts=attempts - 1)
+        return found
 
     def measure(self, traffic: StreamTraffic, *, cold: bool) -> Ceiling:
         """Measure an empty call and the fastest copy: medians in milliseconds."""
@@ -154,8 +151,7 @@ class DeviceCeiling:
         with _pinned(self.copier.cores[:1]):
             trial = Trial(_CALLS, cold, _MEASUREMENT_MS / 1e3)
             empty = _undisturbed(self.timer.measure(lambda _: self.copier.empty, trial))
-            tried = tune(self.copier.variants(traffic), self.timer, buffers, cold=cold)
-            best, expected_ms = tried[0]
+            best, expected_ms = tune(self.copier.variants(traffic), self.timer, buffers, cold=cold)
             copy = self._time_copy(best, buffers.bind_fresh, expected_ms, cold=cold)
             hot = self._time_copy(best, buffers.bind_same, expected_ms, cold=False) if cold else None
         host_us.append(self._time_host())
@@ -172,7 +168,7 @@ class DeviceCeiling:
             copy_high_ms=scatter.interval.high,
             copy_hot_ms=measure_calls(hot, tick).latency_ms if hot else None,
             copy_method=best.name,
-            note="; ".join(filter(None, (self._note, copy.doubt))) or None,
+            note="; ".join(filter(None, (self._note, scatter.doubt))) or None,
             threads=list(best.cores) or None,
         )
 
@@ -182,7 +178,7 @@ class DeviceCeiling:
 
     def _time_copy(
         self, variant: CopyVariant, bind: Callable[[CopyVariant, int], Call], expected_ms: float, *, cold: bool
-    ) -> ChosenCalls:
+    ) -> list[list[Sample]]:
         """Time a copy until half as many calls as are wanted were undisturbed."""
         warmup = 0 if cold else PLACES  # until every place in the buffer has been read
         wanted = int(_MEASUREMENT_MS / (expected_ms + _OVERHEAD_MS))
@@ -197,34 +193,7 @@ class DeviceCeiling:
             trial = Trial(warmup + calls, cold, math.inf)
             timed = self.timer.measure(partial(bind, variant), trial)[warmup:]
             trials += filter(None, (timed[:half], timed[half:]))
-        return choose_calls(trials)
-
-
-_WIDE = 1.1
-"""A copy whose interval is wider than this is measured again when it is asked for again."""
-
-
-class CeilingProcess:
-    """Measures ceilings on request, and each of them once, unless its interval is wide."""
-
-    def __init__(self) -> None:
-        self._find_device = cache(DeviceCeiling)
-        self._measured: dict[MeasureCeiling, Ceiling] = {}
-
-    def build_copy(self, message: Message) -> Done:
-        """Compile the copy for a device."""
-        request = BuildCopy.model_validate(message)
-        self._find_device(request.device, request.cache)
-        return Done()
-
-    def measure(self, message: Message) -> Ceiling:
-        """Measure an empty call, and a copy with a given traffic."""
-        request = MeasureCeiling.model_validate(message)
-        device = self._find_device(request.device, request.cache)
-        known = self._measured.get(request)
-        if known is None or known.copy_high_ms > _WIDE * known.copy_low_ms:
-            self._measured[request] = _measure_repeatedly(device, request)
-        return self._measured[request]
+        return trials
 
 
 def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:
@@ -248,15 +217,6 @@ def choose_copier(device: str, cache: Path) -> tuple[Copier, str | None]:
     raise RefusalError("RUNTIME_ERROR", "; ".join(reasons))
 
 
-def _measure_repeatedly(device: DeviceCeiling, request: MeasureCeiling, attempts: int = MAX_ATTEMPTS) -> Ceiling:
-    try:
-        return device.measure(request.traffic, cold=request.cold)
-    except MeasurementError as error:
-        if attempts == 1:
-            raise RefusalError("RUNTIME_ERROR", str(error)) from None
-        return _measure_repeatedly(device, request, attempts - 1)
-
-
 @contextmanager
 def _pinned(cores: Sequence[int]) -> Iterator[None]:
     """Keep this thread on the given cores; without any, let it run on all."""
@@ -269,7 +229,22 @@ def _pinned(cores: Sequence[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+_find_ceiling = cache(DeviceCeiling)
+
+
+def build_copy(message: Message) -> Done:
+    """Compile the copy for a device."""
+    request = BuildCopy.model_validate(message)
+    _find_ceiling(request.device, request.cache)
+    return Done()
+
+
+def measure(message: Message) -> Ceiling:
+    """Measure an empty call, and a copy with a given traffic."""
+    request = MeasureCeiling.model_validate(message)
+    return _find_ceiling(request.device, request.cache).find(request.traffic, cold=request.cold)
+
+
 def main(channel: Channel, _: int) -> None:
     """Serve until the channel closes."""
-    ceiling = CeilingProcess()
-    serve(channel, {"open_device": open_device, "build_copy": ceiling.build_copy, "measure": ceiling.measure})
+    serve(channel, {"open_device": open_device, "build_copy": build_copy, "measure": measure})

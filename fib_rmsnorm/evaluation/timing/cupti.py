@@ -2,8 +2,7 @@
 
 The records are read directly from CUPTI's buffers; cupti-python only finds and loads the library. Its version for CUDA
 13.0 takes 50 to 100 us to convert a record to an object and 4 us to enable a kind of record: a third of a trial's time.
-We need three numbers of each record, and more only of the kernels of one call: each kernel's record is copied (0.2 us),
-and read later if it belongs to that call.
+We need three numbers of each record, and the name only of the smallest kernels.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from fib_rmsnorm.evaluation.timing.cuda_driver import (
     make_private_stream,
     require_success,
 )
-from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord, MemoryRecord, Piece, attribute
+from fib_rmsnorm.evaluation.timing.kernel_records import KernelRecord, MemoryRecord, Piece, attribute, is_end_of_call
 from fib_rmsnorm.evaluation.timing.timer import After, MeasurementError, Prepare, Sample, Timer, Trial, repeat
 
 _BUFFER_BYTES = 1 << 20  # some 5,000 records; CUPTI asks for more if it needs more
@@ -79,8 +78,8 @@ class ActivityRecorder:
         while self._next(buffer, valid, ctypes.byref(record)) == 0 and record.value:
             if layout := _RECORDS.get(ctypes.c_uint32.from_address(record.value).value):
                 found = layout.from_address(record.value)
-                kernel = bytes(found) if layout is KernelRecord else b""  # copied, because CUPTI reuses the buffer
-                self._pieces.append(Piece(found.start, found.end, found.stream_id, kernel))
+                is_end = isinstance(found, KernelRecord) and is_end_of_call(found)
+                self._pieces.append(Piece(found.start, found.end, found.stream_id, is_end))
         self._spare.append(self._buffers.pop(buffer))
 
     def on(self) -> None:

@@ -11,21 +11,19 @@ from statistics import median
 from typing import NamedTuple
 
 from fib_rmsnorm.evaluation.timing.cuda_driver import END_OF_CALL
-from fib_rmsnorm.evaluation.timing.timer import MAX_LAUNCHES, MeasurementError, Sample
-from fib_rmsnorm.schema import KernelLaunch
+from fib_rmsnorm.evaluation.timing.timer import MeasurementError, Sample
 
 # On an H100, a stream's next kernel starts 1.0 to 1.8 us after the last, 2.8 after a graph, 3.9 after a conditional
 # node of one. A kernel that launches another takes 12 us itself.
 _LONGEST_WAIT_NS = 6000
-_MAX_NAME_BYTES = 256  # the names of torch's templates take kilobytes
+_END_NAME = END_OF_CALL.encode()
 
 _TIMES = (("start", ctypes.c_uint64), ("end", ctypes.c_uint64))
 _PLACE = (("device_id", ctypes.c_uint32), ("context_id", ctypes.c_uint32), ("stream_id", ctypes.c_uint32))
 _DIMENSIONS = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 
-_count_bytes = ctypes.CDLL(None).strnlen
-_count_bytes.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_count_bytes.restype = ctypes.c_size_t
+_compare_names = ctypes.CDLL(None).strncmp
+_compare_names.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
 
 
 class KernelRecord(ctypes.Structure):
@@ -61,26 +59,10 @@ class MemoryRecord(ctypes.Structure):
     _fields_ = (("kind", ctypes.c_uint32), ("configuration", ctypes.c_uint32 * 3), *_TIMES, *_PLACE)
 
 
-def read_launch(record: bytes) -> KernelLaunch:
-    """The launch in a copy of a kernel's record.
-
-    The name is read from where the record points to: CUPTI keeps names while it is attached.
-    """
-    found = KernelRecord.from_buffer_copy(record)
-    return KernelLaunch(
-        name=_read_name(found.name),
-        grid=(found.grid_x, found.grid_y, found.grid_z),
-        block=(found.block_x, found.block_y, found.block_z),
-        registers=found.registers_per_thread,
-        static_shared_bytes=found.static_shared_memory,
-        dynamic_shared_bytes=found.dynamic_shared_memory,
-    )
-
-
-def _read_name(address: int | None) -> str:
-    if not address:
-        return ""
-    return ctypes.string_at(address, _count_bytes(address, _MAX_NAME_BYTES)).decode(errors="replace")
+def is_end_of_call(record: KernelRecord) -> bool:
+    """Whether it is of our kernel that marks the end of a call. CUPTI keeps its name while it is attached."""
+    is_small = record.grid_x == record.block_x == 1
+    return is_small and bool(record.name) and not _compare_names(record.name, _END_NAME, len(_END_NAME) + 1)
 
 
 class Piece(NamedTuple):
@@ -89,8 +71,8 @@ class Piece(NamedTuple):
     start: int
     end: int
     stream: int
-    kernel: bytes = b""
-    """A copy of the kernel's record; empty for a copy or fill."""
+    is_end: bool = False
+    """Whether it is our kernel that marks the end of a call."""
 
 
 def attribute(
@@ -98,9 +80,9 @@ def attribute(
 ) -> list[Sample]:
     """Make a sample for each call, from the work that ran between our marker before it and the marker before the next.
 
-    The last sample also has the call's launches. Markers are our own work on our stream, each of `marker_pieces`. Only
-    the order on the device counts, not the host's clock: CUPTI's conversion between the two can be off by more than a
-    call takes. `extras` is the number of pieces at the end of each call that are ours too, on the call's stream.
+    Markers are our own work on our stream, each of `marker_pieces`. Only the order on the device counts, not the host's
+    clock: CUPTI's conversion between the two can be off by more than a call takes. `extras` is the number of pieces at
+    the end of each call that are ours too, on the call's stream.
 
     CUPTI does not record the kernels that a kernel launches. They end before the stream's next kernel starts, which is
     our mark of the call's end: a queued call is refused if the mark waits for more than recorded work, and one that is
@@ -117,7 +99,7 @@ def attribute(
             calls.append(_Call([], [], []))
         if calls:
             call = calls[-1]
-            (call.marker if ours else call.ends if _is_end_of_call(piece) else call.work).append(piece)
+            (call.marker if ours else call.ends if piece.is_end else call.work).append(piece)
         ours_before = ours
     own = [call.work[: len(call.work) - extra] for call, extra in zip(calls, extras, strict=False)]
     if len(calls) > len(extras):
@@ -140,15 +122,13 @@ def attribute(
         raise MeasurementError(
             f"the GPU was busy for {wait / 1e3:.3g} us more than CUPTI recorded: a kernel launched others", len(extras)
         )
-    kernels = [piece.kernel for piece in own[-1] if piece.kernel][:MAX_LAUNCHES] if own else []
     return [
         Sample(
             ((end if queued else max(end, mark)) - work[0].start) / 1e6,
             sum(piece.end - piece.start for piece in work) / 1e6,
             len(work),
-            tuple(map(read_launch, kernels)) if number == len(extras) else None,
         )
-        for number, (work, end, mark) in enumerate(zip(own, ended, marked, strict=True), 1)
+        for work, end, mark in zip(own, ended, marked, strict=True)
     ]
 
 
@@ -157,10 +137,3 @@ class _Call(NamedTuple):
     work: list[Piece]
     """Its own, and ours at the end."""
     ends: list[Piece]
-
-
-def _is_end_of_call(piece: Piece) -> bool:
-    if not piece.kernel:
-        return False
-    found = KernelRecord.from_buffer_copy(piece.kernel)
-    return found.grid_x == found.block_x == 1 and _read_name(found.name) == END_OF_CALL

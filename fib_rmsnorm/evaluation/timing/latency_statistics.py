@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from fib_rmsnorm.evaluation.timing.timer import ChosenCalls, Latency
+from fib_rmsnorm.evaluation.timing.timer import Latency, Sample
 from fib_rmsnorm.student_t import t_quantile
 
 _Z_95 = 1.96
@@ -20,6 +20,10 @@ LINKS = 40
 _CHAIN_GOAL = 0.01
 # With fewer trials, their standard deviation means little.
 _MIN_TRIALS = 3
+# The fewest calls of which some make a 95% interval of their median.
+_FEWEST_UNDISTURBED = 6
+# A smaller share of the cores is not named as a cause.
+_LEAST_CAUSE = 0.02
 
 
 @dataclass(frozen=True)
@@ -109,14 +113,20 @@ class Scatter:
     p5_ms: float
     p95_ms: float
     a_a_difference: float | None
+    samples: int
+    medians_ms: list[float]
+    """The medians of the trials that had calls."""
     of_trials: float
-    """How far the medians of the trials lie from each other, relative to their median, as a standard deviation."""
+    """How far these lie from each other, relative to their median, as a standard deviation."""
+    doubt: str | None = None
+    """Why the median is only an upper bound: too few calls were undisturbed. None if enough were."""
 
 
 def measure_scatter(trials: Sequence[Sequence[float]], tick: float) -> Scatter:
     """Sum up the calls of trials, of which some may have none."""
     trials = [trial for trial in trials if trial]
     samples = [sample for trial in trials for sample in trial]
+    medians_ms = [grouped_median(trial, tick) for trial in trials]
     p5, *_, p95 = quantiles(samples, n=20, method="inclusive") if len(samples) > 1 else samples * 2
     return Scatter(
         latency_ms=grouped_median(samples, tick),
@@ -124,7 +134,9 @@ def measure_scatter(trials: Sequence[Sequence[float]], tick: float) -> Scatter:
         p5_ms=p5,
         p95_ms=p95,
         a_a_difference=a_a_difference(trials, tick),
-        of_trials=_relative_scatter([grouped_median(trial, tick) for trial in trials]),
+        samples=len(samples),
+        medians_ms=medians_ms,
+        of_trials=_relative_scatter(medians_ms),
     )
 
 
@@ -136,13 +148,28 @@ def _relative_scatter(medians: Sequence[float]) -> float:
     return (high - low) / 1.349
 
 
-def measure_calls(calls: ChosenCalls, tick: float) -> Scatter:
-    """Sum up the calls that count. Of disturbed ones, the interval is an upper bound alone."""
-    scatter = measure_scatter(calls.trials_ms, tick)
-    if calls.doubt is None:
-        return scatter
-    high = measure_scatter(calls.all_ms, tick).interval.high
-    return replace(scatter, interval=Interval(0.0, max(scatter.latency_ms, high)))
+def choose_undisturbed(samples: Sequence[Sample]) -> list[float]:
+    """The times of the calls whose threads did not have to wait for a core."""
+    return [sample.span_ms for sample in samples if not sample.is_disturbed]
+
+
+def measure_calls(trials: Sequence[Sequence[Sample]], tick: float, other_share: float | None = None) -> Scatter:
+    """Sum up the undisturbed calls of trials. If they are too few, the interval is an upper bound alone.
+
+    All calls count if none was undisturbed, or if they are too few though nobody else used the cores: `other_share` is
+    the share of the cores that other processes took meanwhile, if known.
+    """
+    undisturbed = [choose_undisturbed(trial) for trial in trials]
+    timed, found = (sum(map(len, some)) for some in (trials, undisturbed))
+    if found >= min(_FEWEST_UNDISTURBED, timed / 2):
+        return measure_scatter(undisturbed, tick)
+    of_all = measure_scatter([[sample.span_ms for sample in trial] for trial in trials], tick)
+    if other_share is not None and other_share < _LEAST_CAUSE:
+        return of_all  # a call's own threads are more than the cores
+    cause = "" if other_share is None else f": other processes took {other_share:.0%} of the cores"
+    scatter = measure_scatter(undisturbed, tick) if found else of_all
+    interval = Interval(0.0, max(scatter.latency_ms, of_all.interval.high))
+    return replace(scatter, interval=interval, doubt=f"only {found} of {timed} calls undisturbed{cause}")
 
 
 @dataclass(frozen=True)

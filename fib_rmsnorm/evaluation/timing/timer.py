@@ -1,15 +1,12 @@
-"""The interface of a timer, and which of the calls that it timed count."""
+"""The interface of a timer."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field, FiniteFloat
-
-from fib_rmsnorm.schema import KernelLaunch
 
 Call = Callable[[], object]
 Prepare = Callable[[int], Call]
@@ -21,8 +18,6 @@ Latency = Annotated[FiniteFloat, Field(ge=0)]
 
 MAX_ATTEMPTS = 3
 """A trial whose measurement fails is attempted this often: dropped records need not be dropped again."""
-MAX_LAUNCHES = 32
-"""The most launches of a call that are recorded; `Sample.pieces` counts all of them."""
 
 
 class MeasurementError(Exception):
@@ -43,9 +38,6 @@ class Sample(NamedTuple):
     """The sum of the times of all pieces of work: less than the span if the call waits, more if pieces overlap."""
     pieces: int = 1
     """The number of kernels, copies and fills that the call ran."""
-    launches: Annotated[tuple[KernelLaunch, ...], Field(max_length=MAX_LAUNCHES)] | None = None
-    """The call's first kernels, in the order of their start; None for all but the last call of a trial, and if the
-    timer does not record kernels."""
     is_disturbed: bool = False
     """Whether a thread of the call had to wait for a core, on a CPU: something else ran there."""
 
@@ -89,40 +81,3 @@ def repeat(times: int, budget_s: float) -> Iterator[int]:
         if index and time.perf_counter() - started > budget_s:
             return
         yield index
-
-
-# The fewest calls of which some make a 95% interval of their median.
-_FEWEST_UNDISTURBED = 6
-# A smaller share of the cores is not named as a cause.
-_LEAST_CAUSE = 0.02
-
-
-@dataclass(frozen=True)
-class ChosenCalls:
-    """The calls of trials that count, by trial; some trials may have none."""
-
-    trials_ms: list[list[float]]
-    all_ms: list[list[float]]
-    """All calls, including those that do not count."""
-    disturbed: int
-    """The number of calls whose threads had to wait for a core."""
-    doubt: str | None
-    """Why the time is only an upper bound: too few calls were undisturbed. None if enough were."""
-
-
-def choose_calls(trials: Sequence[Sequence[Sample]], other_share: float | None = None) -> ChosenCalls:
-    """Choose the undisturbed calls. All count if none is, or if too few are though nobody else used the cores.
-
-    `other_share` is the share of the cores that other processes took meanwhile, if known.
-    """
-    everything = [[sample.span_ms for sample in trial] for trial in trials]
-    undisturbed = [[sample.span_ms for sample in trial if not sample.is_disturbed] for trial in trials]
-    timed, found = (sum(map(len, some)) for some in (everything, undisturbed))
-    disturbed = timed - found
-    if found >= min(_FEWEST_UNDISTURBED, timed / 2):
-        return ChosenCalls(undisturbed, everything, disturbed, None)
-    if other_share is not None and other_share < _LEAST_CAUSE:
-        return ChosenCalls(everything, everything, disturbed, None)  # a call's own threads are more than the cores
-    cause = "" if other_share is None else f": other processes took {other_share:.0%} of the cores"
-    doubt = f"only {found} of {timed} calls undisturbed{cause}"
-    return ChosenCalls(undisturbed if found else everything, everything, disturbed, doubt)

@@ -21,21 +21,21 @@ from fib_rmsnorm.machine.devices import Device, cuda_devices
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Settings
+from fib_rmsnorm.schema import Ceiling, Settings
 from support.command_line import run_python
 
 pytestmark = pytest.mark.usefixtures("untraced")
 needs_compiler = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 
 
-def request(device="cpu", read=(1 << 20,), written=(1 << 20,), cold=True):
-    traffic = vars(StreamTraffic.of(read, written))
-    return {"do": "measure", "device": device, "cache": str(cache_folder()), "traffic": traffic, "cold": cold}
+def measure_copy(device="cpu", megabytes=1):
+    traffic = StreamTraffic.of([megabytes << 20], [megabytes << 20])
+    return process.DeviceCeiling(device, cache_folder()).find(traffic, cold=True)
 
 
 @needs_compiler
 def test_an_answer_is_complete():
-    found = process.CeilingProcess().measure(request())
+    found = measure_copy()
     json.dumps(vars(found), allow_nan=False)
     assert 0 < found.empty_ms < found.copy_ms <= found.copy_high_ms
     # On a busy machine, too few calls may have had their cores for themselves: then only an upper bound is known.
@@ -50,18 +50,11 @@ def test_an_answer_is_complete():
 @needs_compiler
 @pytest.mark.parametrize("is_wide", [False, True])
 def test_a_ceiling_is_measured_once_unless_its_interval_is_wide(monkeypatch, is_wide):
-    measuring = process.CeilingProcess()
-    measured = process.DeviceCeiling.measure
+    copy = Ceiling(empty_ms=1, copy_ms=10, copy_low_ms=10, copy_high_ms=12 if is_wide else 10.1, copy_method="cpp")
     found = []
-
-    def measure(*args, **options):
-        copy = measured(*args, **options)
-        high_ms = copy.copy_ms * (1.2 if is_wide else 1.01)
-        found.append(copy.model_copy(update={"copy_low_ms": copy.copy_ms, "copy_high_ms": high_ms}))
-        return found[-1]
-
-    monkeypatch.setattr(process.DeviceCeiling, "measure", measure)
-    answers = [measuring.measure(request()) for _ in range(2)]
+    monkeypatch.setattr(process.DeviceCeiling, "measure", lambda *_, **__: found.append(copy.model_copy()) or found[-1])
+    ceiling = process.DeviceCeiling("cpu", cache_folder())
+    answers = [ceiling.find(StreamTraffic(1, 1), cold=True) for _ in range(2)]
     assert len(found) == 1 + is_wide
     assert answers[-1] is found[-1]
 
@@ -71,7 +64,7 @@ import os
 import test_ceiling_process as tests
 
 before = os.sched_getaffinity(0)
-tests.process.CeilingProcess().measure(tests.request(read=[8 << 20], written=[8 << 20]))
+tests.measure_copy(megabytes=8)
 assert os.sched_getaffinity(0) == before
 assert any(tests.no_thread_runs() for _ in range(500)), "the copying threads do not sleep"
 """
@@ -105,13 +98,13 @@ def test_without_a_compiler_the_refusal_says_why(monkeypatch):
 
     monkeypatch.setattr(process, "CppCopy", fail)
     with pytest.raises(RefusalError, match=r"^no working compiler 'c\+\+'$"):
-        process.CeilingProcess().measure(request())
+        measure_copy()
 
 
 @pytest.mark.alone
 @pytest.mark.gpu
 def test_a_copy_that_fits_the_cache_is_faster_hot():
-    found = process.CeilingProcess().measure(request("cuda:0", [8 << 20], [8 << 20]))
+    found = measure_copy("cuda:0", 8)
     assert found.empty_ms < found.copy_hot_ms < 0.9 * found.copy_ms
     assert 0.5 < found.empty_host_us < 100
 

@@ -126,8 +126,8 @@ def test_surplus_bytes_are_really_read():
     copier = CppCopy("cpu", cache_folder())
     little, much = StreamTraffic.of([1 << 10], [64]), StreamTraffic.of([32 << 20], [64])
     timer, buffers = choose_timer("cpu"), Buffers("cpu", much)
-    (_, little_ms), *_ = tune(copier.variants(little), timer, buffers, cold=False)
-    (_, much_ms), *_ = tune(copier.variants(much), timer, buffers, cold=False)
+    _, little_ms = tune(copier.variants(little), timer, buffers, cold=False)
+    _, much_ms = tune(copier.variants(much), timer, buffers, cold=False)
     assert much_ms > 100 * little_ms  # 32,768 times the bytes
 
 
@@ -141,8 +141,7 @@ class SlowTimer:
 def test_a_device_too_slow_for_all_variants_in_a_sweep_tunes_by_those_it_came_to():
     variants = [CopyVariant(str(number), lambda *_: partial(int)) for number in range(5)]
     timer: Any = SlowTimer()
-    tuned = tune(variants, timer, Buffers("cpu", StreamTraffic.of([64], [64])), cold=True)
-    assert {variant.name for variant, _ in tuned} == {"0", "1", "2", "3", "4"}
+    assert tune(variants, timer, Buffers("cpu", StreamTraffic.of([64], [64])), cold=True)[1] == 1.0
 
 
 def cuda_variants(monkeypatch, traffic):

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes
-from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MAX_LAUNCHES, Sample, Trial
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Sample, Trial
 from fib_rmsnorm.evaluation.worker.worker_messages import MAX_REASON, ChainTimed, Time, TimeChain, Timed
 from fib_rmsnorm.sandbox.asking import ask
 from fib_rmsnorm.sandbox.process import NoAnswerError
-from fib_rmsnorm.schema import KernelLaunch, Workload
+from fib_rmsnorm.schema import Workload
 
-LAUNCH = KernelLaunch("RmsNorm", (8, 1, 1), (256, 1, 1), 40, static_shared_bytes=32, dynamic_shared_bytes=0)
-LAST = Sample(0.25, 0.125, 2, (LAUNCH,), is_disturbed=True)
+LAST = Sample(0.25, 0.125, 2, is_disturbed=True)
 TIMED = Timed([Sample(0.5, 0.5), LAST], clock_ns=5, repeated=[], queued=True)
 
 
@@ -49,7 +48,6 @@ def ask_for(answer, process):
 @pytest.mark.parametrize(
     "answer",
     [
-        *(replace(TIMED, samples=[LAST._replace(launches=each)]) for each in (None, (), (LAUNCH,) * MAX_LAUNCHES)),
         TIMED,
         CHAINED,
         ChainTimed(None, "it synchronises", clock_ns=5),
@@ -60,33 +58,13 @@ def test_a_trial_arrives_unchanged(answer):
     assert ask_for(answer, Answers(answer)) == answer
 
 
-WRONG_LAUNCHES = (
-    {"name": "x" * 257},
-    {"name": 5},
-    {"grid": (8, 1)},
-    {"grid": (8, 1, 1, 1)},
-    {"grid": (8, 1, -1)},
-    {"grid": [8] * 100_000},
-    {"block": (1 << 32, 1, 1)},
-    {"block": (1.5, 1, 1)},
-    {"registers": None},
-    {"registers": float("inf")},
-    {"static_shared_bytes": -1},
-    {"dynamic_shared_bytes": 10**400},
-)
 WRONG_SAMPLES: tuple[dict[str, Any], ...] = (
-    {"launches": [LAUNCH] * (MAX_LAUNCHES + 1)},
-    {"launches": "RmsNorm"},
-    {"launches": [None]},
-    {"launches": [{}]},
-    {"launches": {"0": LAUNCH}},
     {"span_ms": float("nan")},
     {"busy_ms": -1.0},
     {"pieces": 1.5},
     {"is_disturbed": 0.5},
 )
 WRONG = [
-    *({"samples": [LAST._replace(launches=(replace(LAUNCH, **each),))]} for each in WRONG_LAUNCHES),
     *({"samples": [LAST._replace(**each)]} for each in WRONG_SAMPLES),
     {"samples": []},
     {"samples": [[0.5]]},
