@@ -7,10 +7,10 @@ models take 4 times as long.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 
@@ -61,14 +61,6 @@ class _Trace(msgspec.Struct, gc=False):
     evaluation: _Evaluation | None = None
 
 
-class Origin(NamedTuple):
-    """The source of Traces: the file's path, the path that reports name, and its author."""
-
-    path: str
-    file: str
-    author: str | None
-
-
 class NotATraceError(ValueError):
     """The message says what is wrong with the JSON."""
 
@@ -83,10 +75,10 @@ _decode_environment = lru_cache(msgspec.json.Decoder(_Environment).decode)
 _decode_settings = lru_cache(msgspec.json.Decoder(TraceSettings | None).decode)
 
 
-def decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord | None:
-    """Decode a Trace; None for a Workload's. Raises NotATraceError."""
+def decode(data: bytes | msgspec.Raw, line: int, origin: Mapping[str, str | None]) -> TraceRecord | None:
+    """Decode a Trace; None for a Workload's. `origin` has a record's path, file and author. Raises NotATraceError."""
     try:
-        return _decode(data, origin, line)
+        return _decode(data, line, origin)
     except msgspec.ValidationError as error:
         raise NotATraceError(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -95,17 +87,18 @@ def decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord 
         except (ValueError, RecursionError):  # also half of a surrogate pair
             raise NotATraceError(f"not JSON: {error}") from None
     try:
-        return _decode(strict, origin, line)
+        return _decode(strict, line, origin)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotATraceError(str(error)) from None
 
 
 def record_of(trace: schema.Trace, number: int) -> TraceRecord | None:
     """Flatten a Trace that was measured just now as the `number`th; None for a Workload's."""
-    return decode(trace.model_dump_json().encode(), Origin("measured now", "measured now", None), number)
+    origin = {"path": "measured now", "file": "measured now", "author": None}
+    return decode(trace.model_dump_json().encode(), number, origin)
 
 
-def _decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord | None:
+def _decode(data: bytes | msgspec.Raw, line: int, origin: Mapping[str, str | None]) -> TraceRecord | None:
     trace = _decode_trace(data)
     workload = _decode_workload(bytes(trace.workload))  # checked in a Workload's own Trace too
     evaluation = trace.evaluation
@@ -124,9 +117,10 @@ def _decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord
         "settings": _decode_settings(bytes(evaluation.settings)) or TraceSettings(),
         "hardware": _decode_environment(bytes(evaluation.environment)).hardware.removesuffix(INTERPRETER),
         "line": line,
+        **origin,
         **{name: getattr(evaluation, name) for name in _EVALUATED},
     }
-    record = msgspec.convert(values | origin._asdict(), TraceRecord)
+    record = msgspec.convert(values, TraceRecord)
     record.axes, record.scalars = workload.axes, workload.scalars  # not copies
     record.latency_ms = record.latency_ms or None  # 0 where nothing was timed
     if record.latency_ms and record.latency_ms <= LEAST_LATENCY_MS:
