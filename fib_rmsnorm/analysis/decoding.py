@@ -1,20 +1,18 @@
 """The JSON of a Trace -> a TraceRecord, by a decoder that skips what a TraceRecord does not keep.
 
-The schema tells which part of a Trace has which field; a TraceRecord, which of them are read and within which bounds.
-The schema's own models take 4 times as long.
+The fields of a TraceRecord have the schema's names, and say which are read and within which bounds. The schema's own
+models take 4 times as long.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from operator import attrgetter
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any
 
 import msgspec
-from pydantic import BaseModel
 
 from fib_rmsnorm import schema
 from fib_rmsnorm.analysis.trace_record import LEAST_LATENCY_MS, TraceRecord, TraceSettings
@@ -44,71 +42,31 @@ class _Environment:
     hardware: str = ""
 
 
-_HINTS = get_type_hints(TraceRecord, include_extras=True)
-_UNKNOWN: dict[str, Any] = {
-    each.name: each.default if each.default_factory is msgspec.NODEFAULT else each.default_factory()
-    for each in msgspec.structs.fields(TraceRecord)
-}
-"""The default of each field, for Traces that lack it."""
+class _Evaluation(msgspec.Struct, gc=False):  # of JSON, which has no cycles
+    status: str
+    environment: msgspec.Raw = msgspec.Raw(b"{}")
+    timestamp: str = ""
+    log: str = ""
+    performance: dict[str, Any] | None = None
+    settings: msgspec.Raw = msgspec.Raw(b"null")
+    definition_sha256: str | None = None
+    solution_sha256: str | None = None
+    judged_by: str | None = None
 
 
-def _part(model: type[BaseModel], **more: tuple[Any, Any]) -> Any:
-    """A Struct of the fields of a part that a record keeps; msgspec takes a third longer for a dataclass.
-
-    `more`: the types and defaults of fields that a record keeps in another form, or not itself.
-    """
-    kept = [(name, _HINTS[name], _UNKNOWN[name]) for name in model.model_fields if name in _HINTS and name not in more]
-    others = [(name, *described) for name, described in more.items()]
-    # Of JSON, which has no cycles: the garbage collector need not look into it.
-    return msgspec.defstruct(model.__name__, kept + others, gc=False, kw_only=True)
-
-
-_Ceiling = _part(schema.Ceiling)
-_Chain = _part(schema.Chain)
-_Clocks = _part(schema.Clocks)
-_Performance = _part(
-    schema.Performance,
-    ceiling=(_Ceiling | None, None),
-    chain=(_Chain | None, None),
-    clocks=(_Clocks | None, None),
-)
-_Evaluation = _part(
-    schema.Evaluation,
-    status=(str, msgspec.NODEFAULT),
-    environment=(msgspec.Raw, msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))),
-    timestamp=(str, ""),
-    log=(str, ""),
-    performance=(_Performance | None, None),
-    settings=(msgspec.Raw, msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))),
-)
-_Trace = _part(
-    schema.Trace,
-    definition=(str, msgspec.NODEFAULT),
-    workload=(msgspec.Raw, msgspec.NODEFAULT),
-    solution=(str | None, None),
-    evaluation=(_Evaluation | None, None),
-)
-
-
-class Origin(NamedTuple):
-    """The source of Traces: the file's path, the path that reports name, and its author."""
-
-    path: str
-    file: str
-    author: str | None
-
-
-_KEPT = {
-    part: (names, attrgetter(*names))
-    for part in (_Evaluation, _Performance, _Ceiling, _Chain)
-    if (names := [name for name in part.__struct_fields__ if name in _HINTS])
-}
-"""The names of a record's fields that are in a part, and what gets their values."""
+class _Trace(msgspec.Struct, gc=False):
+    definition: str
+    workload: msgspec.Raw
+    solution: str | None = None
+    evaluation: _Evaluation | None = None
 
 
 class NotATraceError(ValueError):
     """The message says what is wrong with the JSON."""
 
+
+_PARTS = ("ceiling", "chain", "clocks")
+_EVALUATED = ("status", "timestamp", "log", "definition_sha256", "solution_sha256", "judged_by")
 
 _decode_trace: Callable[[bytes | msgspec.Raw], Any] = msgspec.json.Decoder(_Trace).decode
 # Thousands of Traces have few different ones, which they share: nobody may change them.
@@ -117,10 +75,10 @@ _decode_environment = lru_cache(msgspec.json.Decoder(_Environment).decode)
 _decode_settings = lru_cache(msgspec.json.Decoder(TraceSettings | None).decode)
 
 
-def decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord | None:
-    """Decode a Trace; None for a Workload's. Raises NotATraceError."""
+def decode(data: bytes | msgspec.Raw, line: int, origin: Mapping[str, str | None]) -> TraceRecord | None:
+    """Decode a Trace; None for a Workload's. `origin` has a record's path, file and author. Raises NotATraceError."""
     try:
-        return _decode(data, origin, line)
+        return _decode(data, line, origin)
     except msgspec.ValidationError as error:
         raise NotATraceError(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -129,32 +87,27 @@ def decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord 
         except (ValueError, RecursionError):  # also half of a surrogate pair
             raise NotATraceError(f"not JSON: {error}") from None
     try:
-        return _decode(strict, origin, line)
+        return _decode(strict, line, origin)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotATraceError(str(error)) from None
 
 
 def record_of(trace: schema.Trace, number: int) -> TraceRecord | None:
     """Flatten a Trace that was measured just now as the `number`th; None for a Workload's."""
-    return decode(trace.model_dump_json().encode(), Origin("measured now", "measured now", None), number)
+    origin = {"path": "measured now", "file": "measured now", "author": None}
+    return decode(trace.model_dump_json().encode(), number, origin)
 
 
-def _decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord | None:
+def _decode(data: bytes | msgspec.Raw, line: int, origin: Mapping[str, str | None]) -> TraceRecord | None:
     trace = _decode_trace(data)
     workload = _decode_workload(bytes(trace.workload))  # checked in a Workload's own Trace too
     evaluation = trace.evaluation
     if evaluation is None:
         return None
-    performance = evaluation.performance
-    latency_ms = performance.latency_ms if performance else None
-    if latency_ms and latency_ms <= LEAST_LATENCY_MS:
-        raise NotATraceError(f"latency_ms is {latency_ms:g}: below a picosecond")
-    measured = (performance, performance.ceiling, performance.chain) if performance else ()
-    values: dict[str, Any] = {}
-    for part in (evaluation, *measured):
-        if part:
-            names, get = _KEPT[type(part)]
-            values.update(zip(names, get(part), strict=True))
+    measured = evaluation.performance or {}
+    values: dict[str, Any] = {**measured}
+    for part in msgspec.convert([measured.get(name) for name in _PARTS], list[dict[str, Any] | None]):
+        values |= part or {}
     values |= {
         "definition": trace.definition,
         "workload": workload.uuid,
@@ -163,8 +116,13 @@ def _decode(data: bytes | msgspec.Raw, origin: Origin, line: int) -> TraceRecord
         "solution": trace.solution or "",
         "settings": _decode_settings(bytes(evaluation.settings)) or TraceSettings(),
         "hardware": _decode_environment(bytes(evaluation.environment)).hardware.removesuffix(INTERPRETER),
-        "during_mhz": performance.clocks.during_mhz if performance and performance.clocks else None,
-        "latency_ms": latency_ms or None,  # 0 where nothing was timed
         "line": line,
+        **origin,
+        **{name: getattr(evaluation, name) for name in _EVALUATED},
     }
-    return TraceRecord(**values, **origin._asdict())
+    record = msgspec.convert(values, TraceRecord)
+    record.axes, record.scalars = workload.axes, workload.scalars  # not copies
+    record.latency_ms = record.latency_ms or None  # 0 where nothing was timed
+    if record.latency_ms and record.latency_ms <= LEAST_LATENCY_MS:
+        raise NotATraceError(f"latency_ms is {record.latency_ms:g}: below a picosecond")
+    return record

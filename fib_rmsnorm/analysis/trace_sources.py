@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from fib_rmsnorm.analysis.decoding import NotATraceError, Origin, decode
+from fib_rmsnorm.analysis.decoding import NotATraceError, decode
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.notices import summarize_faults
@@ -81,7 +81,7 @@ def _decode_file(path: Path, root: Path | None, faults: list[str]) -> Iterator[T
     try:
         for number, item in read_records(path, root):
             try:
-                trace = decode(item, origin, number)
+                trace = decode(item, number, origin)
             except NotATraceError as error:
                 faults.append(f"{path}:{number}: {error}")
                 continue
@@ -91,15 +91,15 @@ def _decode_file(path: Path, root: Path | None, faults: list[str]) -> Iterator[T
         faults.append(str(error))
 
 
-def _find_origin(path: Path) -> Origin:
-    """The origin of a file's Traces.
+def _find_origin(path: Path) -> dict[str, str | None]:
+    """The file of Traces, as records have it, and the author of its Solutions.
 
     `traces/<author>/<op_type>/<definition>.jsonl` names the author of its Solutions, unless they are of several.
     """
     whole, parts = path.resolve(), path.parts
     root = _dataset_around(whole.parent)
     author = parts[-3] if len(parts) > 3 and parts[-4] == "traces" and parts[-3] != PUBLISHED else None
-    return Origin(str(path), str(whole.relative_to(root)) if root else path.name, author)
+    return {"path": str(path), "file": str(whole.relative_to(root)) if root else path.name, "author": author}
 
 
 def read_items(records: Iterable[TraceRecord]) -> Iterator[tuple[TraceRecord, bytes]]:

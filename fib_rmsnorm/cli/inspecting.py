@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +15,10 @@ from fib_rmsnorm.cli.options import (
     Root,
     SolutionOrKernel,
     TimeLimit,
-    check_output,
     split_names,
     split_sizes,
 )
 from fib_rmsnorm.cli.printing import answer, note, print_json, say
-from fib_rmsnorm.errors import InputError
 
 _BUILD_LIMIT_S = 300.0
 """The time limit of the build."""
@@ -77,7 +74,6 @@ def explain(
     answer(explanations if len(explanations) > 1 else explanations[0], parts, is_json=json)
 
 
-_SUFFIX = ".ncu-rep"
 _DEFAULT_BATCH_SIZES = (4096,)
 
 
@@ -86,24 +82,16 @@ def profile(
     batch_sizes: BatchSizes = None,
     definition: KernelDefinition = None,
     call: CallText = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            callback=check_output,
-            help="Report file for ncu-ui, several sizes: NAME.batchN.ncu-rep each; default: SOLUTION.batchN.ncu-rep.",
-        ),
-    ] = None,
     device: Annotated[str, typer.Option("--device", help="cuda or cuda:N.")] = "auto",
     timeout: TimeLimit = 300.0,
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Profile one call of a Solution at each batch size (default: 4096) with NVIDIA's ncu: bandwidth, hits, stalls."""
+    """Profile one call of a Solution at each batch size (default: 4096) with NVIDIA's ncu: bandwidth, hits, stalls.
+
+    It leaves a report for ncu-ui of each, such as SOLUTION.batch4096.ncu-rep.
+    """
     sizes = split_sizes(batch_sizes)
-    if output is not None and output.suffix != _SUFFIX:
-        raise InputError(f"--output {output}: the name must end in {_SUFFIX}")
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.profiling.ncu import profile as run_ncu
     from fib_rmsnorm.registry import Registry, choose_workloads
@@ -115,9 +103,9 @@ def profile(
     wanted, found = find_solution(registry, solution, definition, call)
     place = choose_devices(device)[0]
     records = []
-    workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes, _DEFAULT_BATCH_SIZES)
-    for workload in workloads:
-        report = _report_file(output, found.name, workload.axes, alone=len(workloads) == 1)
+    for workload in choose_workloads(wanted, registry.workloads(wanted.name), sizes, _DEFAULT_BATCH_SIZES):
+        axes = "".join(f".{axis}{size}" for axis, size in workload.axes.items())
+        report = Path(f"{found.name}{axes}.ncu-rep").absolute()
         kernels = run_ncu(wanted, found, workload, place, report, timeout, registry.root)
         if json:
             names = ("kernel", "grid", "block", "duration_us", "stalls", "bandwidth_gb_per_s")
@@ -130,10 +118,3 @@ def profile(
         note(f"\nWrote {report}; open it with: ncu-ui")
     if json:
         print_json(records)
-
-
-def _report_file(output: Path | None, solution: str, axes: Mapping[str, int], *, alone: bool) -> Path:
-    sizes = "".join(f".{axis}{size}" for axis, size in axes.items())
-    if output is None:
-        return Path(f"{solution}{sizes}{_SUFFIX}").absolute()
-    return (output if alone else output.with_suffix(f"{sizes}{_SUFFIX}")).absolute()

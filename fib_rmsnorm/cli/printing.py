@@ -52,13 +52,11 @@ def answer(record: object, lines: Iterable[RenderableType], *, is_json: bool) ->
 def print_report(
     describe: Callable[..., Iterable[Part]], record: Callable[..., object], *found: object, is_json: bool
 ) -> None:
-    """Print a report of what was found: its record as JSON, or its parts; on a terminal in its width."""
-    from fib_rmsnorm.reports.text.console import echo, stdout
-    from fib_rmsnorm.reports.text.document import as_text, print_parts
+    """Print a report of what was found: its record as JSON, or its parts."""
+    from fib_rmsnorm.reports.text.console import stdout
+    from fib_rmsnorm.reports.text.document import print_parts
 
     if is_json:
         print_json(record(*found))
-    elif stdout().is_terminal:
-        print_parts(describe(*found), stdout())
     else:
-        echo(as_text(describe(*found)), end="")
+        print_parts(describe(*found), stdout())

@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import (
-    DefinitionNames,
-    Json,
-    Languages,
-    Root,
-    SolutionNames,
-    split_names,
-    there,
-)
+from fib_rmsnorm.cli.options import Json, Root, there
 from fib_rmsnorm.cli.printing import answer, note, print_json, say
 from fib_rmsnorm.errors import InputError
 
@@ -33,31 +25,22 @@ def list_(
         str | None,
         typer.Argument(metavar="definitions|solutions|workloads|traces", help="What to list; default: an overview."),
     ] = None,
-    definitions: DefinitionNames = None,
-    solutions: SolutionNames = None,
-    languages: Languages = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
     """List the records of the registry and show which Solutions can run on this machine."""
     if kind is not None and kind not in _KINDS:
         raise InputError(f"cannot list {kind!r}: choose from {', '.join(_KINDS)}")
-    if (solutions or languages) and kind in ("definitions", "workloads"):
-        raise InputError(f"--solutions and --languages do not filter {kind}; use --definitions")
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.registry.selection import creating_command
-    from fib_rmsnorm.registry.sources.packing import check_languages, require_packed
     from fib_rmsnorm.reports.records import listing
     from fib_rmsnorm.reports.text.console import Folded
 
     registry = Registry.find(root)
     with ProgressBar(doing="reading"):
-        everything = Catalogue.read(registry)
-    names = split_names(solutions)
-    require_packed(everything.faulty, names, everything.solutions)
-    catalogue = everything.select(split_names(definitions), names, check_languages(split_names(languages)))
+        catalogue = Catalogue.read(registry)
     rows = {each: listing.ROWS[each](catalogue) for each in ([kind] if kind else _KINDS)}
     if "solutions" in rows:
         for sources in catalogue.faulty:

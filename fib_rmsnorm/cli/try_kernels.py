@@ -9,7 +9,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import NoReturn
 
-from fib_rmsnorm.cli.printing import note, print_report, say
+from fib_rmsnorm.cli.printing import note, say
 from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, KernelError, UnsuitedError
@@ -29,6 +29,7 @@ from fib_rmsnorm.reports.live.try_verdict import (
 )
 from fib_rmsnorm.reports.results import describe_noisy
 from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
+from fib_rmsnorm.reports.text.document import print_parts
 from fib_rmsnorm.schema import Solution, Trace
 from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service
@@ -77,7 +78,7 @@ def try_kernels(
         if as_json:
             echo(found.to_json())
         else:
-            print_report(describe_side_by_side, found.model_dump, found, is_json=False)
+            print_parts(describe_side_by_side(found), stdout())
     else:
         versions = [job.wait() for job in jobs]
         _tell(versions[0], kernels[0], as_json=as_json, is_verbose=is_verbose)

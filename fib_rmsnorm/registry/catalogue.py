@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.selection import choose, choose_solutions, name_others
+from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.packing import FaultySources, read_current, require_packed
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.schema import Definition, Solution, Trace, digest
@@ -53,34 +53,6 @@ class Catalogue:
             ]
             current = read_current(registry, definitions)
             return cls(definitions, current.by_name, workloads, registry.traces(), current.faulty)
-
-    def select(
-        self,
-        definitions: Collection[str] = (),
-        solutions: Collection[str] = (),
-        languages: Collection[str] = (),
-    ) -> Catalogue:
-        """Keep the records that the globs match. A Trace follows its Solution, and every record its Definition.
-
-        Raises InputError for a glob that matches nothing.
-        """
-        kept = choose("Definition", self.definitions.values(), lambda d: d.name, definitions)
-        names = {definition.name for definition in kept}
-        mine = [solution for solution in self.solutions.values() if not definitions or solution.definition in names]
-        mine = choose_solutions(mine, solutions, languages)
-        chosen = {solution.name for solution in mine}
-        by_solution = bool(solutions or languages)
-        return Catalogue(
-            definitions={definition.name: definition for definition in kept},
-            solutions={solution.name: solution for solution in mine},
-            workloads=[record for record in self.workloads if record.definition in names],
-            traces=[
-                trace
-                for trace in self.traces
-                if (not definitions or trace.definition in names) and (not by_solution or trace.solution in chosen)
-            ],
-            faulty=[each for each in self.faulty if each.may_be_among(solutions)],
-        )
 
 
 def find_record(catalogue: Catalogue, name: str) -> Definition | Solution | Trace:

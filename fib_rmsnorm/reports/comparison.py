@@ -234,7 +234,7 @@ def _run_record(run: Run) -> dict[str, Any]:
     record, change = run.record, run.change
     return {
         **pick(record, "timestamp", "definition_sha256", "solution_sha256", "status"),
-        **pick(run, "is_new_content", "conditions", "verdict", "is_change"),
+        **pick(run, "is_new_content", "verdict", "is_change"),
         **pick(record, "latency_ms", "latency_low_ms", "latency_high_ms", "noisy"),
         "change": change and {"since": change.old[-1].timestamp, **pick(change, "verdict", "ratio")},
         "trace": record.place,

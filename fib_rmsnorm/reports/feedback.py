@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -189,8 +189,7 @@ def _add_speed(found: Feedback, version: Version) -> None:
 
 def _mean(factors: Sequence[float | None]) -> float | None:
     """The geometric mean; None if a factor is missing."""
-    known = [math.log(factor) for factor in factors if factor]
-    return math.exp(sum(known) / len(known)) if known and len(known) == len(factors) else None
+    return geometric_mean(filter(None, factors)) if factors and all(factors) else None
 
 
 def _round(number: float | None) -> float | None:

@@ -7,7 +7,6 @@ import pytest
 
 from fib_rmsnorm.machine import capabilities, devices
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.operators import RmsNorm
 from support.full_registry import (
     CUDA,
     DEFINITION,
@@ -119,28 +118,6 @@ def test_traces_of_a_solution_that_is_gone_are_of_no_earlier_content(fib, full_r
     full_registry.layout.solution("baseline", "norm", DEFINITION, PYTHON).unlink()
     shutil.rmtree(full_registry.root / PYTHON_FOLDER)
     assert columns(fib("list", "traces").row(PYTHON))[3:] == ["2", "2", "2026-01-02", "2 PASSED"]
-
-
-@pytest.mark.parametrize(
-    ("filters", "solutions"),
-    [
-        (("--languages", "python"), [PYTHON]),
-        (("--languages", "cuda,python"), [CUDA, PYTHON]),
-        (("--solutions", "*python*"), [PYTHON]),
-        (("--definitions", "rmsnorm_d*"), [CUDA, PYTHON]),
-    ],
-)
-def test_filters_choose_solutions_and_their_traces(fib, full_registry, filters, solutions):
-    assert [line.split()[0] for line in fib("list", "solutions", *filters).lines[1:]] == solutions
-    traces = json.loads(fib("list", "traces", *filters, "--json").out)
-    assert [row["solution"] for row in traces] == solutions
-
-
-def test_filters_by_definition_choose_everything_of_it(fib, full_registry):
-    full_registry.write_definition(RmsNorm().define(256))
-    found = json.loads(fib("list", "--definitions", "rmsnorm_d256", "--json").out)
-    assert [row["name"] for row in found["definitions"]] == ["rmsnorm_d256"]
-    assert found["solutions"] == found["workloads"] == found["traces"] == []
 
 
 def test_nothing_to_list_says_what_makes_it(fib, full_registry):

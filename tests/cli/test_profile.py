@@ -111,19 +111,20 @@ def solution(tmp_path, monkeypatch):
     return REPOSITORY / "examples" / "block_size"
 
 
-def test_a_profile_as_json(fib, solution, gpu, ncu, tmp_path):
+def test_a_profile_of_each_batch_size_as_json(fib, solution, gpu, ncu):
     calls = ncu()
-    outcome = fib("profile", solution, "--batch-sizes", "4096", "--output", tmp_path / "r.ncu-rep", "--json")
+    outcome = fib("profile", solution, "--batch-sizes", "8,4096", "--json")
     assert outcome.code == 0, outcome.err
-    (record,) = json.loads(outcome.out)
+    small, record = json.loads(outcome.out)
     assert (record["axes"], record["hardware"]) == ({"batch": 4096}, "Fake GPU")
     (kernel,) = record["kernels"]
     assert kernel["kernel"].startswith("void rmsnorm_rows<__half2, 4>(")  # a comma within quotes
     assert (kernel["grid"], kernel["block"]) == ([4096, 1, 1], [128, 1, 1])
     assert kernel["bandwidth_gb_per_s"] == pytest.approx((33_562_880 + 1_048_576) / 16.608e-6 / 1e9)
     assert kernel["stalls"] == {"long_scoreboard": 0.75, "barrier": 0.2, "wait": 0.05}
-    assert (tmp_path / "r.ncu-rep").exists()
-    measure, show = calls()
+    reports = [str(Path(f"block_size.batch{size}.ncu-rep").absolute()) for size in (8, 4096)]
+    assert [each["report"] for each in (small, record)] == reports and all(map(os.path.exists, reports))
+    *_, measure, show = calls()
     joined = " ".join(measure)
     for words in (
         "--cache-control all",
@@ -132,7 +133,7 @@ def test_a_profile_as_json(fib, solution, gpu, ncu, tmp_path):
         "--section WarpStateStats",
     ):
         assert words in joined
-    assert show == ["--import", str(tmp_path / "r.ncu-rep"), "--csv", "--page", "raw", "--print-units", "base"]
+    assert show == ["--import", reports[1], "--csv", "--page", "raw", "--print-units", "base"]
 
 
 def test_a_profile_in_words(fib, solution, gpu, ncu):
@@ -142,16 +143,6 @@ def test_a_profile_in_words(fib, solution, gpu, ncu):
     for name, value in (("duration_us", 16.608), ("registers", 64), ("load_requests", 131072), ("waves", 3.88)):
         assert float(outcome.row(f"{name}:").split()[1]) == pytest.approx(value, rel=1e-3)
     assert outcome.row("long_scoreboard", "75%").startswith("data from global memory")
-    assert Path("block_size.batch4096.ncu-rep").exists()
-
-
-def test_several_batch_sizes_have_a_report_each(fib, solution, gpu, ncu, tmp_path):
-    ncu()
-    outcome = fib("profile", solution, "--batch-sizes", "8,512", "--output", tmp_path / "r.ncu-rep", "--json")
-    assert outcome.code == 0, outcome.err
-    found = [(each["axes"]["batch"], each["report"]) for each in json.loads(outcome.out)]
-    assert found == [(size, str(tmp_path / f"r.batch{size}.ncu-rep")) for size in (8, 512)]
-    assert all(Path(report).exists() for _, report in found)
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,7 @@ def test_a_definition_that_is_not_ours(fib, full_registry):
     outcome = fib("show", definition.name)
     assert outcome.code == 0
     assert "Constraints" not in outcome.out
+    assert "In this registry: 0 Solutions, 0 Workloads, 0 Traces" in outcome.lines
     (judged,) = (line for line in outcome.lines if line.startswith("Judged by: "))
     assert " or rmsnorm or rmsnorm_llama or rmsnorm_gemma" in judged
     assert judged.endswith(", if the reference's outputs are: an evaluation probes it")

@@ -157,7 +157,6 @@ def test_deploy_packs_what_models_will_read(fib, edited):
         ("compare", "--measure", PYTHON, CUDA),
         ("explain", PYTHON),
         ("merge", ".", "."),
-        ("list", "solutions", "--solutions", PYTHON),
     ],
     ids=" ".join,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from fib_rmsnorm.analysis.decoding import Origin, decode
+from fib_rmsnorm.analysis.decoding import decode
 from fib_rmsnorm.analysis.loading import TraceSet
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 
@@ -108,8 +108,8 @@ def lines(*traces: dict[str, Any]) -> str:
 
 def trace_set(*traces: dict[str, Any]) -> TraceSet:
     """As the analysis reads them, of no registry."""
-    origin = Origin("t.jsonl", "t.jsonl", None)
-    return TraceSet([], [decode(json.dumps(each).encode(), origin, line) for line, each in enumerate(traces, 1)])
+    origin = {"path": "t.jsonl", "file": "t.jsonl", "author": None}
+    return TraceSet([], [decode(json.dumps(each).encode(), line, origin) for line, each in enumerate(traces, 1)])
 
 
 def records(*traces: dict[str, Any]) -> list[TraceRecord]:

@@ -27,8 +27,6 @@ class Run:
     """A Trace, and how it differs from the one before."""
 
     record: TraceRecord
-    conditions: tuple[str | None, ...]
-    """Device, timer, clock, cache and the Definition's version: only runs under the same can be compared."""
     is_new_content: bool
     """Whether the run before had other sources."""
     change: SolutionComparison | None
@@ -142,7 +140,7 @@ def _tell(line: _Line, conditions: RunConditions, drift: Drift, confidence: floa
         verdict = _say(run, None if is_redefined else last, timed, change, conditions)
         if is_redefined and DEFINITION not in verdict:
             verdict += f", other {DEFINITION}"
-        told.append(Run(run, conditions.key(run), is_new, change, verdict))
+        told.append(Run(run, is_new, change, verdict))
         last, timed = run, run if run.is_native else timed
     return tuple(told)
 

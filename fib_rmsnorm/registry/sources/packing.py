@@ -39,9 +39,7 @@ class FaultySources:
         """Whether a glob, or a Solution's name, may mean a Solution from these sources."""
         return fnmatch(self.name, glob) or glob.startswith(f"{self.name}_")
 
-    def may_be_among(
-        self, names: Collection[str], definitions: Collection[str] = (), known: Iterable[str] = ()
-    ) -> bool:
+    def may_be_among(self, names: Collection[str], definitions: Collection[str], known: Iterable[str]) -> bool:
         """Whether globs of names and of known Definitions, of which none means all, may mean a Solution from these.
 
         The manifest may name Definitions of other sizes than that of its folder.

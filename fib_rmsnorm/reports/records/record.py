@@ -61,7 +61,11 @@ def describe_definition(definition: Definition, catalogue: Catalogue) -> Iterato
     if definition.description:
         yield from _describe(definition.description)
     yield ""
-    held = catalogue.select(definitions=[definition.name])
+    held: dict[str, Iterable[Solution | Trace]] = {
+        "Solution": catalogue.solutions.values(),
+        "Workload": catalogue.workloads,
+        "Trace": catalogue.traces,
+    }
     yield from fields(
         {
             "Operator type": definition.op_type,
@@ -69,7 +73,8 @@ def describe_definition(definition: Definition, catalogue: Catalogue) -> Iterato
             "Constraints": "; ".join(definition.constraints),
             "Judged by": _judge_text(definition),
             "In this registry": ", ".join(
-                count(len(getattr(held, f"{noun.lower()}s")), noun) for noun in ("Solution", "Workload", "Trace")
+                count(sum(each.definition == definition.name for each in records), noun)
+                for noun, records in held.items()
             ),
         }
     )

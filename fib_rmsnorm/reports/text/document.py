@@ -133,11 +133,6 @@ class Grid:
             for parts in zip_longest(*row):
                 yield [blank if part is None else part for part, blank in zip(parts, blanks, strict=True)]
 
-    def as_text(self) -> str:
-        """For a file or a pipe, in lines as long as they are."""
-        lines = ((" " * _GAP).join(line).rstrip() for line in self._lines(self._widths()))
-        return "\n".join([*filter(None, [self.title]), *lines])
-
 
 def _sum(widths: Mapping[int, int]) -> int:
     return sum(widths.values()) + _GAP * (len(widths) - 1)
@@ -171,29 +166,12 @@ Part: TypeAlias = Heading | Grid | Doubt | str
 """A string is a paragraph."""
 
 
-def as_text(parts: Iterable[Part]) -> str:
-    """Plain text, for a pipe or a file."""
-    listed = list(parts)
-    gaps = ["" if is_close else "\n" for is_close in map(_are_close, listed, listed[1:])]
-    return "".join(f"{_text(part)}\n{gap}" for part, gap in zip(listed, [*gaps, ""], strict=True))
-
-
-def _are_close(before: Part | None, after: Part) -> bool:
-    """Whether no blank line parts them: warnings are often many, and each a line."""
-    return isinstance(before, Doubt) and isinstance(after, Doubt)
-
-
-def _text(part: Part) -> str:
-    if isinstance(part, Grid):
-        return part.as_text()
-    return fill(one_line(part), _PROSE_WIDTH) if isinstance(part, str) else one_line(part.text)
-
-
 def print_parts(parts: Iterable[Part], console: Console) -> None:
-    """On a terminal, in its width."""
+    """Print on a terminal in its width, elsewhere prose in lines of 110 columns and the rest as long as it is."""
     before: Part | None = None
     for part in parts:
-        if before is not None and not _are_close(before, part):
+        # Warnings are often many, and each a line.
+        if before is not None and not (isinstance(before, Doubt) and isinstance(part, Doubt)):
             console.print()
         before = part
         if isinstance(part, Grid):
@@ -203,4 +181,5 @@ def print_parts(parts: Iterable[Part], console: Console) -> None:
         elif isinstance(part, Doubt):
             console.print(one_line(part.text), style="yellow", soft_wrap=False)
         else:
-            console.print(one_line(part), soft_wrap=False)
+            text = one_line(part)
+            console.print(text if console.is_terminal else fill(text, _PROSE_WIDTH), soft_wrap=False)

@@ -36,7 +36,7 @@ def format_either_side(estimate: Estimate | None) -> str:
         return ""
     if not estimate.is_bounded:
         return "±?" if estimate.low else "or less"
-    return f"±{estimate.half_width:.0%}" if estimate.half_width < 1 else f"±{format_share(estimate.half_width)}"
+    return f"±{estimate.half_width:.0%}" if estimate.half_width < 1 else f"±{format_ratio(estimate.half_width)}"
 
 
 def format_bytes(number: float) -> str:
@@ -78,18 +78,13 @@ def format_percent(percent: float) -> str:
     return f"{percent:.1f}%" if percent >= 0.995 else f"{percent:.2f}%"
 
 
-def format_share(share: float) -> str:
-    """A relative difference: `3.1%`, `24%`; one of 1 or more is a factor: `540x`."""
-    if share >= 1:
-        return format_ratio(share)
-    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
-
-
 def format_apart(share: float) -> str:
     """How far two numbers could be apart: `12%`, `3.13x`."""
     if not math.isfinite(share):
         return "any factor"
-    return format_share(share) if share < 1 else format_ratio(1 + share)
+    if share >= 1:
+        return format_ratio(1 + share)
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
 def count(number: int, noun: str) -> str:

@@ -13,7 +13,7 @@ from fib_rmsnorm.reports.feedback import Feedback
 from fib_rmsnorm.reports.live.evaluations import LiveTable, describe_run, result_text, results_table
 from fib_rmsnorm.reports.live.side_by_side import describe_side_by_side, rank_kernels
 from fib_rmsnorm.reports.live.try_verdict import conclude
-from fib_rmsnorm.reports.text.document import as_text
+from fib_rmsnorm.reports.text.document import print_parts
 from fib_rmsnorm.schema import Check, Clocks, EvaluationStatus, Performance
 from fib_rmsnorm.sessions.version import Version
 from support.full_registry import CUDA, HARDWARE, make_trace
@@ -21,6 +21,13 @@ from support.norms import kernel_for
 from support.registries import RIGHT
 
 REASON = "it takes 60% of a copy"
+
+
+def as_text(parts):
+    console = Console(width=1000)
+    with console.capture() as capture:
+        print_parts(parts, console)
+    return capture.get()
 
 
 @pytest.fixture
