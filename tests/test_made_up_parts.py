@@ -193,7 +193,10 @@ def test_solutions_in_its_language_are_packed_built_judged_and_timed_by_its_time
     assert "Rows" in told and "sundial" in told
     devices = json.loads(fib("env", "--json").stdout)["devices"]
     assert devices[-1]["timer"] == "sundial" and devices[-1]["languages"]["rows"]["ability"] == "run"
-    assert json.loads(fib("new", "rows", "new.rows", "--definition", "rmsnorm_d128", "--json").stdout)["kind"] == "reference"
+    assert (
+        json.loads(fib("new", "rows", "new.rows", "--definition", "rmsnorm_d128", "--json").stdout)["kind"]
+        == "reference"
+    )
     # The GPU is known by the Traces that it would have made.
     (file,) = (fib.root / "traces").rglob("rmsnorm_d128.jsonl")
     file.write_text(file.read_text().replace(traces["in_rows"]["environment"]["hardware"], "NVIDIA X9"))
