@@ -23,7 +23,7 @@ from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, count, format_latency, format_percent
 from fib_rmsnorm.schema import Trace
-from fib_rmsnorm.tuning.sweep import SweepEvent, SweepOptions, TrialsStarted, collect_figures
+from fib_rmsnorm.tuning.sweep import SweepEvent, TrialsStarted, collect_figures
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable, parameters_of
 
 if TYPE_CHECKING:
@@ -67,15 +67,15 @@ class SweepPrinter:
                 line = f"{assignments(event.workload.axes):<11}  {assignments(dict(parameters))}  "
                 self._bar.print(stdout(), Folded(Text(line).append_text(result_text(event)), 2))
 
-    def print_results(self, tunable: Tunable, device: Device, options: SweepOptions, config: RunConfig) -> int:
+    def print_results(self, tunable: Tunable, device: Device, batch_sizes: Sequence[int], config: RunConfig) -> int:
         """Print the latencies of all combinations, and what the compiler made of each; return how many passed."""
         interpreted, name = is_interpreted(tunable.solution, device), tunable.definition.name
         if not self._traces and not interpreted:  # what cannot be interpreted still compiles
             return 0
         batches = sorted({batch for _, batch in self._traces})
-        batch = max(options.batch_sizes) if interpreted else batches[-1]
+        batch = max(batch_sizes) if interpreted else batches[-1]
         with ProgressBar(doing="inspecting the compiled code"):
-            figures = collect_figures(tunable, tunable.combinations(options.chosen), batch, device, config)
+            figures = collect_figures(tunable, batch, device, config)
         if self._as_json:
             facts = {"arch", "kernels", "launches"}
             told = [{"parameters": dict(each), **found.model_dump(include=facts)} for each, found in figures.items()]

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from fib_rmsnorm.machine.devices import Device
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.schema import Trace
-    from fib_rmsnorm.tuning.sweep import SweepOptions
     from fib_rmsnorm.tuning.tunable import Tunable, TunableFolder
 
 
@@ -69,7 +68,7 @@ def command(
     from fib_rmsnorm.registry.sources.draft import refuse_call
     from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
     from fib_rmsnorm.schema import Settings
-    from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, SweepOptions, count_multiprocessors, read_kept
+    from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, count_multiprocessors, read_kept
     from fib_rmsnorm.tuning.tunable import find_in_file, find_tunables
 
     names, path = split_names(definitions), Path(solution)
@@ -80,14 +79,13 @@ def command(
         wanted = (
             choose("Definition", [*registry.definitions().values()], lambda each: each.name, names) if names else []
         )
-        swept = find_in_file(registry, path, wanted, call, [*chosen])
+        swept = find_in_file(registry, path, wanted, call, chosen)
     else:
         refuse_call(solution, call)
         folders = find_tunables(registry, solution)
-        swept = choose("Definition", folders, lambda each: each.definition.name, names) if names else folders[:1]
+        named = choose("Definition", folders, lambda each: each.definition.name, names) if names else folders[:1]
+        swept = [each.with_values(chosen) for each in named]
     first = swept[0]
-    for tunable in swept:
-        tunable.combinations(chosen)  # reports a bad request before anything starts
     place = choose_devices(device)[0]
     if reason := reason_to_skip(first.solution, place):
         raise InputError(f"{first.name}: {reason}")
@@ -95,8 +93,8 @@ def command(
     if interpreted:  # said before the sweep
         what = f"judged on at most {INTERPRETED_ROWS} rows, not timed{'; no table will be written' if folders else ''}"
         note(f"Interpreted on {place.name}: {what}")
-    options = SweepOptions(split_sizes(batch_sizes) or (*DEFAULT_BATCH_SIZES, *LARGE_BATCH_SIZES), chosen)
-    traces, passes = _sweep(swept, place, options, RunConfig(Settings(), timeout, registry.root), as_json=json)
+    sizes = split_sizes(batch_sizes) or (*DEFAULT_BATCH_SIZES, *LARGE_BATCH_SIZES)
+    traces, passes = _sweep(swept, place, sizes, RunConfig(Settings(), timeout, registry.root), as_json=json)
     if folders and passes and not dry_run and not interpreted:
         # From the stored Traces of devices that share the table, or from this run where none are stored.
         kept = read_kept(folders, place.hardware, count_multiprocessors(place))
@@ -105,7 +103,7 @@ def command(
 
 
 def _sweep(
-    tunables: Sequence[Tunable], device: Device, options: SweepOptions, config: RunConfig, *, as_json: bool
+    tunables: Sequence[Tunable], device: Device, batch_sizes: Sequence[int], config: RunConfig, *, as_json: bool
 ) -> tuple[dict[str, list[Trace]], int]:
     """Measure and print everything; return the Traces of each Definition, and how many passed."""
     from fib_rmsnorm.cli.progress import ProgressBar
@@ -118,12 +116,12 @@ def _sweep(
     for tunable in tunables:
         mine = traces.setdefault(tunable.definition.name, [])
         note(f"{tunable.name} for {tunable.definition.name} on {device.hardware}")
-        with ProgressBar(doing="building") as bar, closing(run_sweep(tunable, device, config, options)) as events:
+        with ProgressBar(doing="building") as bar, closing(run_sweep(tunable, device, config, batch_sizes)) as events:
             printer = SweepPrinter(bar, as_json=as_json)
             for event in events:
                 printer.show(event)
                 mine += [event] if isinstance(event, Trace) else []
-        passes += printer.print_results(tunable, device, options, config)
+        passes += printer.print_results(tunable, device, batch_sizes, config)
     return traces, passes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -53,22 +53,13 @@ SweepEvent = TrialsStarted | Building | Judged | Trace | Skip
 """A Trace is one evaluation of the sweep, already recorded."""
 
 
-@dataclass(frozen=True)
-class SweepOptions:
-    """The batches and parameter values to measure."""
-
-    batch_sizes: tuple[int, ...]
-    chosen: Mapping[str, tuple[int, ...]]
-    """Parameter values that replace those of the manifest."""
-
-
-def run_sweep(tunable: Tunable, device: Device, config: RunConfig, options: SweepOptions) -> Generator[SweepEvent]:
+def run_sweep(tunable: Tunable, device: Device, config: RunConfig, batch_sizes: Sequence[int]) -> Generator[SweepEvent]:
     """Measure every combination on every batch: in groups if there are many, then the best of all groups again.
 
     Raises InputError if no batch fits the device, or if its tensors are empty.
     """
-    workloads = _choose_workloads(tunable, device, options.batch_sizes)
-    combinations = tunable.combinations(options.chosen)
+    workloads = _choose_workloads(tunable, device, batch_sizes)
+    combinations = tunable.combinations()
 
     def run_trials(some: Sequence[Parameters], *, is_final: bool = False) -> Generator[SweepEvent]:
         yield TrialsStarted(len(some), len(combinations), tuple(workloads), is_final)
@@ -176,15 +167,13 @@ def count_multiprocessors(device: Device) -> int | None:
     return gpu.multiprocessors if gpu else None
 
 
-def collect_figures(
-    tunable: Tunable, combinations: Sequence[Parameters], batch: int, device: Device, config: RunConfig
-) -> dict[Parameters, Explanation]:
+def collect_figures(tunable: Tunable, batch: int, device: Device, config: RunConfig) -> dict[Parameters, Explanation]:
     """The compiled code of each combination that launches exactly one kernel at this batch; none for CPU code."""
     language = LANGUAGES[tunable.solution.spec.language.value]
     # A kernel that a CPU interprets can be compiled for a GPU, too.
     if not language.compiles_for_gpus or (device.kind == "cpu" and language.on["cpu"][0] != "interpret"):
         return {}
-    workloads = generate_workloads(tunable.definition, [batch])
+    workloads, combinations = generate_workloads(tunable.definition, [batch]), tunable.combinations()
 
     def inspect(combination: Parameters) -> Explanation | None:
         variant = tunable.make_variant(combination)

@@ -6,7 +6,7 @@ import itertools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -81,8 +81,8 @@ class Tunable(ABC):
     root: Path | None = None
     """The root of the registry that holds that file."""
 
-    def combinations(self, chosen: Mapping[str, tuple[int, ...]]) -> list[Parameters]:
-        """All combinations of values within the limits; `chosen` replaces the values of some parameters.
+    def with_values(self, chosen: Mapping[str, Sequence[int]]) -> Tunable:
+        """The same with other values of some parameters.
 
         Raises InputError for an unknown parameter, or if no combination is left.
         """
@@ -90,14 +90,18 @@ class Tunable(ABC):
             if name not in self.values:
                 known = ", ".join(self.values)
                 raise InputError(f"--set {name}: {self.name} has no such parameter (available: {known})")
-        values = {**self.values, **chosen}
-        found = [tuple(zip(values, numbers, strict=True)) for numbers in itertools.product(*values.values())]
+        found = replace(self, values={**self.values, **chosen})
+        if not found.combinations():
+            raise InputError(f"{self.name}: no combination of its parameters is within the limits of its {MANIFEST}")
+        return found
+
+    def combinations(self) -> list[Parameters]:
+        """All combinations of values within the limits."""
+        found = [tuple(zip(self.values, numbers, strict=True)) for numbers in itertools.product(*self.values.values())]
         for limit in self.limits:
             found = [
                 each for each in found if limit.least <= prod(dict(each)[name] for name in limit.product) <= limit.most
             ]
-        if not found:
-            raise InputError(f"{self.name}: no combination of its parameters is within the limits of its {MANIFEST}")
         return found
 
     def make_variant(self, parameters: Parameters) -> Solution:
@@ -164,11 +168,11 @@ class TunableFile(Tunable):
         """The sources, with other numbers in the file."""
         values = dict(parameters)
 
-        def replace(found: re.Match[str]) -> str:
+        def change(found: re.Match[str]) -> str:
             return f"{found[1]}{values.get(found[2] or found[3], found[4])}"
 
         return [
-            SourceFile(path=each.path, content=_NUMBER.sub(replace, each.content))
+            SourceFile(path=each.path, content=_NUMBER.sub(change, each.content))
             if Path(each.path).name == self.name
             else each
             for each in self.solution.sources
@@ -245,11 +249,16 @@ def _define_kept(registry: Registry, author: str, name: str, known: Mapping[str,
 
 
 def find_in_file(
-    registry: Registry, file: Path, definitions: Sequence[Definition], call: str | None, chosen: Sequence[str]
+    registry: Registry,
+    file: Path,
+    definitions: Sequence[Definition],
+    call: str | None,
+    chosen: Mapping[str, Sequence[int]],
 ) -> list[TunableFile]:
-    """The `chosen` numbers of a kernel's file, for each of these Definitions, or for the one that it is meant for.
+    """A kernel's file, for each of these Definitions, or for the one that it is meant for.
 
-    `call` says what to call in it. Raises InputError if it has no numbers of these names, or none is chosen.
+    `chosen` are the values of its numbers, and `call` says what to call in it. Raises InputError if it has no numbers
+    of these names, or none is chosen.
     """
     kernel = KernelFile(file, call=call)
     wanted = definitions or [choose_definition(registry, kernel)]
@@ -261,5 +270,4 @@ def find_in_file(
         raise InputError(f"{file}: say which of its numbers to try, as in --set BLOCK_SIZE=64,128 ({known})")
     if unknown := [name for name in chosen if name not in names]:
         raise InputError(f"--set {unknown[0]}: {file} has no such number ({known})")
-    values = dict.fromkeys(chosen, (0,))  # what is chosen replaces them
-    return [TunableFile(file.name, each, draft, values) for each, draft in zip(wanted, drafts, strict=True)]
+    return [TunableFile(file.name, each, draft, chosen) for each, draft in zip(wanted, drafts, strict=True)]

@@ -11,6 +11,7 @@ from fib_rmsnorm.operators import RmsNorm, define_by_name, find_operator, list_c
 from fib_rmsnorm.operators.norms.float64_rows import round_once
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition
+from support.kernels import change
 from support.mistakes import judge
 from support.norms import FOREIGN_LAYERNORM, define_sum_norm
 from support.paths import REPOSITORY
@@ -63,40 +64,80 @@ def test_an_operator_or_dtypes_that_cannot_be_are_refused():
         find_operator("rmsnorm_t5")
 
 
-def rstd_in_turn(x, eps):
-    """A plain loop."""
-    total = torch.zeros_like(x[:, :1])
-    for column in x.pow(2).split(1, dim=1):
-        total += column
-    return torch.rsqrt(total / x.shape[1] + eps)
+MEAN, SQUARES, RSTD = "x_fp32.mean(dim=-1, keepdim=True)", "x_fp32.pow(2)", "rstd = torch.rsqrt(mean_square + eps)"
+SQUARES_IN_TURN = (f"{SQUARES}.mean(dim=-1, keepdim=True)", f"sum({SQUARES}.split(1, dim=1)) / x.shape[1]")
+ADDED = "torch.addcmul(bias.float(), x_fp32, weight.float() * rstd)"
+BIASED = "x_fp32 * rstd * weight.float() + bias.float()"
+# Newton's method on an approximate root gives 0 * inf, a NaN, where the formula gives 0.
+REFINED = (RSTD, f"{RSTD}\n    rstd = rstd * (1.5 - 0.5 * (mean_square + eps) * rstd * rstd)")
+LAYERNORMS = {"layernorm": "weight.float()", "layernorm_bias": "weight.float() + bias.float()"}
+"""The end of each formula."""
 
 
-def in_turn(x, weight, bias, eps):
-    """In float32, with the terms of the end in another order."""
-    return torch.addcmul(bias.float(), x.float(), weight.float() * rstd_in_turn(x.float(), eps)).to(x.dtype)
+def off_by(error):
+    """The rstd of float64, and this relative error."""
+    return RSTD, f"rstd = (x.double().pow(2).mean(dim=-1, keepdim=True) + eps).rsqrt().mul(1 + {error}).float()"
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_what_cancels_may_have_the_errors_of_its_terms(tmp_path, dtype):
-    assert judge(in_turn, find_operator("rmsnorm_bias").define(4096, dtype), tmp_path, batch=8) == {}
+def by_torch(operator):
+    others = "weight, bias" if "bias" in operator else "weight, None"
+    formula = f"(centered * rstd * {LAYERNORMS[operator]}).to(x.dtype)"
+    return formula, f"torch.nn.functional.layer_norm(x, x.shape[-1:], {others}, eps)"
+
+
+RIGHT = [
+    # What cancels may have the errors of its terms.
+    *(("rmsnorm_bias", 4096, dtype, 8, (*SQUARES_IN_TURN, BIASED, ADDED)) for dtype in ("float16", "float32")),
+    # Of two values that float32 may round to, either is right.
+    *(("rmsnorm_llama", 4096, "float16", 16, rstd) for rstd in (SQUARES_IN_TURN, *map(off_by, (0, 1e-6, -1e-6)))),
+    *(
+        (operator, 1152, dtype, 8, ("/ out_scale", "* (1 / out_scale)"))
+        for operator in ("rmsnorm_fp8", "rmsnorm_fp8_e5m2", "fused_add_rmsnorm_fp8")
+        for dtype in DTYPES
+    ),
+    *(("rmsnorm", 256, dtype, batch, REFINED) for dtype in DTYPES for batch in (1, 8)),
+    *(
+        (operator, hidden, dtype, 10, changes)
+        for operator in LAYERNORMS
+        for hidden in (128, 1152)
+        for dtype in DTYPES
+        for changes in (
+            by_torch(operator),
+            ("centered * rstd", f"(x_fp32 * rstd - {MEAN} * rstd)"),
+            (MEAN, "sum(x_fp32.split(1, dim=1)) / x.shape[1]"),
+        )
+    ),
+    *(
+        pytest.param(operator, 16384, dtype, 10, by_torch(operator), marks=pytest.mark.fuzz)
+        for operator in LAYERNORMS
+        for dtype in DTYPES
+    ),
+]
+"""Operators, sizes, dtypes and rows, and what is changed in the reference: old and new text in turn."""
+
+
+def judge_changed(operator, hidden, dtype, batch, changes, folder):
+    source = change(find_operator(operator).reference.replace(".to(torch.float32)", ".float()"), *changes)
+    return judge(source, find_operator(operator).define(hidden, dtype), folder, batch)
+
+
+@pytest.mark.parametrize(("operator", "hidden", "dtype", "batch", "changes"), RIGHT)
+def test_right_kernels_may_compute_otherwise(tmp_path, operator, hidden, dtype, batch, changes):
+    assert judge_changed(operator, hidden, dtype, batch, changes, tmp_path) == {}
+
+
+@pytest.mark.parametrize("operator", LAYERNORMS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_variance_of_two_large_means_is_wrong_in_float32_too(tmp_path, dtype, operator):
+    expanded = f"({SQUARES}.mean(dim=-1, keepdim=True) - {MEAN}.square()).clamp(min=0)"
+    changes = ("centered.pow(2).mean(dim=-1, keepdim=True)", expanded)
+    assert judge_changed(operator, 4096, dtype, 20, changes, tmp_path) != {}
 
 
 def test_kernels_of_one_dtype_are_not_offered_for_two():
     definition = find_operator("rmsnorm").define(384, "weight=float32")
     kinds = {language: make_starting_kernel(definition, language).kind for language in ("triton", "cuda", "cutedsl")}
     assert kinds == {"triton": "kernel", "cuda": "kernel", "cutedsl": "reference"}
-
-
-def rstd_with_error(error):
-    return lambda x, eps: (torch.rsqrt(x.double().pow(2).mean(dim=-1, keepdim=True) + eps) * (1 + error)).float()
-
-
-@pytest.mark.parametrize("rstd", [rstd_in_turn, *map(rstd_with_error, (0, 1e-6, -1e-6))])
-def test_llama_accepts_what_float32_may_round_to_either_side(tmp_path, rstd):
-    def run(x, weight, eps):
-        return weight * (x.float() * rstd(x.float(), eps)).to(x.dtype)
-
-    assert not judge(run, find_operator("rmsnorm_llama").define(4096), tmp_path)
 
 
 def test_few_elements_of_llama_have_two_right_values():
@@ -116,15 +157,6 @@ def test_float64_is_rounded_to_the_nearest_number_of_a_format(form):
     even = numbers.to(form).view(torch.uint8) % 2 == 0
     expected = torch.where(even, distances, distances * (1 + 2**-50)).argmin(dim=1)
     assert torch.equal(round_once(values, form).double(), numbers[expected])
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("operator", ["rmsnorm_fp8", "rmsnorm_fp8_e5m2", "fused_add_rmsnorm_fp8"])
-def test_a_float8_kernel_may_divide_otherwise(tmp_path, operator, dtype):
-    source = find_operator(operator).reference
-    assert "/ out_scale" in source
-    other = source.replace("/ out_scale", "* (1 / out_scale)")
-    assert judge(other, find_operator(operator).define(1152, dtype), tmp_path, batch=8) == {}
 
 
 def test_what_is_off_by_a_few_percent_is_wrong_in_float8(tmp_path):
@@ -179,82 +211,11 @@ def test_what_a_residual_is_called_decides_only_between_tensors_of_one_shape():
     ]
 
 
-def refine(x, weight, eps):
-    """Newton's method on an approximate root gives 0 * inf, a NaN, where the formula gives 0."""
-    wide = x.float()
-    mean_square = wide.square().mean(dim=-1, keepdim=True) + eps
-    rstd = torch.rsqrt(mean_square)
-    return (wide * (rstd * (1.5 - 0.5 * mean_square * rstd * rstd)) * weight.float()).to(x.dtype)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("batch", [1, 8])
-def test_a_refined_root_is_right(tmp_path, dtype, batch):
-    assert judge(refine, find_operator("rmsnorm").define(256, dtype), tmp_path, batch) == {}
-
-
 def test_the_exact_answer_of_many_blocks_is_that_of_each_row(monkeypatch):
     inputs = {"x": torch.randn(10, 128).half(), "weight": torch.randn(128).half(), "eps": 1e-6}
     whole = RmsNorm().compute_exact(inputs, {"out": torch.float16})["out"].values
     monkeypatch.setattr("fib_rmsnorm.operators.norms.float64_rows._BLOCK_ELEMENTS", 300)
     assert torch.equal(whole, RmsNorm().compute_exact(inputs, {"out": torch.float16})["out"].values)
-
-
-def define_layernorm(hidden, dtype="float16", *, bias=True) -> Definition:
-    return find_operator("layernorm_bias" if bias else "layernorm").define(hidden, dtype)
-
-
-def as_arguments(kernel):
-    """Call a kernel of x, weight, bias and eps for Definitions without a bias too."""
-    return lambda x, weight, eps, bias=None: kernel(x, weight, torch.zeros_like(weight) if bias is None else bias, eps)
-
-
-def library(x, weight, bias, eps):
-    return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
-
-
-def scaled_first(x, weight, bias, eps):
-    wide = x.float()
-    variance, mean = torch.var_mean(wide, dim=-1, keepdim=True, correction=0)
-    rstd = torch.rsqrt(variance + eps)
-    return torch.addcmul(bias.float(), wide * rstd - mean * rstd, weight.float()).to(x.dtype)
-
-
-def mean_in_turn(x, weight, bias, eps):
-    """The mean in a plain loop."""
-    wide = x.float()
-    total = torch.zeros_like(wide[:, :1])
-    for column in wide.split(1, dim=1):
-        total += column
-    centered = wide - total / x.shape[1]
-    rstd = torch.rsqrt(centered.square().mean(dim=-1, keepdim=True) + eps)
-    return (centered * rstd * weight.float() + bias.float()).to(x.dtype)
-
-
-RIGHT = (library, scaled_first, mean_in_turn)
-
-
-@pytest.mark.parametrize("hidden", [128, 1152, pytest.param(16384, marks=pytest.mark.fuzz)])
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_right_float32_layernorms_pass(tmp_path, dtype, bias, hidden):
-    definition = define_layernorm(hidden, dtype, bias=bias)
-    for kernel in RIGHT if hidden < 16384 else (library,):
-        assert judge(as_arguments(kernel), definition, tmp_path, batch=10) == {}, kernel.__name__
-
-
-def expanded(x, weight, bias, eps):
-    """E[x^2] - E[x]^2."""
-    wide = x.float()
-    mean = wide.mean(dim=-1, keepdim=True)
-    rstd = torch.rsqrt((wide.square().mean(dim=-1, keepdim=True) - mean.square()).clamp(min=0) + eps)
-    return ((wide - mean) * rstd * weight.float() + bias.float()).to(x.dtype)
-
-
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_variance_of_two_large_means_is_wrong_in_float32_too(tmp_path, dtype, bias):
-    assert judge(as_arguments(expanded), define_layernorm(4096, dtype, bias=bias), tmp_path, batch=20) != {}
 
 
 def test_references_are_probed_by_the_same_inputs_whichever_eps_they_may_hold():

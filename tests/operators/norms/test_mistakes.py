@@ -15,6 +15,7 @@ SUM = "x.float() + residual.float()"
 R, S, L = "RMSNorm", "RMSNorm of s = x + residual", "LayerNorm"
 ADAPTIVE = "layernorm_scale_shift"
 STATIC, PER_ROW = "rmsnorm_fp8", "rmsnorm_fp8_per_row"
+BACKWARD, OF_NORM = "rmsnorm_backward", "scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)"
 MEAN, VARIANCE = "x_fp32.mean(dim=-1, keepdim=True)", "centered.pow(2).mean(dim=-1, keepdim=True)"
 
 LLAMAS, GEMMAS = "weight * (x_fp32 * rstd).to(x.dtype)", "(x_fp32 * rstd * (1.0 + weight.float())).to(x.dtype)"
@@ -152,6 +153,35 @@ MISTAKES = [
         ("centered * rstd * (1.0 + scale.float())", "((centered * rstd).to(x.dtype) * (1 + scale)).float()"),
         f"{L} with (x - mean) * rstd and 1 + scale and their product rounded to float16",
     ),
+    (BACKWARD, (f"({OF_NORM})", "scaled"), "dx: dx of a constant rstd, w * rstd alone"),
+    (
+        BACKWARD,
+        (".mean(dim=-1, keepdim=True)", ".sum(dim=-1, keepdim=True)"),
+        "dx: dx with the sum of w * n instead of its mean",
+    ),
+    (BACKWARD, ("dy.float() * weight.float()", "dy.float()"), "dx: dx without the weight"),
+    (
+        BACKWARD,
+        ("(scaled * normalized)", "(dy.float() * normalized)"),
+        "dx: dx with dy instead of dy * weight in the mean",
+    ),
+    (
+        BACKWARD,
+        ("(scaled * norm", "(scaled * x.float() + 0 * norm"),
+        "dx: dx with x instead of the normalized x in the",
+    ),
+    (BACKWARD, (f"({OF_NORM}) * rstd[:, None]", OF_NORM), "dx: dx without the last factor rstd"),
+    ("layernorm_backward", ("(centered - ", "(scaled - "), "dx: dx without mean(w) subtracted, as RMSNorm's"),
+    (f"fused_add_{BACKWARD}", (" + dnew_residual.float()", ""), "dx: dx without dnew_residual"),
+    (
+        f"fused_add_{BACKWARD}",
+        *(
+            ("scaled = dy.float()", "scaled = (dy.float() + dnew_residual.float())"),
+            ("(dx + dnew_residual.float())", "dx"),
+        ),
+        "dx: dx with dnew_residual added to dy, before the norm's backward pass",
+    ),
+    (f"fused_add_{BACKWARD}", (f"({OF_NORM})", "scaled"), "dx: dx of a constant rstd, w * rstd alone"),
 ]
 
 
@@ -161,7 +191,7 @@ def test_a_mistake_is_named(tmp_path, made):
     source = change(find_operator(operator).reference.replace(".to(torch.float32)", ".float()"), *chain(*changes))
     hidden = 1152 if operator.startswith("layernorm") else 4096 if "rounded" in said else 512
     named = name(source, find_operator(operator).define(hidden), tmp_path)
-    output, _, what = said.partition(": ") if said.startswith(("out", "new_residual")) else ("", "", said)
+    output, _, what = said.partition(": ") if said.startswith(("out", "new_residual", "dx")) else ("", "", said)
     sentence = f"{output}: the output equals {what}" if output else f"the output equals {what}"
     assert any(each.startswith(sentence) for each in named), named
 
