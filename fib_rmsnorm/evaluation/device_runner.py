@@ -40,6 +40,7 @@ from fib_rmsnorm.schema import (
     EvaluationStatus,
     Performance,
     Solution,
+    SupportedBindings,
     SupportedLanguages,
     Trace,
     Workload,
@@ -180,9 +181,12 @@ class DeviceRunner:
     def judge_far_rows(self, workload: Workload, admitted: Admitted) -> str | None:
         """How a Solution that is right fails on rows beyond 2^31 elements: empty if it does not; None if not tried.
 
-        Not tried is one in Python: operators of torch would need the memory of such tensors. Nor is any on AMD's GPUs.
+        Not tried is one in Python: operators of torch would need the memory of such tensors. Nor is any on AMD's GPUs,
+        nor what torch binds on a CPU, which would take long to build again.
         """
-        if admitted.solution.spec.language is SupportedLanguages.PYTHON or self.device.is_amd:
+        spec, device = admitted.solution.spec, self.device
+        builds_long = device.kind == "cpu" and spec.binding is SupportedBindings.TORCH
+        if spec.language is SupportedLanguages.PYTHON or device.is_amd or builds_long:
             return None
         return self._judge_client.judge_far_rows(workload, admitted.worker)
 

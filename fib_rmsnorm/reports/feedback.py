@@ -64,7 +64,7 @@ class Feedback(BaseModel):
     )
     far_rows: str | None = Field(
         default=None,
-        description="Of a correct kernel on a GPU: yes if rows beyond 2^31 elements are right too, else how they fail.",
+        description="Of a correct kernel, if tried: yes if rows beyond 2^31 elements are right, else how they fail.",
     )
     empty_batch: str | None = Field(
         default=None, description="Of a correct kernel: yes if it takes an empty batch too, else how it fails."

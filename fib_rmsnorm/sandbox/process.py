@@ -129,6 +129,9 @@ class Process:
         if tasks >= limit:
             return f"started {tasks} processes and threads; the limit is {limit}"
         if memory_limit is not None and used > memory_limit:
+            with contextlib.suppress(psutil.Error):  # pages that are mapped again and again count once
+                used = sum(member.memory_full_info().pss for member in members[:limit])
+        if memory_limit is not None and used > memory_limit:
             return f"took {used / 2**30:.1f} GiB of memory; the limit is {memory_limit / 2**30:.1f} GiB"
         return None
 

@@ -13,6 +13,7 @@ from time import perf_counter, perf_counter_ns
 import torch
 
 from fib_rmsnorm.building import BuildError, build_entry, load_language, prepare_build
+from fib_rmsnorm.building.native import compiler_flags
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
@@ -112,6 +113,7 @@ class Worker:
         self._channel = channel  # held, so that the check covers it
         self._kept_outputs = KeptOutputs()
         self._prepared: Future[float] | None = None
+        self._build: Build
         self._target: WorkerTarget
         self._caller: SolutionCaller
         self._timing: TimedCalls
@@ -138,6 +140,7 @@ class Worker:
         self._target = WorkerTarget(request.definition, request.dataset, request.device, timer, is_python)
         try:
             prepared_s = prepared.result()
+            self._build = request
             self._tamper_check.arm(self)
             started = perf_counter()
             entry = build_entry(request.solution, request.device, request.cache)
@@ -176,9 +179,18 @@ class Worker:
             )
 
     def call_far(self, message: Message) -> Outputs:
-        """Call the solution once on a case whose rows lie beyond 2^31 elements, and transfer their outputs."""
+        """Call the solution once on a case whose rows lie beyond 2^31 elements, and transfer their outputs.
+
+        C++ is built again for that: what overflows may be anything there, and compilers make it right or wrong.
+        """
         request = CallFar.model_validate(message)
         target, caller = self._begin()
+        built = self._build
+        if flags := compiler_flags(built.solution):
+            spec = built.solution.spec.model_copy(update={"flags": [*flags, "-fwrapv"]})
+            solution = built.solution.model_copy(update={"spec": spec})
+            entry = build_entry(solution, target.device, built.cache)
+            caller = SolutionCaller(entry, target.definition, solution, target.device)
         case = make_case(target.on_device(request.workload), request.recognition, request.case)
         outputs = call_far(caller, target.on_device(case.workload), case.inputs, request.recognition.row_axis or "")
         memory = self._outbox.transfer(outputs)
