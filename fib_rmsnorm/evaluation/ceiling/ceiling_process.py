@@ -29,8 +29,8 @@ from fib_rmsnorm.evaluation.timing.timer import (
     choose_calls,
 )
 from fib_rmsnorm.machine.devices import version_of_torch
-from fib_rmsnorm.sandbox.asking import Done, open_device
-from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
+from fib_rmsnorm.sandbox.asking import Done, name_handlers, open_device
+from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
 from fib_rmsnorm.schema import Ceiling
 
 # Sources move through a buffer from call to call, as a solution's inputs do from trial to trial. They move by whole
@@ -211,15 +211,13 @@ class CeilingProcess:
         self._find_device = cache(DeviceCeiling)
         self._measured: dict[MeasureCeiling, Ceiling] = {}
 
-    def build_copy(self, message: Message) -> Done:
+    def build_copy(self, request: BuildCopy) -> Done:
         """Compile the copy for a device."""
-        request = BuildCopy.model_validate(message)
         self._find_device(request.device, request.cache)
         return Done()
 
-    def measure(self, message: Message) -> Ceiling:
+    def measure(self, request: MeasureCeiling) -> Ceiling:
         """Measure an empty call, and a copy with a given traffic."""
-        request = MeasureCeiling.model_validate(message)
         device = self._find_device(request.device, request.cache)
         known = self._measured.get(request)
         if known is None or known.copy_high_ms > _WIDE * known.copy_low_ms:
@@ -272,4 +270,4 @@ def _pinned(cores: Sequence[int]) -> Iterator[None]:
 def main(channel: Channel, _: int) -> None:
     """Serve until the channel closes."""
     ceiling = CeilingProcess()
-    serve(channel, {"open_device": open_device, "build_copy": ceiling.build_copy, "measure": ceiling.measure})
+    serve(channel, name_handlers(open_device, ceiling.build_copy, ceiling.measure))

@@ -36,8 +36,8 @@ from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, DeviceWorkload, make_case, shape_of, torch_dtype
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, as_bytes
 from fib_rmsnorm.operators import Recognition
-from fib_rmsnorm.sandbox.asking import Done, open_device
-from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
+from fib_rmsnorm.sandbox.asking import Done, name_handlers, open_device
+from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
 from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, OutputTransferError, read_outputs, take, view_outputs
 from fib_rmsnorm.schema import Difference, Peer, Workload
 
@@ -67,36 +67,34 @@ class Judge:
         self._fresh_inputs: dict[bool, FreshInputs] = {}
         """By whether they have few rows."""
 
-    def take_outputs(self, message: Message) -> Done:
+    def take_outputs(self, request: TakeOutputs) -> Done:
         """Copy outputs that a worker offers in a GPU's memory.
 
         It may offer anything, so a refusal is fatal: what a false handle has left in this process harms nobody else.
         """
-        request = TakeOutputs.model_validate(message)
         try:
             self._taken[request.are_expected] = take(request.memory, request.device)
         except (DeviceMemoryError, RuntimeError) as error:  # torch's, if there is not enough memory
             raise RefusalError("RUNTIME_ERROR", str(error), fatal=True) from None
         return Done()
 
-    def expect(self, message: Message) -> Verdicts:
+    def expect(self, request: Expect) -> Verdicts:
         """Compute the expected outputs of a case, while solutions are being built. There is no verdict."""
         try:
-            next(self._expect(Expect.model_validate(message)))
+            next(self._expect(request))
         finally:
             self._taken.clear()  # or another call could pass with it
         return Verdicts([])
 
-    def compare(self, message: Message) -> Verdicts:
+    def compare(self, request: Compare) -> Verdicts:
         """Compare the outputs that were transferred with the expected ones."""
         try:
-            return Verdicts(self._compare(Compare.model_validate(message)))
+            return Verdicts(self._compare(request))
         finally:
             self._taken.clear()
 
-    def measure_rounding(self, message: Message) -> Verdicts:
+    def measure_rounding(self, request: MeasureRounding) -> Verdicts:
         """Compare the reference's outputs with those in float64, to allow for its rounding. Gives no verdict."""
-        request = MeasureRounding.model_validate(message)
         try:
             outputs = next(self._expect(request)).outputs
             (wide,) = self._read(request, request.workload, request.outputs_file)
@@ -272,11 +270,7 @@ def main(channel: Channel, _: int) -> None:
     # As many threads as cores wait for each other, spinning, where another process takes a core: 30 times as long.
     torch.set_num_threads(max(1, torch.get_num_threads() // 2))
     judge = Judge(channel.files)
-    handlers: dict[str, Handler] = {
-        "open_device": open_device,
-        "expect": judge.expect,
-        "take_outputs": judge.take_outputs,
-        "compare": judge.compare,
-        "measure_rounding": judge.measure_rounding,
-    }
-    serve(channel, handlers)
+    serve(
+        channel,
+        name_handlers(open_device, judge.expect, judge.take_outputs, judge.compare, judge.measure_rounding),
+    )

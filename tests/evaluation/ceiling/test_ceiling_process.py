@@ -15,7 +15,7 @@ from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.evaluation import CEILING
 from fib_rmsnorm.evaluation.ceiling import ceiling_process as process
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient
-from fib_rmsnorm.evaluation.ceiling.ceiling_messages import StreamTraffic
+from fib_rmsnorm.evaluation.ceiling.ceiling_messages import MeasureCeiling, StreamTraffic
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device, cuda_devices
 from fib_rmsnorm.sandbox.channel import RefusalError
@@ -29,8 +29,7 @@ needs_compiler = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++
 
 
 def request(device="cpu", read=(1 << 20,), written=(1 << 20,), cold=True):
-    traffic = vars(StreamTraffic.of(read, written))
-    return {"do": "measure", "device": device, "cache": str(cache_folder()), "traffic": traffic, "cold": cold}
+    return MeasureCeiling(device=device, cache=cache_folder(), traffic=StreamTraffic.of(read, written), cold=cold)
 
 
 @needs_compiler
