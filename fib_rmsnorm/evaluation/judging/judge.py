@@ -30,7 +30,7 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
 )
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, find_indices, measure_ulp
-from fib_rmsnorm.evaluation.judging.recurring_rows import RecurringRows
+from fib_rmsnorm.evaluation.judging.recurring_rows import compare_recurring
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, DeviceWorkload, make_case, shape_of, torch_dtype
@@ -63,7 +63,7 @@ class Judge:
         self._peer_outputs: dict[tuple[int | None, bool, bool], Outputs] = {}
         """By case too, and whether rows were strided: outputs of one Solution, with which those of others on the same
         inputs are compared."""
-        self._recurring = RecurringRows()
+        self._kept_rows: dict[int | None, list[bytes]] = {}
         self._fresh_inputs: dict[bool, FreshInputs] = {}
         """By whether they have few rows."""
 
@@ -123,7 +123,7 @@ class Judge:
     def _compare_call(self, request: Compare, expected: ExpectedOutputs, own: Outputs) -> Verdict:
         key = request.case, request.few_rows, bool(request.strided)
         peers = {} if request.keep_as else self._peer_outputs.get(key, {})
-        recurrence = self._recurring.compare(request, expected.case, own)
+        recurrence = compare_recurring(request, expected.case, own, self._kept_rows)
         case, recognition, actuals = expected.case, request.recognition, own
         if recognition:
             actuals = {name: recognition.fold(name, each) for name, each in own.items()}
