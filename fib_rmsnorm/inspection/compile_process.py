@@ -28,7 +28,8 @@ from fib_rmsnorm.inspection.facts import Compile, Compiled, Kernel, Launch
 from fib_rmsnorm.inspection.fake_cuda import AotSession
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.selection import row_axis
-from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
+from fib_rmsnorm.sandbox.asking import name_handlers
+from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
 from fib_rmsnorm.schema import ScalarInput, Workload
 
 
@@ -197,13 +198,13 @@ def _read_launches(answer: list[dict[str, Any]] | str) -> list[Launch] | str:
         return "the host code launched a kernel with an empty grid or block"
 
 
-def _answer(message: Message) -> Compiled:
+def _answer(asked: Compile) -> Compiled:
     try:
-        return compile_solution(Compile.model_validate(message))
+        return compile_solution(asked)
     except BuildError as error:
         raise RefusalError("COMPILE_ERROR", str(error)) from None
 
 
 def main(channel: Channel, _: int) -> None:
     """Serve until the channel closes."""
-    serve(channel, {"compile": _answer})
+    serve(channel, name_handlers(_answer))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Annotated, Any, ClassVar, TypeVar
+from functools import cache, partial
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
-from fib_rmsnorm.sandbox.channel import Message, Refusal, RefusalError
+from fib_rmsnorm.sandbox.channel import Handler, Message, Refusal, RefusalError
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process
 
 Answer = TypeVar("Answer")
@@ -34,6 +34,16 @@ class Request(BaseModel):
         super().__init_subclass__(**options)
         if do:
             cls.do, cls.doing = do, doing
+
+
+def name_handlers(*handlers: Callable[[Any], object]) -> dict[str, Handler]:
+    """Functions of one request each, for `serve`: by the name of the request that their argument is annotated with."""
+    kinds = [next(iter(get_type_hints(handle).values())) for handle in handlers]
+    return {kind.do: partial(_answer, kind, handle) for kind, handle in zip(kinds, handlers, strict=True)}
+
+
+def _answer(kind: type[Request], handle: Callable[[Any], object], message: Message) -> object:
+    return handle(kind.model_validate(message))
 
 
 @dataclass(frozen=True)
@@ -136,11 +146,10 @@ def require_device(
     )
 
 
-def open_device(message: Message) -> DeviceOpened:
+def open_device(request: OpenDevice) -> DeviceOpened:
     """Create this process's context on a GPU, and check that enough memory is left to work in."""
     import torch
 
-    request = OpenDevice.model_validate(message)
     try:
         torch.cuda.init()  # type: ignore[no-untyped-call, unused-ignore]
         torch.cuda.set_device(request.device)

@@ -33,7 +33,7 @@ input()
 
 
 def test_what_cannot_be_opened_is_reported_in_a_line():
-    fault = open_device(OpenDevice(device="cuda:99").model_dump()).fault
+    fault = open_device(OpenDevice(device="cuda:99")).fault
     assert fault and "\n" not in fault and ". " not in fault
 
 

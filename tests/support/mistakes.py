@@ -100,7 +100,7 @@ def judge_in_process(
         )
         with outputs.open("rb") as file:
             files[:] = [file.fileno()]
-            (verdict,) = judge.compare(request.model_dump(mode="json")).verdicts
+            (verdict,) = judge.compare(request).verdicts
         if is_interpreted:
             allow_truncation(verdict, definition)
         wrong |= {name for name, each in verdict.outputs.items() if each.is_wrong}

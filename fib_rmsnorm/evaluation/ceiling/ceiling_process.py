@@ -27,8 +27,8 @@ from fib_rmsnorm.evaluation.timing.timer import (
     Trial,
 )
 from fib_rmsnorm.machine.devices import version_of_torch
-from fib_rmsnorm.sandbox.asking import Done, open_device
-from fib_rmsnorm.sandbox.channel import Channel, Message, RefusalError, serve
+from fib_rmsnorm.sandbox.asking import Done, name_handlers, open_device
+from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
 from fib_rmsnorm.schema import Ceiling
 
 # Sources move through a buffer from call to call, as a solution's inputs do from trial to trial. They move by whole
@@ -232,19 +232,17 @@ def _pinned(cores: Sequence[int]) -> Iterator[None]:
 _find_ceiling = cache(DeviceCeiling)
 
 
-def build_copy(message: Message) -> Done:
+def build_copy(request: BuildCopy) -> Done:
     """Compile the copy for a device."""
-    request = BuildCopy.model_validate(message)
     _find_ceiling(request.device, request.cache)
     return Done()
 
 
-def measure(message: Message) -> Ceiling:
+def measure(request: MeasureCeiling) -> Ceiling:
     """Measure an empty call, and a copy with a given traffic."""
-    request = MeasureCeiling.model_validate(message)
     return _find_ceiling(request.device, request.cache).find(request.traffic, cold=request.cold)
 
 
 def main(channel: Channel, _: int) -> None:
     """Serve until the channel closes."""
-    serve(channel, {"open_device": open_device, "build_copy": build_copy, "measure": measure})
+    serve(channel, name_handlers(open_device, build_copy, measure))

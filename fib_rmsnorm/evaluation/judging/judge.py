@@ -30,14 +30,14 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
 )
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, find_indices, measure_ulp
-from fib_rmsnorm.evaluation.judging.recurring_rows import RecurringRows
+from fib_rmsnorm.evaluation.judging.recurring_rows import compare_recurring
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, DeviceWorkload, make_case, shape_of, torch_dtype
 from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, as_bytes
 from fib_rmsnorm.operators import Recognition
-from fib_rmsnorm.sandbox.asking import Done, open_device
-from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
+from fib_rmsnorm.sandbox.asking import Done, name_handlers, open_device
+from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
 from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, OutputTransferError, read_outputs, take, view_outputs
 from fib_rmsnorm.schema import Difference, Peer, Workload
 
@@ -63,40 +63,38 @@ class Judge:
         self._peer_outputs: dict[tuple[int | None, bool, bool], Outputs] = {}
         """By case too, and whether rows were strided: outputs of one Solution, with which those of others on the same
         inputs are compared."""
-        self._recurring = RecurringRows()
+        self._kept_rows: dict[int | None, list[bytes]] = {}
         self._fresh_inputs: dict[bool, FreshInputs] = {}
         """By whether they have few rows."""
 
-    def take_outputs(self, message: Message) -> Done:
+    def take_outputs(self, request: TakeOutputs) -> Done:
         """Copy outputs that a worker offers in a GPU's memory.
 
         It may offer anything, so a refusal is fatal: what a false handle has left in this process harms nobody else.
         """
-        request = TakeOutputs.model_validate(message)
         try:
             self._taken[request.are_expected] = take(request.memory, request.device)
         except (DeviceMemoryError, RuntimeError) as error:  # torch's, if there is not enough memory
             raise RefusalError("RUNTIME_ERROR", str(error), fatal=True) from None
         return Done()
 
-    def expect(self, message: Message) -> Verdicts:
+    def expect(self, request: Expect) -> Verdicts:
         """Compute the expected outputs of a case, while solutions are being built. There is no verdict."""
         try:
-            next(self._expect(Expect.model_validate(message)))
+            next(self._expect(request))
         finally:
             self._taken.clear()  # or another call could pass with it
         return Verdicts([])
 
-    def compare(self, message: Message) -> Verdicts:
+    def compare(self, request: Compare) -> Verdicts:
         """Compare the outputs that were transferred with the expected ones."""
         try:
-            return Verdicts(self._compare(Compare.model_validate(message)))
+            return Verdicts(self._compare(request))
         finally:
             self._taken.clear()
 
-    def measure_rounding(self, message: Message) -> Verdicts:
+    def measure_rounding(self, request: MeasureRounding) -> Verdicts:
         """Compare the reference's outputs with those in float64, to allow for its rounding. Gives no verdict."""
-        request = MeasureRounding.model_validate(message)
         try:
             outputs = next(self._expect(request)).outputs
             (wide,) = self._read(request, request.workload, request.outputs_file)
@@ -125,7 +123,7 @@ class Judge:
     def _compare_call(self, request: Compare, expected: ExpectedOutputs, own: Outputs) -> Verdict:
         key = request.case, request.few_rows, bool(request.strided)
         peers = {} if request.keep_as else self._peer_outputs.get(key, {})
-        recurrence = self._recurring.compare(request, expected.case, own)
+        recurrence = compare_recurring(request, expected.case, own, self._kept_rows)
         case, recognition, actuals = expected.case, request.recognition, own
         if recognition:
             actuals = {name: recognition.fold(name, each) for name, each in own.items()}
@@ -272,11 +270,7 @@ def main(channel: Channel, _: int) -> None:
     # As many threads as cores wait for each other, spinning, where another process takes a core: 30 times as long.
     torch.set_num_threads(max(1, torch.get_num_threads() // 2))
     judge = Judge(channel.files)
-    handlers: dict[str, Handler] = {
-        "open_device": open_device,
-        "expect": judge.expect,
-        "take_outputs": judge.take_outputs,
-        "compare": judge.compare,
-        "measure_rounding": judge.measure_rounding,
-    }
-    serve(channel, handlers)
+    serve(
+        channel,
+        name_handlers(open_device, judge.expect, judge.take_outputs, judge.compare, judge.measure_rounding),
+    )

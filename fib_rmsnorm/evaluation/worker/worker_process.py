@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from time import perf_counter, perf_counter_ns
 
 import torch
@@ -36,19 +35,24 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     CallFar,
     ChainTimed,
     Costs,
+    CountCosts,
+    EndTiming,
     GetReady,
     Outputs,
     Prepare,
     PrepareTiming,
+    Reveal,
+    RevealChain,
     Revealed,
     Time,
     TimeChain,
     Timed,
     TimingPrepared,
+    WriteOutputs,
 )
-from fib_rmsnorm.sandbox.asking import DeviceOpened, Done, open_device
-from fib_rmsnorm.sandbox.channel import Channel, Handler, Message, RefusalError, serve
-from fib_rmsnorm.schema import Definition, SupportedLanguages, Workload, check_spec
+from fib_rmsnorm.sandbox.asking import DeviceOpened, Done, name_handlers, open_device
+from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
+from fib_rmsnorm.schema import SupportedLanguages, Workload, check_spec
 
 _get_num_threads, _set_num_threads = torch.get_num_threads, torch.set_num_threads
 
@@ -71,21 +75,6 @@ def on_one_thread(device: str) -> Iterator[None]:
         _set_num_threads(threads)
 
 
-@dataclass(frozen=True)
-class WorkerTarget:
-    """The Definition and device for which a process calls its solution. They never change."""
-
-    definition: Definition
-    dataset: Path | None
-    device: str
-    timer: Timer
-    is_python: bool
-
-    def on_device(self, workload: Workload) -> DeviceWorkload:
-        """A Workload of the Definition, on the device."""
-        return DeviceWorkload(self.definition, workload, self.device, self.dataset)
-
-
 class Worker:
     """Holds one built solution on one device."""
 
@@ -93,54 +82,38 @@ class Worker:
         self._outbox = Outbox(outputs_file)
         self._tamper_check = TamperCheck()
         self.check = self._tamper_check.make_check()
-        self.handlers: dict[str, Handler] = {
-            "open_device": open_device,
-            "prepare": self.prepare,
-            "get_ready": get_ready,
-            "build": self.build,
-            "call": self.call,
-            "call_far": self.call_far,
-            "call_as_timed": self.call_as_timed,
-            "prepare_timing": self.prepare_timing,
-            "time": self.time,
-            "reveal": self.reveal,
-            "write_outputs": self.write_outputs,
-            "count_costs": self.count_costs,
-            "end_timing": self.end_timing,
-            "time_chain": self.time_chain,
-            "reveal_chain": self.reveal_chain,
-        }
+        self.handlers = name_handlers(
+            *(open_device, self.prepare, get_ready, self.build, self.call, self.call_far, self.call_as_timed),
+            *(self.prepare_timing, self.time, self.reveal, self.write_outputs, self.count_costs, self.end_timing),
+            *(self.time_chain, self.reveal_chain),
+        )
         self._channel = channel  # held, so that the check covers it
         self._kept_outputs = KeptOutputs()
         self._prepared: Future[float] | None = None
-        self._build: Build
-        self._target: WorkerTarget
+        self._target: Build
+        """The Definition, Solution and device, which never change."""
+        self._timer: Timer
         self._caller: SolutionCaller
         self._timing: TimedCalls
         self._chain_trials: list[ChainTrial] = []
         """The last one, if calls could be captured."""
 
-    def prepare(self, message: Message) -> DeviceOpened:
+    def prepare(self, request: Prepare) -> DeviceOpened:
         """Create the context on the device while the solution's compilers run: both take long."""
-        request = Prepare.model_validate(message)
         self._prepared = prepare_build(request.solution, request.cache)
-        return open_device(message)
+        return open_device(request)
 
-    def build(self, message: Message) -> Built:
+    def build(self, request: Build) -> Built:
         """Build the solution for the device, and say how long that took."""
-        request = Build.model_validate(message)
         prepared = self._prepared or prepare_build(request.solution, request.cache)
         self._prepared = None
         try:
             check_spec(request.solution.spec, request.definition)
         except ValueError as error:
             raise RefusalError("COMPILE_ERROR", str(error)) from None
-        is_python = request.solution.spec.language is SupportedLanguages.PYTHON
-        timer = choose_timer(request.device)
-        self._target = WorkerTarget(request.definition, request.dataset, request.device, timer, is_python)
+        self._target, self._timer = request, choose_timer(request.device)
         try:
             prepared_s = prepared.result()
-            self._build = request
             self._tamper_check.arm(self)
             started = perf_counter()
             entry = build_entry(request.solution, request.device, request.cache)
@@ -149,23 +122,21 @@ class Worker:
         self._caller = SolutionCaller(entry, request.definition, request.solution, request.device)
         return Built(build_s=prepared_s + perf_counter() - started)
 
-    def call(self, message: Message) -> Called:
+    def call(self, request: Call) -> Called:
         """Call the solution once on the inputs of a case, and transfer its outputs."""
-        request = Call.model_validate(message)
-        target, caller = self._begin()
-        with on_one_thread(target.device):
-            wanted = target.on_device(request.workload)
+        wanted = self._begin(request.workload)
+        with on_one_thread(wanted.device):
             case = make_case(wanted, request.recognition, request.case, few_rows=request.few_rows)
             spread = {name: spread_rows(case.inputs[name], step) for name, step in request.strided.items()}
             wholes = {**case.inputs, **spread}
             # Triton's interpreter, which has few rows, writes arguments back to where they came from.
             placed, before = place_inputs(wholes, is_guarded=request.guarded, is_read_only=not request.few_rows)
             inputs = {**placed, **{name: view_rows(placed[name], step) for name, step in request.strided.items()}}
-            outputs = OutputBuffers(target.on_device(case.workload))
+            outputs = OutputBuffers(replace(wanted, workload=case.workload))
         started = perf_counter()
-        found, changed_outputs = caller.run_checked(inputs, outputs, settle=request.case == 0)
+        found, changed_outputs = self._caller.run_checked(inputs, outputs, settle=request.case == 0)
         elapsed_ms = (perf_counter() - started) * 1e3
-        with on_one_thread(target.device):
+        with on_one_thread(wanted.device):
             memory = self._outbox.transfer(found)
             if request.case == 0:
                 self._kept_outputs.forget()
@@ -178,60 +149,55 @@ class Worker:
                 changed_outputs=changed_outputs,
             )
 
-    def call_far(self, message: Message) -> Outputs:
+    def call_far(self, request: CallFar) -> Outputs:
         """Call the solution once on a case whose rows lie beyond 2^31 elements, and transfer their outputs.
 
         C++ is built again for that: what overflows may be anything there, and compilers make it right or wrong.
         """
-        request = CallFar.model_validate(message)
-        target, caller = self._begin()
-        built = self._build
+        wanted = self._begin(request.workload)
+        built, caller = self._target, self._caller
         if flags := compiler_flags(built.solution):
             spec = built.solution.spec.model_copy(update={"flags": [*flags, "-fwrapv"]})
             solution = built.solution.model_copy(update={"spec": spec})
-            entry = build_entry(solution, target.device, built.cache)
-            caller = SolutionCaller(entry, target.definition, solution, target.device)
-        case = make_case(target.on_device(request.workload), request.recognition, request.case)
-        outputs = call_far(caller, target.on_device(case.workload), case.inputs, request.recognition.row_axis or "")
+            entry = build_entry(solution, built.device, built.cache)
+            caller = SolutionCaller(entry, built.definition, solution, built.device)
+        case = make_case(wanted, request.recognition, request.case)
+        called, axis = replace(wanted, workload=case.workload), request.recognition.row_axis or ""
+        outputs = call_far(caller, called, case.inputs, axis)
         memory = self._outbox.transfer(outputs)
         torch.cuda.empty_cache()
         return Outputs(memory)
 
-    def call_as_timed(self, message: Message) -> Outputs:
+    def call_as_timed(self, request: CallAsTimed) -> Outputs:
         """Call the solution once on the inputs of each of some timed calls, and transfer its outputs."""
-        request = CallAsTimed.model_validate(message)
-        target, caller = self._begin()
-        timed = target.on_device(request.workload)
+        timed = self._begin(request.workload)
         found: list[torch.Tensor] = []
         for number in request.numbers:
-            with on_one_thread(target.device):
+            with on_one_thread(timed.device):
                 # Made anew each time: the last call may have changed its own.
                 inputs = FreshInputs(timed).set(number)
                 outputs = OutputBuffers(timed)
-            of_call, _changed = caller.run_checked(inputs, outputs)
+            of_call, _changed = self._caller.run_checked(inputs, outputs)
             found += of_call
         return Outputs(self._outbox.transfer(found))
 
-    def prepare_timing(self, message: Message) -> TimingPrepared:
+    def prepare_timing(self, request: PrepareTiming) -> TimingPrepared:
         """Prepare to time a Workload, and warm up."""
-        request = PrepareTiming.model_validate(message)
-        target, caller = self._begin()
-        self._timing = TimedCalls(target.on_device(request.workload), caller, request.judged_calls)
-        operators = self._timing.warm_up(request.warmup_runs, request.budget_s, lists_operators=not target.is_python)
-        return TimingPrepared(timer=target.timer.name, tick_ms=target.timer.tick_ms, operators=operators)
+        self._timing = TimedCalls(self._begin(request.workload), self._caller, request.judged_calls)
+        is_python = self._target.solution.spec.language is SupportedLanguages.PYTHON
+        operators = self._timing.warm_up(request.warmup_runs, request.budget_s, lists_operators=not is_python)
+        return TimingPrepared(timer=self._timer.name, tick_ms=self._timer.tick_ms, operators=operators)
 
-    def time(self, message: Message) -> Timed:
+    def time(self, request: Time) -> Timed:
         """Time one trial."""
-        request = Time.model_validate(message)
-        target, _ = self._begin()
+        self._outbox.clear()
         self.check()  # a check also follows each request, but a thread may have waited for that one to pass
-        return self._timing.time(target.timer, request.trial)
+        return self._timing.time(self._timer, request.trial)
 
-    def reveal(self, _: Message) -> Revealed:
+    def reveal(self, _: Reveal) -> Revealed:
         """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
-        target, _caller = self._begin()
         timed_calls = self._timing
-        with on_one_thread(target.device):
+        with on_one_thread(self._target.device):
             chosen = timed_calls.take_chosen()
             memory = self._outbox.transfer([tensor for call in chosen for tensor in call.outputs])
             for call in chosen:
@@ -244,22 +210,22 @@ class Worker:
                 changed_outputs=timed_calls.changed_outputs(chosen),
             )
 
-    def write_outputs(self, _: Message) -> Done:
+    def write_outputs(self, _: WriteOutputs) -> Done:
         """Write the outputs of the last call to the file."""
         self._outbox.write()
         return Done()
 
-    def count_costs(self, _: Message) -> Costs:
+    def count_costs(self, _: CountCosts) -> Costs:
         """Measure the host's time to issue a call, and the memory that it takes beyond its outputs."""
-        target, _caller = self._begin()
-        target.timer.rest()
+        self._outbox.clear()
+        self._timer.rest()
         return Costs(self._timing.host_overhead_us(), self._timing.peak_memory_bytes())
 
-    def end_timing(self, _: Message) -> Done:
+    def end_timing(self, _: EndTiming) -> Done:
         """Release the memory that timing took. Fails if the solution kept outputs or replaced kernels of torch's."""
-        target, _caller = self._begin()
+        self._outbox.clear()
         del self._timing
-        with on_one_thread(target.device):
+        with on_one_thread(self._target.device):
             kept = self._kept_outputs.find_kept()
         if kept:
             why = f"the solution keeps the outputs of {kept} earlier calls"
@@ -267,17 +233,15 @@ class Worker:
         if kernels := self._tamper_check.replaced_kernels():
             why = f"the solution replaced {', '.join(kernels[:5])}"
             raise RefusalError("RUNTIME_ERROR", why, fatal=True, is_cheat=True)
-        if target.device != "cpu":
+        if self._target.device != "cpu":
             torch.cuda.empty_cache()
         return Done()
 
-    def time_chain(self, message: Message) -> ChainTimed:
+    def time_chain(self, request: TimeChain) -> ChainTimed:
         """Time one trial of calls in a CUDA graph. That they cannot be captured is an answer, not a failure."""
-        request = TimeChain.model_validate(message)
-        target, caller = self._begin()
+        make = partial(ChainedCalls, self._begin(request.workload), self._caller)
         self.check()
-        target.timer.rest()  # a timer that is attached records each kernel of a graph, which slows it down
-        make = partial(ChainedCalls, target.on_device(request.workload), caller)
+        self._timer.rest()  # a timer that is attached records each kernel of a graph, which slows it down
         self._chain_trials.clear()
         try:
             trial = time_chain(make, request.replays, request.budget_s, dependent=request.dependent)
@@ -286,7 +250,7 @@ class Worker:
         self._chain_trials.append(trial)
         return ChainTimed(trial.times, None, perf_counter_ns())
 
-    def reveal_chain(self, _: Message) -> Revealed:
+    def reveal_chain(self, _: RevealChain) -> Revealed:
         """Transfer the outputs of one of the calls of the last trial in a CUDA graph."""
         trial = self._chain_trials.pop()
         memory = self._outbox.transfer(trial.chosen.outputs)
@@ -298,14 +262,14 @@ class Worker:
             changed_outputs=[],
         )
 
-    def _begin(self) -> tuple[WorkerTarget, SolutionCaller]:
-        self._outbox.clear()  # a new request: the outputs of the last one have been copied
-        return self._target, self._caller
+    def _begin(self, workload: Workload) -> DeviceWorkload:
+        """Release the outputs of the last request, which have been copied, and say what to call on."""
+        self._outbox.clear()
+        return DeviceWorkload(self._target.definition, workload, self._target.device, self._target.dataset)
 
 
-def get_ready(message: Message) -> Done:
+def get_ready(request: GetReady) -> Done:
     """Load a language and the code that makes inputs: each first use takes long on a GPU."""
-    request = GetReady.model_validate(message)
     load_language(request.language, request.device)
     timer_name(request.device)  # imports it
     wanted = DeviceWorkload(request.definition, request.workload, request.device, request.dataset)

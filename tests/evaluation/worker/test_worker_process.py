@@ -14,7 +14,7 @@ from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, MeasurementError, 
 from fib_rmsnorm.evaluation.worker import timed_calls
 from fib_rmsnorm.evaluation.worker import worker_process as worker_module
 from fib_rmsnorm.evaluation.worker.timed_calls import LibraryCalls
-from fib_rmsnorm.evaluation.worker.worker_messages import Build, Prepare, PrepareTiming, Time
+from fib_rmsnorm.evaluation.worker.worker_messages import Build, Prepare, PrepareTiming, Reveal, Time
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.channel import RefusalError
@@ -45,7 +45,7 @@ class LosesRecords:
 def build(worker, registry, solution):
     definition = registry.definition(solution.definition)
     request = Build(definition=definition, solution=solution, device="cpu", dataset=None, cache=cache_folder())
-    worker.build(request.model_dump(mode="json"))
+    worker.build(request)
     return definition
 
 
@@ -55,7 +55,7 @@ def make_worker(registry, monkeypatch, failures, judged_calls=1):
     definition = build(worker, registry, add_kernel(registry, "right", RIGHT))
     workload = registry.workloads(definition.name)[0]
     request = PrepareTiming(workload=workload, warmup_runs=1, budget_s=1.0, judged_calls=judged_calls)
-    worker.prepare_timing(request.model_dump(mode="json"))
+    worker.prepare_timing(request)
     return worker
 
 
@@ -65,14 +65,14 @@ def test_a_solution_is_prepared_once_while_the_device_is_opened(registry, monkey
     solution = add_kernel(registry, "right", RIGHT)
     worker = worker_module.Worker(None, os.memfd_create("outputs"))
     opening = Prepare(device="cuda:99", solution=solution, cache=cache_folder())
-    assert worker.prepare(opening.model_dump(mode="json")).fault
+    assert worker.prepare(opening).fault
     build(worker, registry, solution)
     worker.check()
     assert len(prepared) == 1
 
 
 untraced = pytest.mark.usefixtures("untraced")
-REQUEST = Time(trial=Trial(CALLS, cold=True, budget_s=60.0)).model_dump()
+REQUEST = Time(trial=Trial(CALLS, cold=True, budget_s=60.0))
 
 
 @untraced
@@ -83,7 +83,7 @@ def test_a_failed_trial_is_measured_again_and_reported(registry, monkeypatch, fa
     assert len(answer.samples) == CALLS
     assert answer.repeated == ["lost a record"] * failures
     assert worker.time(REQUEST).repeated == []
-    assert worker.reveal({}).numbers  # the calls of a lost trial can be judged too
+    assert worker.reveal(Reveal()).numbers  # the calls of a lost trial can be judged too
 
 
 @untraced
@@ -92,10 +92,10 @@ def test_several_calls_are_chosen_to_be_judged(registry, monkeypatch, judged_cal
     worker = make_worker(registry, monkeypatch, 0, judged_calls)
     for _ in range(2):
         worker.time(REQUEST)
-        revealed = worker.reveal({}).numbers
+        revealed = worker.reveal(Reveal()).numbers
         assert len(set(revealed)) == len(revealed) == min(judged_calls, CALLS)
         with pytest.raises(RefusalError, match="0 of 0 timed calls were seen"):
-            worker.reveal({})
+            worker.reveal(Reveal())
 
 
 def test_what_is_written_to_an_output_too_early_is_erased(registry, monkeypatch):
