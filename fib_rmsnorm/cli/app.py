@@ -70,7 +70,8 @@ class _Grouped(TyperGroup):
 def make_app(arguments: Sequence[str]) -> typer.Typer:
     """The application for these arguments: with the command that they begin with alone, or else with every command.
 
-    To import all commands and describe their options would take half the time of a quick one.
+    To import all commands and describe their options would take half the time of a quick one; nor are options described
+    where only the list of commands is asked for.
     """
     app = typer.Typer(
         name="fib-rmsnorm",
@@ -82,13 +83,21 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback(invoke_without_command=True)(_root)
+    is_list = bool(arguments) and {*arguments} <= {"-h", "--help", "--version"}
     for name in [name for name in arguments[:1] if name in COMMANDS] or COMMANDS:
         place = COMMANDS[name]
+        if is_list:
+            app.command(name)(_without_options)
+            continue
         module = import_module(f"fib_rmsnorm.cli.{place.module}")
         command = getattr(module, place.function)
         cls, epilog = getattr(module, "Command", None), getattr(module, "EPILOGS", {}).get(name)
         app.command(name, cls=cls, help=command.__doc__, epilog=epilog)(command)
     return app
+
+
+def _without_options() -> None:
+    """Stands for a command that is listed, not run."""
 
 
 def _print_version(wanted: bool) -> None:
