@@ -26,7 +26,7 @@ from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import append_lines, write_atomic
 from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, list_undetermined
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, digest
+from fib_rmsnorm.schema import Settings, Trace, digest
 
 # Estimates. On an H100 with 16 cores, 24 evaluations of rmsnorm_d4096 took 27 s with nothing built and 19 with all; 92
 # of 20 Definitions, which are built ahead, 122 and 90. On two cores, 30 took 140 s beside other work. A busy machine
@@ -57,26 +57,23 @@ def collect_records(registry: Registry, batch_sizes: Collection[int] = ()) -> Be
     """
     records = BenchRecords(registry.root, registry.definitions(), {}, {})
 
-    def add(what: str, definition: Definition, solution: Solution | None, write: Callable[[], Path]) -> None:
-        records.unwritten.append(Unwritten(what, definition.name, solution.name if solution else None, write))
-
     if not records.definitions and (default := define_by_name(DEFAULT_DEFINITION)):
         records.definitions[default.name] = default
-        add(f"Definition {default.name}", default, None, partial(registry.write_definition, default))
+        write = partial(registry.write_definition, default)
+        records.unwritten.append(Unwritten(f"Definition {default.name}", default.name, write))
     current = read_current(registry, records.definitions)
     records.solutions.update(current.by_name)
     records.faulty.extend(current.faulty)
     for solution in current.unpacked:
-        served = records.definitions[solution.definition]
-        write = partial(registry.write_solution, solution, served.op_type)
-        add(f"Solution {solution.name}", served, solution, write)
+        write = partial(registry.write_solution, solution, records.definitions[solution.definition].op_type)
+        records.unwritten.append(Unwritten(f"Solution {solution.name}", solution.name, write))
     for name, definition in records.definitions.items():
         records.workloads[name] = registry.workloads(name)
         if not records.workloads[name] and not list_undetermined(definition):
             sizes = sorted({*DEFAULT_BATCH_SIZES, *batch_sizes}) if row_axis(definition) else None
             records.workloads[name] = generate_workloads(definition, sizes)
             write = partial(registry.write_workloads, definition, records.workloads[name])
-            add(f"Workloads of {name}", definition, None, write)
+            records.unwritten.append(Unwritten(f"Workloads of {name}", name, write))
     return records
 
 
@@ -221,9 +218,8 @@ def bench(
         with locked(writing=[registry.root]):
             records = collect_records(registry, options.selection.batch_sizes)
             planned = there.make_plans(records)
-            definitions = {name for plan, _ in planned for name in plan.definitions}
-            solutions = {name for plan, _ in planned for name in plan.solutions}
-            made = [Made(each.what, each.write()) for each in records.unwritten if each.is_of(definitions, solutions)]
+            chosen = {name for plan, _ in planned for name in plan.chosen}
+            made = [Made(each.what, each.write()) for each in records.unwritten if each.owner in chosen]
         yield from made
         keep = partial(record, registry, records, output)
         for plan, hardware in planned:

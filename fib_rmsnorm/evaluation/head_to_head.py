@@ -106,15 +106,10 @@ def plan_head_to_head(
             f"{first[1].name} and {second[1].name} have no Workloads of the same sizes: give --batch-sizes"
         )
     (old_one, of_old), (new_one, of_new) = first, second
-    pairs = [(by_size[0][size], by_size[1][size]) for size in sizes]
+    sides = [(of_old, by_size[0], [old_one]), (of_new, by_size[1], [new_one])]
     if of_old.name == of_new.name:
-        groups = [Group(of_old, workload, (old_one, new_one)) for workload, _ in pairs]
-    else:
-        groups = [
-            group
-            for before, after in pairs
-            for group in (Group(of_old, before, (old_one,)), Group(of_new, after, (new_one,)))
-        ]
+        sides = [(of_old, by_size[0], [old_one, new_one])]
+    groups = [Group(served, workloads[size], tuple(mine)) for size in sizes for served, workloads, mine in sides]
     return HeadToHead(old_one, new_one, groups, device)
 
 

@@ -39,14 +39,9 @@ class Unwritten:
     """A record that the registry lacks."""
 
     what: str
-    definition: str
-    solution: str | None
-    """None for a Definition, and for its Workloads."""
+    owner: str
+    """The name of the Definition or Solution that it is, or whose Workloads it has."""
     write: Callable[[], Path]
-
-    def is_of(self, definitions: Collection[str], solutions: Collection[str]) -> bool:
-        """Whether it is of one of these Solutions, or else of one of these Definitions."""
-        return self.definition in definitions if self.solution is None else self.solution in solutions
 
 
 @dataclass(frozen=True)
@@ -107,9 +102,8 @@ class Plan:
     """Definitions without a Workload of some requested batch sizes, and these sizes."""
     large: tuple[int, ...] = ()
     """Registered batch sizes that a CPU takes only if they are requested."""
-    definitions: set[str] = field(default_factory=set)
-    solutions: set[str] = field(default_factory=set)
-    """The names of what was chosen, whether or not the device can run it."""
+    chosen: set[str] = field(default_factory=set)
+    """The names of the Definitions and Solutions that were chosen, whether or not the device can run them."""
 
     @property
     def evaluations(self) -> int:
@@ -136,14 +130,13 @@ def make_plan(
     chosen_names = {definition.name for definition in definitions}
     candidates = [s for s in records.solutions.values() if s.definition in chosen_names]
     solutions = choose_solutions(candidates, selection.solutions, selection.languages)
-    plan.solutions = {solution.name for solution in solutions}
     found = {solution.name: find_readiness(solution) for solution in solutions}
     runnable = [solution for solution in solutions if found[solution.name].runs]
     plan.skips += [Skip(s.definition, s.name, found[s.name].note) for s in solutions if not found[s.name].runs]
     served = {solution.definition for solution in solutions}
     named = {*selection.definitions, *(s.definition for s in solutions if s.name in selection.solutions)}
     asked = [d for d in definitions if d.name in served or d.name in named]
-    plan.definitions = {definition.name for definition in asked}
+    plan.chosen = {definition.name for definition in asked} | {solution.name for solution in solutions}
     peers = {}
     if selection.against:
         peers = _choose_peers(plan, candidates, sorted(served), selection.against, find_readiness)
@@ -212,7 +205,7 @@ def _choose_peers(
             plan.skips.append(Skip(name, None, f"the comparison with {peer.name}: {found.note}"))
             del peers[name]
         else:
-            plan.solutions.add(peer.name)
+            plan.chosen.add(peer.name)
     if not peers:
         raise InputError(f"nothing to compare with: {_describe(plan.skips)}")
     return peers
