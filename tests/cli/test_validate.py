@@ -104,6 +104,13 @@ def test_a_line_break_that_upstream_splits_at(fib, full_registry):
     assert outcome.lines[0].startswith(f"{CUDA_TRACES}:3: warning: contains a Unicode line break")
 
 
+def test_a_file_of_traces_may_be_larger_than_any_record(fib, full_registry):
+    line = Path(CUDA_TRACES).read_text().splitlines()[0]
+    with Path(CUDA_TRACES).open("a") as file:
+        file.write(f"{line}{' ' * (1 << 20)}\n" * 65)
+    assert errors_of(fib("validate")) == []
+
+
 def test_json(fib, full_registry):
     edit(WORKLOAD_FILE, "workload", "axes", "batch", 0, line=2)
     outcome = fib("validate", "--json")

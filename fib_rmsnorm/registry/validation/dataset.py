@@ -12,7 +12,7 @@ from typing import Generic, Literal, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.files.regular_files import find_files
+from fib_rmsnorm.registry.files.regular_files import find_files, read_lines
 from fib_rmsnorm.registry.layout import Layout, is_source
 from fib_rmsnorm.registry.registry import Named
 from fib_rmsnorm.registry.store import describe, is_json, read_text
@@ -80,30 +80,28 @@ class Dataset:
         return dataset
 
     def _read(self, paths: Iterable[Path], model: type[Model]) -> Iterator[Record[Model]]:
+        root = self.layout.root
         for path in paths:
             try:
-                text = read_text(path, self.layout.root)
-            except InputError as error:
-                self._add_damaged(path, str(error).removeprefix(f"{path}: "))
-                continue
-            for line, part in self._split(path, text) if path.suffix == ".jsonl" else [(None, text)]:
-                try:
-                    yield Record(model.model_validate_json(part), path, self.layout.root, line)
-                except ValidationError as error:  # noqa: PERF203 - of one line
-                    self._add_damaged(path, describe(error), line)
+                for line, part in self._split(path) if path.suffix == ".jsonl" else [(None, read_text(path, root))]:
+                    try:
+                        yield Record(model.model_validate_json(part), path, root, line)
+                    except ValidationError as error:  # noqa: PERF203 - of one line
+                        self._add_damaged(path, describe(error), line)
+            except InputError as error:  # noqa: PERF203 - of one file
+                self._add_damaged(path, str(error).removeprefix(f"{path}:").strip())
 
-    def _split(self, path: Path, text: str) -> Iterator[tuple[int, str]]:
+    def _split(self, path: Path) -> Iterator[tuple[int, bytes]]:
         """The lines of a file, numbered, that are not empty or torn."""
-        lines = text.split("\n")
-        for number, line in enumerate(lines, start=1):
-            if number == len(lines) and line.strip() and not is_json(line):
+        for number, line in read_lines(path, self.layout.root):
+            if not line.endswith(b"\n") and not is_json(line):
                 message = "torn last line: a writer was killed; the next append removes the line"
                 self.findings.append(self.finding("warning", path, message, number))
-            elif line.strip():
-                if len(line.splitlines()) > 1:
-                    message = "contains a Unicode line break, at which flashinfer-bench splits the record"
-                    self.findings.append(self.finding("warning", path, message, number))
-                yield number, line
+                continue
+            if len(line.decode(errors="replace").splitlines()) > 1:
+                message = "contains a Unicode line break, at which flashinfer-bench splits the record"
+                self.findings.append(self.finding("warning", path, message, number))
+            yield number, line
 
     def _add_damaged(self, path: Path, message: str, line: int | None = None) -> None:
         self.damaged.append(path)
