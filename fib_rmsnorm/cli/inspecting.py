@@ -74,9 +74,6 @@ def explain(
     answer(explanations if len(explanations) > 1 else explanations[0], parts, is_json=json)
 
 
-_DEFAULT_BATCH_SIZES = (4096,)
-
-
 def profile(
     solution: SolutionOrKernel,
     batch_sizes: BatchSizes = None,
@@ -103,7 +100,7 @@ def profile(
     wanted, found = find_solution(registry, solution, definition, call)
     place = choose_devices(device)[0]
     records = []
-    for workload in choose_workloads(wanted, registry.workloads(wanted.name), sizes, _DEFAULT_BATCH_SIZES):
+    for workload in choose_workloads(wanted, registry.workloads(wanted.name), sizes, (4096,)):
         axes = "".join(f".{axis}{size}" for axis, size in workload.axes.items())
         report = Path(f"{found.name}{axes}.ncu-rep").absolute()
         kernels = run_ncu(wanted, found, workload, place, report, timeout, registry.root)

@@ -68,13 +68,6 @@ def test_equal_traces_are_no_different_and_the_resolution_is_reported(fib):
     assert "OLD and NEW share no recorded session" in said and "or use --measure" in said
 
 
-def test_runs_of_one_session_compare_closer(fib, file):
-    here, there = (trace(device_session=session) for session in ("here", "there"))
-    found = fib("compare", file(here), file(here))
-    assert "session" not in found.out and "Two or more benches of each side" in found.out
-    assert "OLD and NEW share no recorded session" in " ".join(fib("compare", file(here), file(there)).out.split())
-
-
 def test_old_and_new_of_several_runs_agree_with_their_difference(fib, file):
     days = [f"2026-01-0{day}" for day in (1, 2)]
     old = [trace(latency_ms=each, timestamp=day) for each, day in zip((0.002, 0.008), days, strict=True)]

@@ -91,12 +91,6 @@ def test_a_failure_leaves_nothing_behind(fib, monkeypatch, exists, failing):
     assert list(Path().rglob("*")) == ([Path("demo")] if exists else [])
 
 
-def test_what_ships_in_a_checkout_is_the_repository(monkeypatch):
-    monkeypatch.undo()
-    repository = Path(__file__).resolve().parents[2]
-    assert shipped.shipped_registry() == repository
-
-
 def test_a_full_disk_is_one_line_with_the_first_file(fib):
     """With a line for each file that did not fit, it had hundreds."""
     with files_of_at_most(100):

@@ -58,6 +58,15 @@ def test_traces_that_are_named_are_all_shown(fib, command):
     assert (of(command, outcome), outcome.err) == ({DEFINITION, OTHER}, "")
 
 
+@pytest.mark.parametrize("command", ["report", "best", "analyze"])
+def test_where_only_others_have_traces_it_says_which_and_how_to_ask(fib, both, command):
+    for path in both.layout.traces.rglob(f"{DEFINITION}.jsonl"):
+        path.unlink()
+    outcome = fib(command)
+    said = f"fib-rmsnorm: no Definition with Traces matches '{DEFINITION}' (available: {OTHER})\n"
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", TOLD.format(DEFINITION) + said)
+
+
 def test_a_bench_is_about_it(fib):
     options = (*QUICK_OPTIONS, "--languages", "python", "--batch-sizes", "1", "--json")
     outcome = fib("bench", *options)

@@ -49,10 +49,8 @@ def solution_rows(catalogue: Catalogue) -> list[Row]:
 
     `traces` and `passed` count those of its content today, `earlier` those of its earlier contents.
     """
-    today, earlier = _split_by_content(catalogue.traces, catalogue)
-    traces = Counter(trace.solution for trace in today)
-    passes = Counter(trace.solution for trace in today if trace.status == "PASSED")
-    older = Counter(trace.solution for trace in earlier)
+    statuses = Counter((trace.solution, catalogue.is_earlier(trace), trace.status) for trace in catalogue.traces)
+    traces = Counter((trace.solution, catalogue.is_earlier(trace)) for trace in catalogue.traces)
     devices = all_devices()
     return [
         {
@@ -61,9 +59,9 @@ def solution_rows(catalogue: Catalogue) -> list[Row]:
             "author": solution.author,
             "definition": solution.definition,
             "here": find_readiness(solution, devices),
-            "traces": traces[name],
-            "passed": passes[name],
-            "earlier": older[name],
+            "traces": traces[name, False],
+            "passed": statuses[name, False, "PASSED"],
+            "earlier": traces[name, True],
         }
         for name, solution in catalogue.solutions.items()
     ]
@@ -102,7 +100,7 @@ def trace_rows(traces: Iterable[Trace], catalogue: Catalogue) -> list[Row]:
         groups.setdefault((trace.definition, trace.solution or "", trace.hardware), []).append(trace)
     rows: list[Row] = []
     for (definition, solution, hardware), mine in groups.items():
-        today, earlier = _split_by_content(mine, catalogue)
+        today = [trace for trace in mine if not catalogue.is_earlier(trace)]
         rows.append(
             {
                 "definition": definition,
@@ -111,8 +109,8 @@ def trace_rows(traces: Iterable[Trace], catalogue: Catalogue) -> list[Row]:
                 "traces": len(today),
                 "statuses": dict(Counter(trace.status for trace in today).most_common()),
                 "workloads": len({trace.workload.uuid for trace in today}),
-                "newest": max(trace.timestamp for trace in today or earlier),
-                "earlier": len(earlier),
+                "newest": max(trace.timestamp for trace in today or mine),
+                "earlier": len(mine) - len(today),
             }
         )
     return rows
@@ -124,15 +122,6 @@ ROWS: dict[str, Callable[[Catalogue], list[Row]]] = {
     "workloads": workload_rows,
     "traces": lambda catalogue: trace_rows(catalogue.traces, catalogue),
 }
-
-
-def _split_by_content(traces: Iterable[Trace], catalogue: Catalogue) -> tuple[list[Trace], list[Trace]]:
-    """The Traces of today's contents of their Solutions, and those of earlier ones."""
-    today: list[Trace] = []
-    earlier: list[Trace] = []
-    for trace in traces:
-        (earlier if catalogue.is_earlier(trace) else today).append(trace)
-    return today, earlier
 
 
 def scalars_of(record: Trace) -> dict[str, float]:
