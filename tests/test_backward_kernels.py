@@ -10,16 +10,17 @@ import torch
 from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import build_native, find_cuda_home
+from fib_rmsnorm.operators.norms.mistakes.rows import dtype_name
+from fib_rmsnorm.schema import Definition
+from support.judged_kernels import define
 from support.kernel_calls import (
     DTYPES,
     MISFITS,
     OPERATORS,
+    SUFFIXES,
+    NormCall,
     assert_right_at_every_set,
-    assert_right_gradients,
-    call_backward,
     load_cpp,
-    make_backward_inputs,
-    make_backward_outputs,
     shipped_solutions,
 )
 from support.paths import REPOSITORY
@@ -46,16 +47,21 @@ def entry(operator):
     return build(SOLUTION.format(operator))
 
 
-def make_inputs(*arguments, **options):
-    return make_backward_inputs(*arguments, **options, device="cuda")
+def make_call(operator, rows, hidden, dtype=torch.float16, weight_dtype=None, **options):
+    """A call whose weight, and so the sums over rows, may have another dtype."""
+    record = define(f"{operator}_d{hidden}{SUFFIXES[dtype]}").model_dump()
+    for part, spec in {**record["inputs"], **record["outputs"]}.items():
+        if weight_dtype is not None and part in ("weight", "dweight", "dbias"):
+            spec["dtype"] = dtype_name(weight_dtype)
+    return NormCall(Definition.model_validate(record), rows, **options)
 
 
 def check(entry, operator, rows, sizes, dtype=torch.float16, offset=0):
     """Gradients are right, and the same in every run."""
     for hidden in sizes:
-        inputs = make_inputs(operator, rows, hidden, dtype, offset)
-        first, *others = (call_backward(entry, operator, inputs) for _ in range(8))
-        assert_right_gradients(operator, inputs, first)
+        call = make_call(operator, rows, hidden, dtype, offset=offset)
+        first, *others = (call.call(entry) for _ in range(8))
+        call.check_gradients(first)
         assert all(torch.equal(*pair) for each in others for pair in zip(first, each, strict=True))
 
 
@@ -86,19 +92,19 @@ def test_tensors_that_are_not_aligned(entry, operator, rows):
 def test_streams_and_graphs_share_nothing_while_others_take_memory(operator, kernel, rows):
     entry = build(kernel.format(operator))
     streams = [torch.cuda.Stream() for _ in range(4)]
-    inputs = [make_inputs(operator, rows, 4096) for _ in streams]
-    expected = [call_backward(entry, operator, each) for each in inputs]
-    found = [[make_backward_outputs(operator, each) for each in inputs] for _ in range(20)]
-    graph, of_graph = torch.cuda.CUDAGraph(), make_backward_outputs(operator, inputs[0])
+    calls = [make_call(operator, rows, 4096) for _ in streams]
+    expected = [each.call(entry) for each in calls]
+    found = [[each.make_outputs() for each in calls] for _ in range(20)]
+    graph, of_graph = torch.cuda.CUDAGraph(), calls[0].make_outputs()
     torch.cuda.synchronize()
     with torch.cuda.graph(graph, stream=streams[0]):
         for _ in range(2):
-            entry(*inputs[0].values(), *of_graph)
+            entry(*calls[0].inputs.values(), *of_graph)
     torch.cuda.synchronize()
     for outputs in found:
-        for stream, given, of_stream in zip(streams, inputs, outputs, strict=True):
+        for stream, call, of_stream in zip(streams, calls, outputs, strict=True):
             with torch.cuda.stream(stream):
-                entry(*given.values(), *of_stream)
+                entry(*call.inputs.values(), *of_stream)
         with torch.cuda.stream(streams[-1]):
             taken = [torch.full((1 << 20,), float("nan"), device="cuda") for _ in range(8)]
             graph.replay()
@@ -112,10 +118,10 @@ def test_streams_and_graphs_share_nothing_while_others_take_memory(operator, ker
 
 @pytest.mark.gpu
 def test_what_does_not_fit_is_named_by_cuda(entry, operator):
-    inputs = make_inputs(operator, 4, 256)
+    call = make_call(operator, 4, 256)
     for part, change, said in MISFITS:
         with pytest.raises((ValueError, TypeError), match=said):
-            call_backward(entry, operator, {**inputs, part: change(inputs[part])})
+            call.run(entry, **{part: change(call.inputs[part])})
 
 
 IN_REGISTERS, IN_SHARED_MEMORY = "differentiate_rows<RowsInRegisters", "differentiate_rows<RowsInSharedMemory"
@@ -176,12 +182,11 @@ def check_gradients(operator, baseline):
         for shape in [*SHAPES, *LARGE_SHAPES] if dtype == torch.float32 else SHAPES:
             for weight_dtype in {dtype, torch.float32}:
                 for offset in (0,) if shape in LARGE_SHAPES else (0, 1):
-                    inputs = make_backward_inputs(operator, *shape, dtype, offset, weight_dtype=weight_dtype)
-                    found = []
+                    call, found = make_call(operator, *shape, dtype, weight_dtype, offset=offset, device="cpu"), []
                     for threads in (2, 1):
                         torch.set_num_threads(threads)
-                        found.append(call_backward(run, operator, inputs))
-                    assert_right_gradients(operator, inputs, found[0])
+                        found.append(call.call(run))
+                    call.check_gradients(found[0])
                     assert all(map(torch.equal, *found)), (shape, dtype, "on one thread")
 
 
@@ -208,6 +213,6 @@ def test_gradients_are_right_on_this_processor(operator):
 )
 def test_what_does_not_fit_is_named_by_cpp(part, wrong, said):
     run = load_cpp("rmsnorm_backward_cpp_simd_v1", baseline=False)
-    inputs = make_backward_inputs("rmsnorm_backward", 4, 256)
+    call = make_call("rmsnorm_backward", 4, 256, device="cpu")
     with pytest.raises((ValueError, TypeError), match=said):
-        call_backward(run, "rmsnorm_backward", {**inputs, part: wrong(inputs[part])})
+        call.run(run, **{part: wrong(call.inputs[part])})

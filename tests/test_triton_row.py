@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from support.judged_kernels import SHIPPED, define, find_wrong, find_wrong_interpreted, load_shipped
-from support.kernel_calls import WITH_FLOAT_WEIGHT, NormCall, list_forward, make_backward_inputs
-from support.mistakes import make_outputs
+from support.kernel_calls import WITH_FLOAT_WEIGHT, NormCall, list_forward
 
 SHIPPED_FORWARD = list_forward("_triton_row_v1")
 FORMS = [form for form in SHIPPED_FORWARD if "fp8" not in form]
@@ -37,9 +36,7 @@ def test_right_in_the_interpreter(names):
 
 @pytest.mark.parametrize("name", ["rmsnorm_backward_d128", "layernorm_backward_d128"])
 def test_gradients_of_no_rows_are_zero(tmp_path, name):
-    inputs = make_backward_inputs(name.removesuffix("_d128"), 0, 128)
-    dx, *sums = make_outputs(define(name), 0, "cpu")
-    load_shipped(name, tmp_path)(*inputs.values(), dx, *sums)
+    _, *sums = NormCall(define(name), 0, device="cpu").call(load_shipped(name, tmp_path))
     assert all(torch.count_nonzero(each) == 0 for each in sums)
 
 
@@ -71,15 +68,9 @@ def test_the_new_residual_may_be_the_residual_itself(tmp_path, name):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["layernorm_bias_d4096", "layernorm_backward_d4096"])
 def test_tensors_off_16_byte_boundaries_give_the_same(tmp_path, name):
-    entry, definition = load_shipped(name, tmp_path), define(name)
-    if "eps" in definition.inputs:
-        tensors = [torch.randn(shape, device="cuda").half() for shape in ((100, 4096), 4096, 4096)]
-        inputs, outputs = [*tensors, 1e-6], make_outputs(definition, 100, "cuda")
-    else:
-        inputs = [*make_backward_inputs("layernorm_backward", 100, 4096, device="cuda").values()]
-        outputs = make_outputs(definition, 100, "cuda")
-    entry(*inputs, *outputs)
+    entry, call = load_shipped(name, tmp_path), NormCall(define(name), 100)
+    outputs = call.call(entry)
     shifted = [torch.cat([each.flatten()[:1], each.flatten()])[1:].view(each.shape) for each in outputs]
-    entry(*inputs, *shifted)
+    entry(*call.inputs.values(), *shifted)
     for one, other in zip(outputs, shifted, strict=True):
         torch.testing.assert_close(one.float(), other.float(), rtol=2e-3, atol=2e-3)

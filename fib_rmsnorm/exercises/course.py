@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +12,7 @@ from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.layout import is_registry
 from fib_rmsnorm.registry.shipped import copy_new, shipped_registry, staged_registry
-from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.sources.packing import read_current
+from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.schema import Definition
 
 STARTERS = Path(__file__).parent / "starters"
@@ -50,7 +48,7 @@ class Exercise:
     definitions: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The Definitions of its registry, shipped or as `define` names them, with the batch sizes of their Workloads."""
     solutions: tuple[str, ...] = ()
-    """The source folders of the Solutions to compare with, in the registry's solutions/."""
+    """The source folders of the Solutions to compare with, in the shipped solutions/."""
     kernels: tuple[KernelTask, ...] = ()
     evaluation_points: int = 0
     """The points of each kernel as a Solution, and as many for its Traces."""
@@ -193,21 +191,16 @@ def set_up(exercise: Exercise, folder: Path) -> None:
     """Create the exercise in an empty or new folder. Raises InputError if it is in use or cannot be written."""
     if exercise.is_set_up(folder):
         raise InputError(f"{folder} holds exercise {exercise.number} already; name another folder, or remove it first")
-    shipped = Registry(shipped_registry()).layout.solutions
+    shipped = Registry(shipped_registry())
+    definitions = {name: find_definition(name) for name in exercise.definitions}
     with staged_registry(folder) as staging:
         registry = Registry(staging)
-        for name, batch_sizes in exercise.definitions.items():
-            definition = find_definition(name)
+        for name, definition in definitions.items():
             registry.write_definition(definition)
-            registry.write_workloads(definition, generate_workloads(definition, list(batch_sizes)))
+            registry.write_workloads(definition, generate_workloads(definition, list(exercise.definitions[name])))
         for name in exercise.solutions:
-            target = registry.layout.solutions
-            shutil.copytree(shipped / name, target / name, False, shutil.ignore_patterns("__pycache__"), copy_new)
-            for shared in read_manifest(shipped / name / MANIFEST).include:
-                (target / shared).parent.mkdir(parents=True, exist_ok=True)
-                copy_new(shipped / shared, target / shared)
-        for solution in read_current(registry).unpacked:
-            registry.write_solution(solution, registry.definition(solution.definition).op_type)
+            for solution in pack_folder(shipped, shipped.layout.solutions / name, definitions):
+                registry.write_solution(solution, definitions[solution.definition].op_type)
     for path, file in exercise.files.items():
         (folder / path).parent.mkdir(exist_ok=True)
         copy_new(file, folder / path)

@@ -41,8 +41,6 @@ WITH_FLOAT_WEIGHT = (
 )
 """The operators whose compiled kernels take a weight in float32 beside an x of 16 bits."""
 
-Tensors = dict[str, torch.Tensor]
-
 
 @cache
 def shipped_solutions() -> dict[str, Solution]:
@@ -98,6 +96,25 @@ class NormCall:
         if torch.cuda.is_available():
             torch.cuda.synchronize()
 
+    def make_outputs(self) -> list[torch.Tensor]:
+        """Outputs that are wrong until somebody writes them."""
+        x = self.inputs["x"]
+        return make_outputs(self._definition, len(x), str(x.device))
+
+    def call(self, entry: Callable[..., Any]) -> list[torch.Tensor]:
+        """Outputs of a call of their own."""
+        outputs = self.make_outputs()
+        entry(*self.inputs.values(), *outputs)
+        return outputs
+
+    def check_gradients(self, outputs: list[torch.Tensor]) -> None:
+        """Compare with float64, by the bounds of float32."""
+        exact = self.operator.compute_exact(self.inputs, dict.fromkeys(self.outputs, torch.float64))
+        for part, output in zip(self.outputs, outputs, strict=True):
+            right, bound = exact[part].values, exact[part].bound.double()
+            tolerance = torch.finfo(output.dtype).eps * right.abs() + torch.finfo(output.dtype).smallest_normal
+            assert ((output.double() - right).abs() <= bound + tolerance).all(), (part, output.dtype, output.shape)
+
     def expect(self) -> Mapping[str, ExactOutput]:
         """What is right, by the operator."""
         specs = self._definition.outputs.items()
@@ -125,42 +142,6 @@ class NormCall:
             assert (rest == 7).all(), (self._definition.name, part, view.shape, self._offset)
 
 
-def make_backward_inputs(
-    operator: str,
-    rows: int,
-    hidden: int,
-    dtype: torch.dtype = torch.float16,
-    offset: int = 0,
-    *,
-    weight_dtype: torch.dtype | None = None,
-    device: str = "cpu",
-) -> Tensors:
-    """Tensors by their parts, `offset` elements behind an aligned address."""
-
-    def make(*shape: int, dtype: torch.dtype = dtype) -> torch.Tensor:
-        return place(torch.randn(shape, device=device).to(dtype), offset)[1]
-
-    parts = {"dy": make(rows, hidden), "dnew_residual": make(rows, hidden), "x": make(rows, hidden)}
-    parts["weight"] = make(hidden, dtype=weight_dtype or dtype)
-    found = find_operator(operator)
-    parts |= found.derive_inputs(parts)
-    return {part: parts[part] for part in found.arguments}
-
-
-def make_backward_outputs(operator: str, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-    """Outputs full of NaN."""
-    shapes = {"dx": inputs["x"], "dweight": inputs["weight"], "dbias": inputs["weight"]}
-    norm: Any = find_operator(operator)
-    return [torch.full_like(shapes[part], float("nan")) for part in norm.outputs]
-
-
-def call_backward(entry: Callable[..., Any], operator: str, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-    """The outputs of a call."""
-    outputs = make_backward_outputs(operator, inputs)
-    entry(*inputs.values(), *outputs)
-    return outputs
-
-
 MISFITS: list[tuple[str, Callable[[torch.Tensor], torch.Tensor], str]] = [
     ("rstd", torch.Tensor.half, "rstd: expected dtype float32"),
     ("rstd", lambda tensor: tensor[:3], "rstd: expected size 4 on axis 0"),
@@ -168,16 +149,6 @@ MISFITS: list[tuple[str, Callable[[torch.Tensor], torch.Tensor], str]] = [
     ("weight", lambda tensor: tensor[:128], "weight: expected size 256"),
 ]
 """What does not fit a backward pass of 4 rows of 256 in float16: a part, what it becomes, and what is said of it."""
-
-
-def assert_right_gradients(operator: str, inputs: Mapping[str, torch.Tensor], outputs: list[torch.Tensor]) -> None:
-    """Compare with float64, by the bounds of float32."""
-    norm: Any = find_operator(operator)
-    exact = norm.compute_exact(inputs, dict.fromkeys(norm.outputs, torch.float64))
-    for part, output in zip(norm.outputs, outputs, strict=True):
-        right, bound = exact[part].values, exact[part].bound.double()
-        tolerance = torch.finfo(output.dtype).eps * right.abs() + torch.finfo(output.dtype).smallest_normal
-        assert ((output.double() - right).abs() <= bound + tolerance).all(), (part, output.dtype, output.shape)
 
 
 def load_cpp(name: str, *, baseline: bool) -> Any:

@@ -154,8 +154,6 @@ class RmsNormBackward(Gradients, NormOperator):
             statistics=list(self.derived),
             types={part: "float" if part in self.derived else "Element" for part in self.arguments},
             sums=[part for part in self.outputs if part != "dx"],
-            has_mean="mean" in self.arguments,
-            has_residual="dnew_residual" in self.arguments,
         )
 
     def make_usual_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:

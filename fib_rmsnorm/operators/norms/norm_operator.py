@@ -205,25 +205,19 @@ class NormOperator(Operator):
             return None
         if (epilogue := kernel.write_epilogue(language, columns, kind)) is None:
             return None
-        is_mixed = bool(columns)  # the weight may be float32 whatever x is
         return fill_in(
             "row_norm",
             language,
-            title=kernel.title,
-            formula=kernel.formula,
+            kernel=kernel,
             rounded=f". {kernel.note}" if kernel.note else ", rounded once.",
-            note=kernel.note,
-            does=kernel.does,
             epilogue=epilogue,
             inputs=inputs,
             outputs=list(self.outputs),
             arguments=", ".join([*self.arguments, *self.outputs]),
             rows=rows,
             columns=columns,
-            types={part: "Weight" if is_mixed and part in columns else "Element" for part in inputs},
-            is_mixed=is_mixed,
+            types={part: "Weight" if part in columns else "Element" for part in inputs},  # may be float32
             is_centered=self.is_centered,
-            has_residual="residual" in inputs,
         )
 
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
