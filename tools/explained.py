@@ -33,8 +33,10 @@ where these compilers are installed.
 Transactions in a loop count where it is Triton's, and its bounds follow from constants and the arguments of the launch;
 elsewhere they are `?`.
 
-A Triton kernel is also called, without running, on tensors of more than 2^31 elements. If part of an offset exceeds
-32 bits there, a conclusion names its line (`wraps_at` in JSON). Kernels in other languages are not checked.
+A kernel in Triton or CUDA is also called, without running, on tensors of more than 2^31 elements. If part of an offset
+exceeds 32 bits there, a conclusion names its line (`wraps_at` in JSON). In CUDA, two threads of the last block are
+followed through the PTX, as far as numbers known before the launch decide. Not checked are kernels in other languages,
+and what torch binds.
 """
 AMD_ARCHS, AMD_SOLUTION = "sm_90,gfx942", "rmsnorm_triton_row_v1"
 AMD_HEADER = """\

@@ -68,18 +68,23 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
     from importlib.metadata import version
 
     is_cuda = any(source.path.endswith(".cu") for source in solution.sources)
-    if is_cuda and arch is None:
+    device: list[str] = []
+    if is_cuda and arch is not None:  # to be read, with PTX and the lines of the source
+        number = arch.replace(".", "")
+        device = ["-lineinfo", f"-gencode=arch=compute_{number},code=compute_{number}"]
+    elif is_cuda:
         import torch
 
         arch = "{}.{}".format(*torch.cuda.get_device_capability())
     compiler = compiler_flags(solution) or []
     flags = {
         "extra_cflags": compiler,
+        "extra_cuda_cflags": device,
         "extra_ldflags": [*_LINKER_FLAGS, *(each for each in compiler if each in LINKED)],
     }
     if is_torch := solution.spec.binding == "torch":  # to read its kernels: build_module builds what is called
-        host, device = _torch_flags()
-        flags = {**flags, "extra_cflags": [*compiler, *host], "extra_cuda_cflags": device}
+        host, of_torch = _torch_flags()
+        flags |= {"extra_cflags": [*compiler, *host], "extra_cuda_cflags": [*device, *of_torch]}
     key = content_key(
         solution,
         arch=arch,

@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,10 @@ from fib_rmsnorm.building import BuildError
 from fib_rmsnorm.building.native import build_native, find_cuda_home, find_cxx
 from fib_rmsnorm.building.source_files import load_python
 from fib_rmsnorm.evaluation.tensors.inputs import shape_of, torch_dtype
-from fib_rmsnorm.inspection.disassembly import find_cuobjdump, read_kernels
+from fib_rmsnorm.inspection.disassembly import dump, find_cuobjdump, read_kernels
 from fib_rmsnorm.inspection.facts import Compile, Compiled, Kernel, Launch
 from fib_rmsnorm.inspection.fake_cuda import AotSession
+from fib_rmsnorm.inspection.ptx_offsets import PtxCode, read_ptx
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.selection import row_axis
 from fib_rmsnorm.sandbox.asking import name_handlers
@@ -66,13 +68,29 @@ def _compile_native(asked: Compile) -> Compiled:
     hashed = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_(\d+_\w+?)_[0-9a-f]{8}")
     found_kernels = read_kernels(library, asked.arch)
     kernels = sorted(found_kernels, key=lambda kernel: hashed.sub(r"_GLOBAL__N__\1", kernel.kernel))
-    found = _record_launches(asked, library, kernels) if asked.workloads and kernels else []
+    code = read_ptx(dump("-ptx", library))
+    answers = _record_launches(asked, library, kernels, code) if asked.workloads and kernels else []
+    found = [_read_launches(each) for each in answers[: len(asked.workloads)]]
     reasons = [f"the launches are unknown: {each}" for each in found if isinstance(each, str)]
+    wraps = _find_wraps(answers[len(asked.workloads) :], kernels, code)
+    kernels = [each.model_copy(update={"wraps_at": wraps.get(each.kernel)}) for each in kernels]
     return Compiled(
         kernels=tuple(_with_plain_names(kernels)),
         launches=tuple(() if isinstance(each, str) else tuple(each) for each in found),
         notes=tuple(dict.fromkeys(reasons)),
     )
+
+
+def _find_wraps(answers: Sequence[_Answer], kernels: Sequence[Kernel], code: Mapping[str, PtxCode]) -> dict[str, str]:
+    """The lines that wrap in calls with more than 2^31 elements, by the kernel; one that failed tells nothing."""
+    wraps: dict[str, str] = {}
+    for launch in chain.from_iterable(each for each in answers if not isinstance(each, str)):
+        name = kernels[launch["kernel_number"]].kernel
+        arguments = [bytes.fromhex(each) for each in launch["arguments"]]
+        with contextlib.suppress(LookupError, TypeError, ValueError):  # assembly in the source may have other forms
+            if line := code[name].find_wrap(arguments, launch["grid"], launch["block"]):
+                wraps.setdefault(name, line)
+    return wraps
 
 
 def _with_plain_names(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -103,17 +121,23 @@ def _compile_python(asked: Compile) -> Compiled:
 
 def _call_far(asked: Compile, entry: Callable[..., object], session: AotSession) -> None:
     """Call with tensors of more than 2^31 elements, and note at kernels by their names which offsets wrap there."""
+    kernels = [*session.kernels]
+    with contextlib.suppress(Exception):  # the entry point may refuse such sizes
+        for workload in _far_workloads(asked):
+            session.call(entry, _arguments(asked, workload))
+    session.kernels = [each.model_copy(update={"wraps_at": session.wraps.get(each.kernel)}) for each in kernels]
+
+
+def _far_workloads(asked: Compile) -> Iterator[Workload]:
+    """The last Workload with more than 2^31 elements in a tensor of rows, and less than 2^32, if there are rows."""
     inputs, workload, axis = asked.definition.inputs, asked.workloads[-1], row_axis(asked.definition)
     of_rows = [name for name, spec in inputs.items() if axis in (spec.shape or ())]
-    if axis is None or not of_rows:
-        return
-    elements = max(prod(shape_of(asked.definition, workload, name) or ()) for name in of_rows)
-    # An odd number of times the rows, so that Triton has no other kernel for them.
-    rows = workload.axes[axis] * ((1 << 31) // elements + 1 | 1)
-    workload, kernels = workload.model_copy(update={"axes": {**workload.axes, axis: rows}}), [*session.kernels]
-    with contextlib.suppress(Exception):  # the entry point may refuse such sizes
-        session.call(entry, _arguments(asked, workload))
-    session.kernels = [each.model_copy(update={"wraps_at": session.wraps.get(each.kernel)}) for each in kernels]
+    if axis is not None and of_rows:
+        elements = max(prod(shape_of(asked.definition, workload, name) or ()) for name in of_rows)
+        # So many that the last round of blocks that take rows in turn lies beyond, and an odd number of times the rows,
+        # so that Triton has no other kernel for them.
+        rows = workload.axes[axis] * ((3 << 30) // elements + 1 | 1)
+        yield workload.model_copy(update={"axes": {**workload.axes, axis: rows}})
 
 
 def _arguments(asked: Compile, workload: Workload) -> list[object]:
@@ -147,10 +171,14 @@ from fib_rmsnorm.inspection.cuda_recorder import main
 main()
 """
 _TIMEOUT_S = 60
+_Answer = list[dict[str, Any]] | str
+"""The launches of a call, or the reason why they are unknown."""
 
 
-def _record_launches(asked: Compile, library: Path, kernels: Sequence[Kernel]) -> list[list[Launch] | str]:
-    """For each Workload, what a call of the entry point launches, or why that is unknown; or one reason for all."""
+def _record_launches(
+    asked: Compile, library: Path, kernels: Sequence[Kernel], code: Mapping[str, PtxCode]
+) -> list[_Answer]:
+    """For each Workload and then the far ones, what a call launches, or why that is unknown; or one reason for all."""
     if asked.solution.spec.binding == "torch":
         return ["what torch binds runs only where there is a GPU"]
     home, compiler = find_cuda_home(), find_cxx()
@@ -166,9 +194,16 @@ def _record_launches(asked: Compile, library: Path, kernels: Sequence[Kernel]) -
             "fake": str(fake),
             "library": str(library),
             "symbol": asked.solution.get_entry_symbol(),
-            "calls": [_arguments(asked, workload) for workload in asked.workloads],
+            "calls": [_arguments(asked, workload) for workload in (*asked.workloads, *_far_workloads(asked))],
             "arch": asked.arch,
-            "kernels": {kernel.kernel: [kernel.registers or 0, kernel.shared_bytes or 0] for kernel in kernels},
+            "kernels": {
+                each.kernel: [
+                    each.registers or 0,
+                    each.shared_bytes or 0,
+                    [*code[each.kernel].parameters.values()] if each.kernel in code else [],
+                ]
+                for each in kernels
+            },
         }
         try:
             run = subprocess.run(
@@ -184,14 +219,14 @@ def _record_launches(asked: Compile, library: Path, kernels: Sequence[Kernel]) -
             said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
             return [f"the host code did not run without a GPU: {said[-1]}"]
     lines = (line for line in run.stdout.splitlines() if line.startswith('{"found"'))
-    return [_read_launches(json.loads(line)["found"]) for line in lines]
+    return [json.loads(line)["found"] for line in lines]
 
 
 def _describe(tensor: torch.Tensor) -> dict[str, Any]:
     return {"shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch.")}
 
 
-def _read_launches(answer: list[dict[str, Any]] | str) -> list[Launch] | str:
+def _read_launches(answer: _Answer) -> list[Launch] | str:
     try:
         return answer if isinstance(answer, str) else [Launch.model_validate(each) for each in answer]
     except ValidationError:

@@ -17,6 +17,7 @@ from fib_rmsnorm.machine.gpu_models import find_architecture, occupancy
 _CUDA = 2  # DLPack's number of the device type
 _ADDRESS = 1 << 20
 _COUNTER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64)
+_KEEPER = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p))
 _DTYPES = {"float16": (2, 16), "bfloat16": (4, 16), "float32": (2, 32), "float64": (2, 64)}  # DLPack: code, bits
 _DTYPES |= {f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)} | {"uint8": (1, 8), "bool": (6, 8)}
 _DTYPES |= {"float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8)}
@@ -33,19 +34,27 @@ def main() -> None:
         """How many blocks fit, from the registers and the static shared memory of a kernel."""
         if name.decode() not in kernels:
             return -1
-        registers, static_shared = kernels[name.decode()]
+        registers, static_shared, _ = kernels[name.decode()]
         return occupancy(known, threads, registers, static_shared + dynamic_shared).blocks
+
+    kept: list[list[str]] = []
+
+    def keep_arguments(name: bytes, values: Any) -> None:
+        """Keep the bytes of a kernel's arguments, whose sizes its parameters tell."""
+        *_, sizes = kernels.get(name.decode(), [[]])
+        kept.append([ctypes.string_at(value, size).hex() for value, size in zip(values or (), sizes, strict=False)])
 
     figures = (*known.capability, known.model.multiprocessors, known.max_threads, known.max_blocks)
     memory = (known.registers, known.shared_bytes, known.max_shared_bytes, known.model.l2_bytes)
-    counter = _COUNTER(count_blocks)  # which lives as long as the calls
-    fake.fake_start((ctypes.c_int * 9)(*figures, *memory), counter)
+    counter, keeper = _COUNTER(count_blocks), _KEEPER(keep_arguments)  # which live as long as the calls
+    fake.fake_start((ctypes.c_int * 9)(*figures, *memory), counter, keeper)
     sys.modules["torch"] = None  # type: ignore[assignment]  # tvm_ffi would import it, and goes without
     import tvm_ffi
 
     entry = getattr(tvm_ffi.load_module(request["library"]), request["symbol"])
     numbers = {name: number for number, name in enumerate(kernels)}
     for arguments in request["calls"]:
+        kept.clear()
         made = [_Tensor(given["shape"], given["dtype"]) if isinstance(given, dict) else given for given in arguments]
         try:
             entry(*(tvm_ffi.from_dlpack(each) if isinstance(each, _Tensor) else each for each in made))
@@ -53,7 +62,8 @@ def main() -> None:
             fake.fake_take_launches()
             answer: str | list[dict[str, Any]] = f"{type(error).__name__}: {error}".partition("\n")[0]
         else:
-            answer = [_parse(line, numbers) for line in fake.fake_take_launches().decode().splitlines()]
+            lines = fake.fake_take_launches().decode().splitlines()
+            answer = [{**_parse(line, numbers), "arguments": each} for line, each in zip(lines, kept, strict=True)]
         sys.stdout.write(json.dumps({"found": answer}) + "\n")
 
 

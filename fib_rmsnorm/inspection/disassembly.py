@@ -55,7 +55,7 @@ def read_kernels(binary: Path | bytes, arch: str) -> list[Kernel]:
         path = binary if isinstance(binary, Path) else Path(folder, "kernel.cubin")
         if isinstance(binary, bytes):
             path.write_bytes(binary)
-        resources, listing = _dump("-res-usage", path), _dump("-sass", path)
+        resources, listing = dump("-res-usage", path), dump("-sass", path)
     parts = _FUNCTION.split(listing)[1:]  # name and code in turn, after what precedes the first
     codes = {name: _read(text) for name, text in zip(parts[::2], parts[1::2], strict=True)}
     reserved = _RESERVED_SHARED_BYTES if capability_of(arch) >= (9, 0) else 0
@@ -72,7 +72,7 @@ def read_kernels(binary: Path | bytes, arch: str) -> list[Kernel]:
     ]
 
 
-def _dump(what: str, path: Path) -> str:
+def dump(what: str, path: Path) -> str:
     """The output of cuobjdump for a binary; empty if cuobjdump is missing or too old for it."""
     cuobjdump = find_cuobjdump()
     if cuobjdump is None:

@@ -73,7 +73,7 @@ class Kernel(_Fact):
     code: Code | None = None
     """Its instructions."""
     wraps_at: str | None = None
-    """The line of the source whose result, part of an offset, wraps in 32 bits beyond 2^31 elements; Triton's only."""
+    """The line of the source whose result, part of an offset, wraps in 32 bits beyond 2^31 elements."""
 
 
 class Launch(_Fact):

@@ -21,6 +21,7 @@ struct Device {
 
 Device device;
 int (*count_blocks)(const char* kernel, int threads, int64_t dynamic_shared) = nullptr;
+void (*keep_arguments)(const char* kernel, void** arguments) = nullptr;
 std::map<const void*, std::string> names;
 std::string noted;
 
@@ -30,18 +31,20 @@ struct Configuration {
   void* stream;
 } pending;
 
-cudaError_t note(const void* function, dim3 grid, dim3 block, size_t shared) {
+cudaError_t note(const void* function, dim3 grid, dim3 block, size_t shared, void** arguments) {
   char line[160];
   std::snprintf(line, sizeof(line), "\t%u\t%u\t%u\t%u\t%u\t%u\t%zu\n", grid.x, grid.y, grid.z, block.x, block.y,
                 block.z, shared);
   noted += names[function] + line;
+  keep_arguments(names[function].c_str(), arguments);
   return cudaSuccess;
 }
 
 // The driver's cuLaunchKernel, whose functions are what cudaGetKernel or cudaGetFuncBySymbol gave.
 CUresult CUDAAPI launch_by_driver(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned block_x,
-                                  unsigned block_y, unsigned block_z, unsigned shared, CUstream, void**, void**) {
-  note(function, {x, y, z}, {block_x, block_y, block_z}, shared);
+                                  unsigned block_y, unsigned block_z, unsigned shared, CUstream, void** arguments,
+                                  void**) {
+  note(function, {x, y, z}, {block_x, block_y, block_z}, shared, arguments);
   return CUDA_SUCCESS;
 }
 
@@ -51,9 +54,10 @@ extern "C" {
 
 // What the tool calls.
 
-void fake_start(const int* figures, int (*counter)(const char*, int, int64_t)) {
+void fake_start(const int* figures, int (*counter)(const char*, int, int64_t), void (*keeper)(const char*, void**)) {
   device = {figures[0], figures[1], figures[2], figures[3], figures[4], figures[5], figures[6], figures[7], figures[8]};
   count_blocks = counter;
+  keep_arguments = keeper;
 }
 
 // One line for each launch since this was last asked: name, grid, block and dynamic shared memory.
@@ -91,21 +95,23 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
   *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(function));
   return cudaSuccess;
 }
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void**, size_t shared, cudaStream_t) {
-  return note(kernel, grid, block, shared);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments, size_t shared,
+                               cudaStream_t) {
+  return note(kernel, grid, block, shared, arguments);
 }
 
 // Launches.
 
-cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**, size_t shared, cudaStream_t) {
-  return note(function, grid, block, shared);
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
+                             cudaStream_t) {
+  return note(function, grid, block, shared, arguments);
 }
-cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void**, size_t shared,
+cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
                                         cudaStream_t) {
-  return note(function, grid, block, shared);
+  return note(function, grid, block, shared, arguments);
 }
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void**) {
-  return note(function, config->gridDim, config->blockDim, config->dynamicSmemBytes);
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** arguments) {
+  return note(function, config->gridDim, config->blockDim, config->dynamicSmemBytes, arguments);
 }
 cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* function) { return __cudaGetKernel(kernel, function); }
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t* found, const void* function) {

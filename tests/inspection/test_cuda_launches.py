@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,26 @@ def test_launches_that_follow_the_device(arch, blocks, tmp_path):
         ]
         for rows in (8, 300)
     ]
+
+
+@pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
+@pytest.mark.compile
+def test_offsets_of_rows_in_32_bits_are_named_with_their_line(fib, tmp_path):
+    """Of each kernel that has one, and of no other: offsets of vectors and unsigned ones wrap later."""
+    registry, source = make_registry(tmp_path / "registry", 512), SOURCE.with_name("row_offsets.cu")
+    options = ("--root", registry.root, "--arch", "sm_90", "--batch-sizes", "8", "--json")
+    outcome = fib("explain", source, *options)
+    assert outcome.code == 0, outcome.err
+    kernel, expected = "", dict[str, str | None]()
+    for number, line in enumerate(source.read_text().splitlines(), 1):
+        if found := re.match(r"__global__ void (\w+)", line):
+            kernel = found[1]
+            expected[kernel] = None
+        if line.endswith("// wraps"):
+            expected[kernel] = f"row_offsets.cu:{number}"
+    assert {each["kernel"]: each["wraps_at"] for each in outcome.json["kernels"]} == expected
+    findings = [each["finding"] for each in outcome.json["conclusions"]]
+    assert f"beyond 2^31 elements, {expected['flat']} wraps in 32 bits" in findings
 
 
 RETURNS = """
