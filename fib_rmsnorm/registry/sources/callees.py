@@ -23,6 +23,7 @@ _NOT_KERNELS = re.compile(
     r"|eager|torch|pytorch|backward|bwd|grad)(_|\d|$)",
     re.IGNORECASE,
 )
+_FORWARDS = ("forward", "forward_native", "forward_cuda")  # of which a base class may choose one
 _VARIANT = re.compile(r"fused|add|residual|gemma|quant|fp8|gate|silu|relu")
 """Words that name a function of another operator, unless the Definition's name has them."""
 
@@ -82,9 +83,14 @@ def make_calls(
     given = [name for name in definition.inputs if re.search(rf"(?<!\w){re.escape(name)}(?![\w(])", form)]
     first = len(stages[0])
     rank += not {*_VARIANT.findall(callee.lower())} <= {*_VARIANT.findall(definition.name)}
+    tensors = {name for name, spec in definition.inputs.items() if spec.shape is not None}
     for arguments, is_named in bind(tuple(each for stage in stages for each in stage), definition, given):
         parts = (arguments[:first], arguments[first:])
+        if not is_named and len(stages) > 1 and tensors & {*parts[0]}:
+            continue  # what makes a kernel takes no tensor that its name does not tell
         texts = [render(stage, part) for stage, part in zip(stages, parts, strict=False)]
+        if form.startswith("functional_call("):
+            texts[-1] = re.sub(r", (\w+=)", r",), dict(\1", texts[-1], count=1)
         yield KernelCall(form.format(*texts), callee, rank + UNNAMED * (not is_named))
 
 
@@ -115,6 +121,8 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
     for name, (text, stages) in forms.items():
         wraps = name in modules and reached[name] & own.keys()  # a module around a function
         rank = len(own) / len(forms) if wraps else count_users(name, own)
+        made = _find_own_parameters(module.classes[name]).items() if name in modules else ()
+        rank += UNNAMED * any(is_always and f"{each!r}: " not in text for each, is_always in made)
         found += make_calls(name, text, stages, definition, rank)
     return sorted((replace(each, text=each.text.replace("None", spare)) for each in found), key=lambda call: call.rank)
 
@@ -192,7 +200,9 @@ def _find_form(module: PythonModule, name: str, definition: Definition) -> _Form
 
 def _find_form_of_class(module: PythonModule, name: str, definition: Definition) -> _Form | None:
     """The form of an autograd function, or of a module whose parameters are the Definition's vectors."""
-    node, forward = module.classes[name], module.method(name) or module.method(name, "__call__")
+    node = module.classes[name]
+    methods = [*(_FORWARDS if node.bases else ()), "__call__"]  # nothing calls `forward` of what is no module
+    forward = next((found for each in methods if (found := module.method(name, each)) is not None), None)
     if forward is None:
         static = [
             each for each in _nodes(node, ast.FunctionDef) if "staticmethod" in map(last_name, each.decorator_list)
@@ -206,11 +216,12 @@ def _find_form_of_class(module: PythonModule, name: str, definition: Definition)
     if (arguments := find_arguments(definition)) is not None:
         return f"{name}({arguments})({{}})", [forward]
     made, arguments = module.method(name, "__init__") or (), "{}"
-    if len(made) == 1 and (read := _find_attributes(node, made[0].name)):  # of a configuration
+    needed = [each for each in made if not each.is_optional]
+    if len(needed) == 1 and (read := _find_attributes(node, needed[0].name)):  # of a configuration
         made, arguments = tuple(Parameter(each, is_keyword=True) for each in read), "SimpleNamespace({})"
     own = _find_own_parameters(node)
     vectors = [name for name, spec in definition.inputs.items() if len(spec.shape or ()) == 1]
-    kept = vectors if {*vectors} <= {*own} else own
+    kept = vectors if {*vectors} <= {*own} else [*own]
     if not kept or len(kept) != len(vectors):
         return f"{name}({arguments})({{}})", [made, forward]
     given = ", ".join(f"{key!r}: {value}" for key, value in zip(kept, vectors, strict=True))
@@ -223,20 +234,18 @@ def _find_attributes(node: ast.AST, name: str) -> list[str]:
     return [*dict.fromkeys(each.attr for each in found)]
 
 
-def _find_own_parameters(node: ast.ClassDef) -> list[str]:
-    """The attributes of a module that it makes its parameters, at least on some condition."""
-    own = [
-        each.targets[0].attr
-        for each in _nodes(node, ast.Assign)
-        if isinstance(each.targets[0], ast.Attribute) and "Parameter" in map(last_name, _nodes(each.value, ast.Call))
-    ]
-    registered = [each.args for each in _nodes(node, ast.Call) if last_name(each) == "register_parameter"]
-    own += [
-        str(first.value)
-        for first, value in registered
-        if isinstance(first, ast.Constant) and "Parameter" in map(last_name, _nodes(value, ast.Call))
-    ]
-    return [*dict.fromkeys(own)]
+def _find_own_parameters(node: ast.ClassDef) -> dict[str, bool]:
+    """The attributes that a module makes its parameters when it is made, and whether it does so on no condition."""
+    own, methods = dict[str, bool](), [each for each in node.body if isinstance(each, ast.FunctionDef)]
+    called = {name for each in methods if each.name == "__init__" for name in _find_attributes(each, "self")}
+    for statement in (line for each in methods if each.name in {"__init__", *called} for line in each.body):
+        for each in _nodes(statement, ast.Assign):
+            if isinstance(each.targets[0], ast.Attribute) and "Parameter" in map(last_name, _nodes(each, ast.Call)):
+                own.setdefault(each.targets[0].attr, each is statement)
+        for call in _nodes(statement, ast.Call):
+            if last_name(call) == "register_parameter" and not isinstance(call.args[-1], ast.Constant):
+                own |= {str(each.value): False for each in call.args if isinstance(each, ast.Constant)}
+    return own
 
 
 def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _Form | None:

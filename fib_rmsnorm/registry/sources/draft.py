@@ -134,8 +134,13 @@ def _draft_folder(registry: Registry, kernel: KernelFile, definition: Definition
     with blaming_kernel():
         manifest = read_manifest(folder / MANIFEST)
         sources = read_sources(folder, find_included(folder, manifest.include, registry.layout.solutions))
-        if call:
-            given["entry_point"] = f"{manifest.spec.entry_point.partition('::')[0]}::{call}"
+        file = manifest.spec.entry_point.partition("::")[0]
+        read = _read_kernel(folder / file, call) if call and (folder / file).is_file() else None
+    if read and call not in read.entries:
+        known = ", ".join(name for name in read.entries if name in read.names) or "none"
+        raise InputError(f"{folder}: no function {call!r} in {file} (available: {known})")
+    given |= {"entry_point": f"{file}::{call}"} if call else {}
+    with blaming_kernel():
         spec = BuildSpec.model_validate({**manifest.spec.model_dump(), **given})
         folder = folder.resolve()  # `.` has no name
         return make_solution(folder, folder.name, AUTHOR, definition, spec, sources)
@@ -239,9 +244,8 @@ def _find_calls(
                 for name, each in registry.definitions().items()
                 if (named := [call for call in kernel.find_calls(each) if call.rank < UNNAMED])
             }
-            said = [
-                name for name, call in fitting.items() if name.split("_")[0] in call.callee.lower().replace("_", "")
-            ]
+            called = {name: call.callee.lower().replace("_", "") for name, call in fitting.items()}
+            said = [n for n, each in called.items() if n.split("_")[0] in each.replace("t5layernorm", "rmsnorm")]
             for name in said[:1] if len(said) == 1 else ():
                 kernel.adapt(fitting[name], registry.definition(name), [])  # says so if its dtype is another
             if fitting:

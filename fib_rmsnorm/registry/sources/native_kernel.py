@@ -22,7 +22,9 @@ _PYBIND11 = re.compile(r'\.def\(\s*"(\w+)"\s*,\s*(?:&?\s*([\w:]+)|\[[^\]]*\]\s*\
 _LIBRARY = re.compile(r"\.(?:def|impl)\([^;]*?&?\s*([\w:]+)\s*\)+\s*;")
 _FUNCTION = re.compile(r"\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*\{")
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return"}
-_ON_GPU, _PRIVATE = {"__global__", "__device__"}, {"static", "inline", "__forceinline__", "template"}
+_ON_GPU, _PRIVATE = {"__global__", "__device__"}, {"static", "inline", "__forceinline__"}
+_NOT_DEDUCED = {"int", "bool", "size_t", "unsigned"}
+"""Words of a template's head that name what no argument of a call tells."""
 _MODULE = re.compile(r"PYBIND11_MODULE\s*\([^,]*,\s*(\w+)\s*\)\s*\{")
 _NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace\s+([\w:]+)\s*\{", re.MULTILINE)
 _TORCH = re.compile(r'#\s*include\s*[<"](torch|ATen|c10)/')
@@ -118,10 +120,12 @@ class NativeKernel:
         exported = {each.name: each for each in self.entries.values() if each and each.name}
         public = {name for name, each in self._functions.items() if "extern" in each.words or name in self._bound}
         launching = {name for name in self._functions if any("<<<" in self._all[n].body for n in self._reach(name))}
-        likely = {
-            name: self._functions[name] for name in self.names if _PRIVATE.isdisjoint(self._functions[name].words)
-        }
-        return keep_likely(exported or likely, public, launching)
+        likely = {name: self._functions[name] for name in self.names}
+        whole = {name for name, each in likely.items() if "template" not in each.words}
+        deduced = {name for name, each in likely.items() if each.words.isdisjoint(_NOT_DEDUCED)}
+        open_ = {name for name, each in likely.items() if each.words.isdisjoint(_PRIVATE)}
+        likely = {name: likely[name] for name in likely if name in whole | deduced}
+        return keep_likely(exported or likely, public, launching, open_, whole)
 
     def _reach(self, name: str) -> set[str]:
         """The functions that a function uses, directly or indirectly, and itself."""
@@ -152,7 +156,7 @@ class NativeKernel:
         is_torch = function.takes("torch::Tensor", "at::Tensor") or _TORCH.search(self.text)
         self.binding = "torch" if is_torch else "tvm-ffi"
         opened = [f"using namespace {name};" for name in dict.fromkeys(_NAMESPACE.findall(self.text))]
-        export = _write_export(function, call, definition, self.binding)
+        export = _write_export(self.text, function, call, definition, self.binding)
         lines = "\n".join(["\n// Written by fib-rmsnorm.", *opened, *export])
         add = _bind_by_torch if is_torch else _bind
         return f"{self.path.name}::{_CALLED}", [
@@ -232,11 +236,19 @@ def _parse(parameter: str) -> Parameter:
     return Parameter(name, re.sub(r"\s*([*&])\s*", r"\1", type_.strip()))
 
 
-def _write_export(function: NativeFunction, call: KernelCall, definition: Definition, binding: str) -> list[str]:
-    """Lines that export a call of a function. Raises InputError if its pointers are of another dtype."""
+def _write_export(
+    text: str, function: NativeFunction, call: KernelCall, definition: Definition, binding: str
+) -> list[str]:
+    """Lines that export a call of a function of a text. Raises InputError if its pointers are of another dtype."""
     specs = {**definition.inputs, **definition.outputs}
     tensors = {name: spec.dtype.value for name, spec in specs.items() if spec.shape is not None}
-    pointer = next((re.sub(r"const|[*\s]", "", each.type) for each in function.parameters if "*" in each.type), "")
+    pointers = [each.type.partition("*")[0] for each in function.parameters if "*" in each.type]
+    pointer = re.sub(r"\bconst\b|\s", "", pointers[0]) if pointers else ""
+    if pointer in function.words:  # of a template
+        fitting = (name for name, dtype in _DTYPES.items() if name in text and dtype in tensors.values())
+        pointer = next(fitting, "float")
+    if named := re.search(rf"typedef\s+(\w+)\s+{pointer}\s*;|using\s+{pointer}\s*=\s*(\w+)\s*;", text):
+        pointer = named[1] or named[2]
     if pointer in _DTYPES and _DTYPES[pointer] not in tensors.values():
         what = f"{function.name} takes {pointer}*, so it computes in {(dtype := _DTYPES[pointer])}"
         known, paste = recognise_source(definition), ""
@@ -278,5 +290,9 @@ def _bind(text: str, lines: str) -> str:
 
 def _bind_by_torch(text: str, lines: str) -> str:
     """Add to the module that a file defines, or define one."""
-    text = text if _MODULE.search(text) else f"{text}\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{}}\n"
+    text = (
+        text
+        if _MODULE.search(text)
+        else f"{text}\n#include <torch/extension.h>\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{}}\n"
+    )
     return _MODULE.sub(lambda head: f'{lines}{head[0]} {head[1]}.def("{_CALLED}", &{_CALLED}_in_order);', text, count=1)
