@@ -201,7 +201,7 @@ def _find_form(module: PythonModule, name: str, definition: Definition) -> _Form
 def _find_form_of_class(module: PythonModule, name: str, definition: Definition) -> _Form | None:
     """The form of an autograd function, or of a module whose parameters are the Definition's vectors."""
     node = module.classes[name]
-    methods = [*(_FORWARDS if node.bases else ()), "__call__"]  # nothing calls `forward` of what is no module
+    methods = [*(_FORWARDS if node.bases else ()), "__call__"]  # only a module's call calls its `forward`
     forward = next((found for each in methods if (found := module.method(name, each)) is not None), None)
     if forward is None:
         static = [

@@ -26,7 +26,7 @@ class LayerNorm:
 """).body
     if isinstance(each, ast.ClassDef)
 }
-"""What the classes of torch.nn take, and the parameters that they make."""
+"""The norms of torch.nn: their arguments, and the parameters that they make."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def read_parameters(arguments: ast.arguments, skipped: int = 0) -> Parameters | 
 
 def _read(argument: ast.arg, default: ast.expr | None, *, is_keyword: bool = False) -> Parameter:
     type_ = ast.unparse(argument.annotation) if argument.annotation else ""
-    return Parameter(argument.arg, type_, default and ast.unparse(default), is_keyword)
+    return Parameter(argument.arg, type_, ast.unparse(default) if default else None, is_keyword)
 
 
 def last_name(node: ast.expr) -> str:
