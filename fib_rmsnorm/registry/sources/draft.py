@@ -18,7 +18,7 @@ from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import name_others
-from fib_rmsnorm.registry.sources.callees import UNNAMED, KernelCall
+from fib_rmsnorm.registry.sources.callees import UNNAMED, KernelCall, plain_name
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest, write_manifest
 from fib_rmsnorm.registry.sources.native_kernel import NativeKernel
@@ -243,9 +243,9 @@ def _find_calls(
                 name: named[0]
                 for name, each in registry.definitions().items()
                 if (named := [call for call in kernel.find_calls(each) if call.rank < UNNAMED])
+                and (not calls or {each.callee for each in calls} & {each.callee for each in named})
             }
-            called = {name: call.callee.lower().replace("_", "") for name, call in fitting.items()}
-            said = [n for n, each in called.items() if n.split("_")[0] in each.replace("t5layernorm", "rmsnorm")]
+            said = [name for name, call in fitting.items() if name.split("_")[0] in plain_name(call.callee)]
             for name in said[:1] if len(said) == 1 else ():
                 kernel.adapt(fitting[name], registry.definition(name), [])  # says so if its dtype is another
             if fitting:

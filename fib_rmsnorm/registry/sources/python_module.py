@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from fib_rmsnorm import syntax_trees
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters
 
+_Node = TypeVar("_Node", bound=ast.AST)
 _NORMS = {
     each.name: each
     for each in ast.parse("""
@@ -146,3 +148,36 @@ def last_name(node: ast.expr) -> str:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
     return ""
+
+
+def find_attributes(node: ast.AST, name: str) -> list[str]:
+    """The attributes of a name that code reads, in order."""
+    found = [
+        each for each in find_nodes(node, ast.Attribute) if isinstance(each.value, ast.Name) and each.value.id == name
+    ]
+    return [*dict.fromkeys(each.attr for each in found)]
+
+
+def find_own_parameters(node: ast.ClassDef) -> dict[str, bool]:
+    """The attributes that a module makes its parameters when it is made, and whether it does so on no condition."""
+    own, methods = dict[str, bool](), [each for each in node.body if isinstance(each, ast.FunctionDef)]
+    called = {name for each in methods if each.name == "__init__" for name in find_attributes(each, "self")}
+    named = set[str]()
+    for statement in (line for each in methods if each.name in {"__init__", *called} for line in each.body):
+        assigned: list[ast.Assign | ast.AnnAssign] = [*find_nodes(statement, ast.Assign)]
+        for each in [*assigned, *find_nodes(statement, ast.AnnAssign)]:
+            target = each.targets[0] if isinstance(each, ast.Assign) else each.target
+            used = {last_name(node) for node in find_nodes(each.value, ast.Call)}
+            if "Parameter" in used or (isinstance(each.value, ast.Name) and each.value.id in named):
+                named |= {target.id} if isinstance(target, ast.Name) else set()
+                if isinstance(target, ast.Attribute):
+                    own.setdefault(target.attr, each is statement and not isinstance(each.value, ast.IfExp))
+        for call in find_nodes(statement, ast.Call):
+            if last_name(call) == "register_parameter" and not isinstance(call.args[-1], ast.Constant):
+                own |= {str(each.value): False for each in call.args if isinstance(each, ast.Constant)}
+    return own
+
+
+def find_nodes(node: ast.AST | None, kind: type[_Node]) -> list[_Node]:
+    """The nodes of a kind below a node and itself; none without a node."""
+    return [each for each in ast.walk(node) if isinstance(each, kind)] if node else []
