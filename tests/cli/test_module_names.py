@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.registries import RIGHT
+from support.registries import RIGHT, python_manifest
 
 CHECK = ("--check", "--device", "cpu", "--batch-sizes", "4")
 RUNS = "raise SystemExit('ran')\n"
@@ -25,6 +25,9 @@ def folder(registry, monkeypatch):
         path = Path("mypkg", name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    Path("mine").mkdir()
+    Path("mine/kernel.py").write_text(RIGHT)
+    Path("mine/solution.toml").write_text(python_manifest("mine"))
     return registry.root
 
 
@@ -67,6 +70,7 @@ def test_what_is_installed_is_registered_as_its_call(fib, folder):
         (["mypkg/gone.py::f"], "mypkg/gone.py"),
         (["mypkg.norms:gone"], "mypkg/norms.py: no function 'gone' (available: rms_norm, doubled)"),
         (["mypkg/norms.py::gone"], "mypkg/norms.py: no function 'gone' (available: rms_norm, doubled)"),
+        (["mine/::gone"], "mine: no function 'gone' in kernel.py (available: run)"),
         (["mypkg.norms:rms_norm", "--call", "doubled"], "names what to call: leave out --call 'doubled'"),
     ],
 )

@@ -1,4 +1,4 @@
-// 2 Called as RMSNorm(x, weight, out, batch, hidden, hidden, hidden, eps, 0, stream)
+// 2 Called as RMSNorm(x, weight, out, batch, hidden, hidden, hidden, eps, false, stream)
 #include <cuda_fp16.h>
 #include <cstdint>
 template <uint32_t VEC, typename T>

@@ -6,12 +6,19 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 from typing import TypeVar
 
 from fib_rmsnorm.registry.sources.model_file import find_arguments
-from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters, bind, call_in_order, render
-from fib_rmsnorm.registry.sources.python_module import PythonModule, last_name, read_parameters
+from fib_rmsnorm.registry.sources.parameters import STATISTIC, Parameter, Parameters, bind, call_in_order, render
+from fib_rmsnorm.registry.sources.python_module import (
+    PythonModule,
+    find_attributes,
+    find_nodes,
+    find_own_parameters,
+    last_name,
+    read_parameters,
+)
 from fib_rmsnorm.schema import Definition
 
 UNNAMED = 2
@@ -23,10 +30,10 @@ _NOT_KERNELS = re.compile(
     r"|eager|torch|pytorch|backward|bwd|grad)(_|\d|$)",
     re.IGNORECASE,
 )
+_FORWARDS = ("forward", "forward_native", "forward_cuda")  # of which a base class may choose one
 _VARIANT = re.compile(r"fused|add|residual|gemma|quant|fp8|gate|silu|relu")
 """Words that name a function of another operator, unless the Definition's name has them."""
 
-_Node = TypeVar("_Node", bound=ast.AST)
 _Kind = TypeVar("_Kind")
 _Form = tuple[str, list[Parameters]]
 """A call with a place for the arguments of each stage, and the parameters of these."""
@@ -80,12 +87,25 @@ def make_calls(
     A class or a factory has two: what makes it, and its call.
     """
     given = [name for name in definition.inputs if re.search(rf"(?<!\w){re.escape(name)}(?![\w(])", form)]
-    first = len(stages[0])
+    specs = {**definition.inputs, **definition.outputs}
+    tensors = {name for name, spec in specs.items() if spec.shape is not None}
     rank += not {*_VARIANT.findall(callee.lower())} <= {*_VARIANT.findall(definition.name)}
+    rank += UNNAMED * ("layernorm" in plain_name(callee) and "layernorm" not in definition.name)
     for arguments, is_named in bind(tuple(each for stage in stages for each in stage), definition, given):
-        parts = (arguments[:first], arguments[first:])
-        texts = [render(stage, part) for stage, part in zip(stages, parts, strict=False)]
-        yield KernelCall(form.format(*texts), callee, rank + UNNAMED * (not is_named))
+        rest = iter(arguments)
+        parts = [tuple(islice(rest, len(stage))) for stage in stages]
+        if not is_named and any(tensors.intersection(part) for part in parts[:-1]):
+            continue  # what makes a kernel takes no tensor that its name does not tell
+        texts = [render(stage, part) for stage, part in zip(stages, parts, strict=True)]
+        if form.startswith("functional_call("):
+            texts[-1] = re.sub(r", (\w+=)", r",), dict(\1", texts[-1], count=1)
+        text = form.format(*texts).replace(", )", ")")
+        yield KernelCall(text, callee, rank + UNNAMED * (not is_named))
+
+
+def plain_name(callee: str) -> str:
+    """The name of a function, in which that of its operator may stand; T5's LayerNorm is RMSNorm."""
+    return re.sub("(t5|rms)layernorm", "rmsnorm", callee.lower().replace("_", ""))
 
 
 def find_calls(module: PythonModule, definition: Definition, entry: str | None = None) -> list[KernelCall]:
@@ -115,6 +135,8 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
     for name, (text, stages) in forms.items():
         wraps = name in modules and reached[name] & own.keys()  # a module around a function
         rank = len(own) / len(forms) if wraps else count_users(name, own)
+        made = find_own_parameters(module.classes[name]).items() if name in modules else ()
+        rank += UNNAMED * any(is_always and f"{each!r}: " not in text for each, is_always in made)
         found += make_calls(name, text, stages, definition, rank)
     return sorted((replace(each, text=each.text.replace("None", spare)) for each in found), key=lambda call: call.rank)
 
@@ -152,10 +174,10 @@ def may_overwrite(function: ast.FunctionDef | None) -> bool:
     """Whether a function returns nothing but parameters: it may leave its outputs in their memory."""
     if function is None:
         return False
-    returned = [each.value for each in _nodes(function, ast.Return) if each.value]
+    returned = [each.value for each in find_nodes(function, ast.Return) if each.value]
     names = [name for each in returned for name in (each.elts if isinstance(each, ast.Tuple) else [each])]
-    assigned = {each.id for each in _nodes(function, ast.Name) if isinstance(each.ctx, ast.Store)}
-    kept = {each.arg for each in _nodes(function, ast.arg)} - assigned
+    assigned = {each.id for each in find_nodes(function, ast.Name) if isinstance(each.ctx, ast.Store)}
+    kept = {each.arg for each in find_nodes(function, ast.arg)} - assigned
     return all(isinstance(each, ast.Constant) or (isinstance(each, ast.Name) and each.id in kept) for each in names)
 
 
@@ -192,51 +214,37 @@ def _find_form(module: PythonModule, name: str, definition: Definition) -> _Form
 
 def _find_form_of_class(module: PythonModule, name: str, definition: Definition) -> _Form | None:
     """The form of an autograd function, or of a module whose parameters are the Definition's vectors."""
-    node, forward = module.classes[name], module.method(name) or module.method(name, "__call__")
+    node = module.classes[name]
+    methods = [*(_FORWARDS if node.bases else ()), "__call__"]  # only a module's call calls its `forward`
+    forward = next((found for each in methods if (found := module.method(name, each)) is not None), None)
     if forward is None:
         static = [
-            each for each in _nodes(node, ast.FunctionDef) if "staticmethod" in map(last_name, each.decorator_list)
+            each for each in find_nodes(node, ast.FunctionDef) if "staticmethod" in map(last_name, each.decorator_list)
         ]
-        return next(
-            ((f"{name}.{each.name}({{}})", [found]) for each in static if (found := read_parameters(each.args))), None
-        )
+        forms = [(f"{name}.{each.name}({{}})", [taken]) for each in static if (taken := read_parameters(each.args))]
+        return max(forms, key=lambda form: len(form[1][0]), default=None)
     if any(last_name(base) == "Function" for base in node.bases):
         method = next(each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
         return f"{name}.apply({{}})" + _choose_outputs(method, definition), [forward]
     if (arguments := find_arguments(definition)) is not None:
         return f"{name}({arguments})({{}})", [forward]
     made, arguments = module.method(name, "__init__") or (), "{}"
-    if len(made) == 1 and (read := _find_attributes(node, made[0].name)):  # of a configuration
-        made, arguments = tuple(Parameter(each, is_keyword=True) for each in read), "SimpleNamespace({})"
-    own = _find_own_parameters(node)
+    own = find_own_parameters(node)
+    made = tuple(replace(each, type="bool") if each.name in own else each for each in made)  # whether it has one
+    makers = [made]
+    needed = [each for each in made if each.default is None]
+    if len(needed) == 1 and (read := find_attributes(node, needed[0].name)):  # of a configuration
+        others = tuple(replace(each, is_keyword=True) for each in made if each is not needed[0])
+        makers, arguments = (
+            [tuple(Parameter(each, is_keyword=True) for each in read), others],
+            "SimpleNamespace({}), {}",
+        )
     vectors = [name for name, spec in definition.inputs.items() if len(spec.shape or ()) == 1]
-    kept = vectors if {*vectors} <= {*own} else own
+    kept = vectors if {*vectors} <= {*own} else [*own]
     if not kept or len(kept) != len(vectors):
-        return f"{name}({arguments})({{}})", [made, forward]
+        return f"{name}({arguments})({{}})", [*makers, forward]
     given = ", ".join(f"{key!r}: {value}" for key, value in zip(kept, vectors, strict=True))
-    return f"functional_call({name}({arguments}), {{{{{given}}}}}, ({{}},))", [made, forward]
-
-
-def _find_attributes(node: ast.AST, name: str) -> list[str]:
-    """The attributes of a name that code reads, in order."""
-    found = [each for each in _nodes(node, ast.Attribute) if isinstance(each.value, ast.Name) and each.value.id == name]
-    return [*dict.fromkeys(each.attr for each in found)]
-
-
-def _find_own_parameters(node: ast.ClassDef) -> list[str]:
-    """The attributes of a module that it makes its parameters, at least on some condition."""
-    own = [
-        each.targets[0].attr
-        for each in _nodes(node, ast.Assign)
-        if isinstance(each.targets[0], ast.Attribute) and "Parameter" in map(last_name, _nodes(each.value, ast.Call))
-    ]
-    registered = [each.args for each in _nodes(node, ast.Call) if last_name(each) == "register_parameter"]
-    own += [
-        str(first.value)
-        for first, value in registered
-        if isinstance(first, ast.Constant) and "Parameter" in map(last_name, _nodes(value, ast.Call))
-    ]
-    return [*dict.fromkeys(own)]
+    return f"functional_call({name}({arguments}), {{{{{given}}}}}, ({{}},))", [*makers, forward]
 
 
 def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _Form | None:
@@ -246,7 +254,7 @@ def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _For
     def is_first(node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == first
 
-    attributes = _find_attributes(function, first)
+    attributes = find_attributes(function, first)
     if "weight" in attributes and "weight" in definition.inputs:
         given = {each: each for each in attributes if each in definition.inputs}
         given |= {each: "eps" for each in attributes if "eps" in each and "eps" in definition.inputs}
@@ -255,10 +263,10 @@ def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _For
         return f"{function.name}({made}{', {}' if others else ''})", [others or ()]
     if len(function.args.args) != 1 or len(definition.inputs) == 1:
         return None
-    indices = [each.slice for each in _nodes(function, ast.Subscript) if is_first(each.value)]
+    indices = [each.slice for each in find_nodes(function, ast.Subscript) if is_first(each.value)]
     if keys := [each.value for each in indices if isinstance(each, ast.Constant) and isinstance(each.value, str)]:
         return f"{function.name}(dict({{}}))", [tuple(Parameter(key, is_keyword=True) for key in dict.fromkeys(keys))]
-    assigned = [each.targets[0] for each in _nodes(function, ast.Assign) if is_first(each.value)]
+    assigned = [each.targets[0] for each in find_nodes(function, ast.Assign) if is_first(each.value)]
     if not indices and not assigned:
         return None
     counts = [len(each.elts) for each in assigned if isinstance(each, ast.Tuple)]
@@ -269,11 +277,13 @@ def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _For
 def _made_by(module: PythonModule, name: str) -> Parameters | None:
     """The parameters of the function that a function makes and returns, without outputs that its compiler adds."""
     function = module.functions.get(name)
-    returned = [last_name(each.value) for each in _nodes(function, ast.Return) if isinstance(each.value, ast.Name)]
-    made = next((each for each in _nodes(function, ast.FunctionDef) if each.name in returned), None)
+    returned = [last_name(each.value) for each in find_nodes(function, ast.Return) if isinstance(each.value, ast.Name)]
+    made = next((each for each in find_nodes(function, ast.FunctionDef) if each.name in returned), None)
     if function is None or made is None:
         return None
-    words = [word for each in function.decorator_list for word in _nodes(each, ast.keyword) if word.arg == "out_idx"]
+    words = [
+        word for each in function.decorator_list for word in find_nodes(each, ast.keyword) if word.arg == "out_idx"
+    ]
     count = sum(len(word.value.elts) if isinstance(word.value, ast.List) else 1 for word in words)
     parameters = read_parameters(made.args)
     return parameters[: len(parameters) - count] if parameters else None
@@ -282,10 +292,9 @@ def _made_by(module: PythonModule, name: str) -> Parameters | None:
 def _choose_outputs(function: ast.FunctionDef | None, definition: Definition) -> str:
     """The expression that chooses the outputs of a function that returns more than the Definition has."""
     count = len(definition.outputs)
-    returned = [each.value for each in _nodes(function, ast.Return)]
-    more = any(isinstance(each, ast.Tuple | ast.List) and len(each.elts) > count for each in returned)
-    return "" if not more else "[0]" if count == 1 else f"[:{count}]"
-
-
-def _nodes(node: ast.AST | None, kind: type[_Node]) -> list[_Node]:
-    return [each for each in ast.walk(node) if isinstance(each, kind)] if node else []
+    returned = [
+        each.value.elts for each in find_nodes(function, ast.Return) if isinstance(each.value, ast.Tuple | ast.List)
+    ]
+    more = next((each for each in returned if len(each) > count), [])
+    named = [at for at, each in enumerate(more) if not STATISTIC.fullmatch(last_name(each))]
+    return "" if not more else f"[{[*named, 0][0]}]" if count == 1 else f"[:{count}]"

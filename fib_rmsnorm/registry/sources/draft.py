@@ -18,7 +18,7 @@ from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import name_others
-from fib_rmsnorm.registry.sources.callees import UNNAMED, KernelCall
+from fib_rmsnorm.registry.sources.callees import UNNAMED, KernelCall, plain_name
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest, write_manifest
 from fib_rmsnorm.registry.sources.native_kernel import NativeKernel
@@ -134,8 +134,13 @@ def _draft_folder(registry: Registry, kernel: KernelFile, definition: Definition
     with blaming_kernel():
         manifest = read_manifest(folder / MANIFEST)
         sources = read_sources(folder, find_included(folder, manifest.include, registry.layout.solutions))
-        if call:
-            given["entry_point"] = f"{manifest.spec.entry_point.partition('::')[0]}::{call}"
+        file = manifest.spec.entry_point.partition("::")[0]
+        read = _read_kernel(folder / file, call) if call and (folder / file).is_file() else None
+    if read and call not in read.entries:
+        known = ", ".join(name for name in read.entries if name in read.names) or "none"
+        raise InputError(f"{folder}: no function {call!r} in {file} (available: {known})")
+    given |= {"entry_point": f"{file}::{call}"} if call else {}
+    with blaming_kernel():
         spec = BuildSpec.model_validate({**manifest.spec.model_dump(), **given})
         folder = folder.resolve()  # `.` has no name
         return make_solution(folder, folder.name, AUTHOR, definition, spec, sources)
@@ -238,10 +243,9 @@ def _find_calls(
                 name: named[0]
                 for name, each in registry.definitions().items()
                 if (named := [call for call in kernel.find_calls(each) if call.rank < UNNAMED])
+                and (not calls or {each.callee for each in calls} & {each.callee for each in named})
             }
-            said = [
-                name for name, call in fitting.items() if name.split("_")[0] in call.callee.lower().replace("_", "")
-            ]
+            said = [name for name, call in fitting.items() if name.split("_")[0] in plain_name(call.callee)]
             for name in said[:1] if len(said) == 1 else ():
                 kernel.adapt(fitting[name], registry.definition(name), [])  # says so if its dtype is another
             if fitting:

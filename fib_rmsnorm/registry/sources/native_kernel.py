@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry.sources.callees import KernelCall, count_users, keep_likely, make_calls, overwrite_inputs
-from fib_rmsnorm.registry.sources.parameters import SCRATCH, STREAM, Parameter, Parameters
+from fib_rmsnorm.registry.sources.native_functions import (
+    NativeFunction,
+    find_functions,
+    leave_out_classes,
+    split_parameters,
+)
+from fib_rmsnorm.registry.sources.parameters import SCRATCH, STREAM, Parameters
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 
@@ -20,9 +25,9 @@ _NOT_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:\\\n|
 _TVM_FFI = re.compile(r"TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*(\w+)\s*,\s*([\w:]+)\s*\)")
 _PYBIND11 = re.compile(r'\.def\(\s*"(\w+)"\s*,\s*(?:&?\s*([\w:]+)|\[[^\]]*\]\s*\(([^)]*)\))')
 _LIBRARY = re.compile(r"\.(?:def|impl)\([^;]*?&?\s*([\w:]+)\s*\)+\s*;")
-_FUNCTION = re.compile(r"\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*\{")
-_NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return"}
-_ON_GPU, _PRIVATE = {"__global__", "__device__"}, {"static", "inline", "__forceinline__", "template"}
+_ON_GPU, _PRIVATE = {"__global__", "__device__"}, {"static", "inline", "__forceinline__"}
+_NOT_DEDUCED = {"int", "bool", "size_t", "unsigned"}
+"""Words of a template's head that name what no argument of a call tells."""
 _MODULE = re.compile(r"PYBIND11_MODULE\s*\([^,]*,\s*(\w+)\s*\)\s*\{")
 _NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace\s+([\w:]+)\s*\{", re.MULTILINE)
 _TORCH = re.compile(r'#\s*include\s*[<"](torch|ATen|c10)/')
@@ -38,23 +43,6 @@ _CALLED = "called"
 _DTYPES = {"float": "float32", "double": "float64", "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16"}
 
 
-@dataclass(frozen=True)
-class NativeFunction:
-    """A function that runs on the host."""
-
-    name: str
-    """Empty for a lambda."""
-    parameters: Parameters
-    words: frozenset[str] = frozenset()
-    """The words before its name, such as `static`."""
-    body: str = ""
-    """Its text, up to the next function."""
-
-    def takes(self, *types: str) -> bool:
-        """Whether the type of a parameter contains one of these texts."""
-        return any(text in parameter.type for text in types for parameter in self.parameters)
-
-
 class NativeKernel:
     """The file of a kernel, and its entry point: `entry`, else `run`, else the only exported function."""
 
@@ -62,8 +50,8 @@ class NativeKernel:
 
     def __init__(self, path: Path, text: str, language: Language, entry: str | None) -> None:
         self.path, self.name, self.text, self.language = path, path.name, text, language
-        code = _NOT_CODE.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
-        self._all = {function.name: function for function in _find_functions(code)}
+        code = leave_out_classes(_NOT_CODE.sub(lambda match: match[0] if match[0][0] == '"' else " ", text))
+        self._all = {function.name: function for function in find_functions(code)}
         self._functions = {name: each for name, each in self._all.items() if each.words.isdisjoint(_ON_GPU)}
         self.names = [name for name, each in self._functions.items() if each.takes("Tensor", "*")]
         is_library = "TORCH_LIBRARY" in code and not _MODULE.search(code)
@@ -99,29 +87,35 @@ class NativeKernel:
         calls = [
             call
             for name, each in likely.items()
-            for call in make_calls(name, f"{name}({{}})", [each.parameters], definition, count_users(name, reached))
+            for call in make_calls(
+                name,
+                f"{name}({{}}){each.choose(definition)}",
+                [each.parameters],
+                definition,
+                count_users(name, reached),
+            )
         ]
         calls = [each for each in calls if "None" not in each.text and self._can_write(each, definition)]
         return sorted(calls, key=lambda call: call.rank)
 
     def _can_write(self, call: KernelCall, definition: Definition) -> bool:
-        """Whether a function may give the outputs: one of pointers writes them, and one returns a vector of several."""
+        """Whether a function may give the outputs: one of pointers writes them."""
         function = self._functions.get(call.callee)
         if function is None or "void" in function.words:
             return True
-        if function.takes("*"):
-            return call.writes(definition)
-        return len(definition.outputs) > 1 or function.words.isdisjoint({"vector", "tuple", "pair"})
+        return call.writes(definition) or not function.takes("*")
 
     def _find_likely(self) -> dict[str, NativeFunction]:
         """The functions that may be the kernel's own: what is exported or bound, or else what launches."""
         exported = {each.name: each for each in self.entries.values() if each and each.name}
         public = {name for name, each in self._functions.items() if "extern" in each.words or name in self._bound}
         launching = {name for name in self._functions if any("<<<" in self._all[n].body for n in self._reach(name))}
-        likely = {
-            name: self._functions[name] for name in self.names if _PRIVATE.isdisjoint(self._functions[name].words)
-        }
-        return keep_likely(exported or likely, public, launching)
+        likely = {name: self._functions[name] for name in self.names}
+        whole = {name for name, each in likely.items() if "template" not in each.words}
+        deduced = {name for name, each in likely.items() if each.words.isdisjoint(_NOT_DEDUCED)}
+        open_ = {name for name, each in likely.items() if each.words.isdisjoint(_PRIVATE)}
+        likely = {name: likely[name] for name in likely if name in whole | deduced}
+        return keep_likely(exported or likely, public, launching, open_, whole)
 
     def _reach(self, name: str) -> set[str]:
         """The functions that a function uses, directly or indirectly, and itself."""
@@ -152,7 +146,7 @@ class NativeKernel:
         is_torch = function.takes("torch::Tensor", "at::Tensor") or _TORCH.search(self.text)
         self.binding = "torch" if is_torch else "tvm-ffi"
         opened = [f"using namespace {name};" for name in dict.fromkeys(_NAMESPACE.findall(self.text))]
-        export = _write_export(function, call, definition, self.binding)
+        export = _write_export(self.text, function, call, definition, self.binding)
         lines = "\n".join(["\n// Written by fib-rmsnorm.", *opened, *export])
         add = _bind_by_torch if is_torch else _bind
         return f"{self.path.name}::{_CALLED}", [
@@ -190,53 +184,31 @@ class NativeKernel:
         return header.relative_to(folder).as_posix(), header
 
 
-def _find_functions(code: str) -> list[NativeFunction]:
-    """The functions that code without comments and preprocessor lines defines."""
-    matches = [match for match in _FUNCTION.finditer(code) if match["name"] not in _NOT_FUNCTIONS]
-    found = []
-    for match, following in zip(matches, [*matches[1:], None], strict=False):
-        head = re.split("[;{}]", code[: match.start()])[-1]
-        body = code[match.end() : following.start() if following else None]
-        found.append(
-            NativeFunction(match["name"], _split(match["parameters"]), frozenset(re.findall(r"\w+", head)), body)
-        )
-    return found
-
-
 def _find_exports(code: str, functions: dict[str, NativeFunction]) -> dict[str, NativeFunction | None]:
     """The exports through tvm-ffi or pybind11 of code without comments, by their names in Python."""
     found = {}
     for name, function, parameters in _PYBIND11.findall(code):
         found[name] = (
-            functions.get(function.rpartition("::")[2]) if function else NativeFunction("", _split(parameters))
+            functions.get(function.rpartition("::")[2])
+            if function
+            else NativeFunction("", split_parameters(parameters))
         )
     return found | {name: functions.get(function.rpartition("::")[2]) for name, function in _TVM_FFI.findall(code)}
 
 
-def _split(parameters: str) -> Parameters:
-    """Split a list of parameters at the commas outside of brackets, and each into type and name."""
-    parts, depth = [""], 0
-    for character in parameters:
-        depth += {"<": 1, ">": -1}.get(character, 0)
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return tuple(_parse(part) for part in parts if part.strip())
-
-
-def _parse(parameter: str) -> Parameter:
-    words = " ".join(parameter.partition("=")[0].split())
-    found = re.fullmatch(r"(.*[\s*&])(\w+)", words)
-    type_, name = (found[1], found[2]) if found else (words, "")
-    return Parameter(name, re.sub(r"\s*([*&])\s*", r"\1", type_.strip()))
-
-
-def _write_export(function: NativeFunction, call: KernelCall, definition: Definition, binding: str) -> list[str]:
-    """Lines that export a call of a function. Raises InputError if its pointers are of another dtype."""
+def _write_export(
+    text: str, function: NativeFunction, call: KernelCall, definition: Definition, binding: str
+) -> list[str]:
+    """Lines that export a call of a function of a text. Raises InputError if its pointers are of another dtype."""
     specs = {**definition.inputs, **definition.outputs}
     tensors = {name: spec.dtype.value for name, spec in specs.items() if spec.shape is not None}
-    pointer = next((re.sub(r"const|[*\s]", "", each.type) for each in function.parameters if "*" in each.type), "")
+    pointers = [each.type.partition("*")[0] for each in function.parameters if "*" in each.type]
+    pointer = re.sub(r"\bconst\b|\s", "", pointers[0]) if pointers else ""
+    if pointer in function.words:  # of a template
+        fitting = (name for name, dtype in _DTYPES.items() if name in text and dtype in tensors.values())
+        pointer = next(fitting, "float")
+    if named := re.search(rf"typedef\s+(\w+)\s+{pointer}\s*;|using\s+{pointer}\s*=\s*(\w+)\s*;", text):
+        pointer = named[1] or named[2]
     if pointer in _DTYPES and _DTYPES[pointer] not in tensors.values():
         what = f"{function.name} takes {pointer}*, so it computes in {(dtype := _DTYPES[pointer])}"
         known, paste = recognise_source(definition), ""
@@ -263,13 +235,17 @@ def _write_export(function: NativeFunction, call: KernelCall, definition: Defini
         device = f"{next(iter(tensors))}{view}.device()"
         stream = f"TVMFFIEnvGetStream({device}.device_type, {device}.device_id)"
         lines += [f"  auto {STREAM} = static_cast<cudaStream_t>({stream});"]
-    arguments = call.made.removesuffix(")").partition("(")[2].split(", ")
+    name, _, rest = call.made.partition("(")
+    passes, _, chosen = rest.rpartition(")")
+    arguments = passes.split(", ")
     for at, (each, argument) in enumerate(zip(function.parameters, arguments, strict=False)):
         if argument == SCRATCH:  # each has memory of its own
             lines += [f"  const auto made_{at} = {SCRATCH_LIKE.format(f'{next(iter(tensors))}_view')};"]
             arguments[at] = f"static_cast<{each.type}>(made_{at}.data_ptr())"
     lines += [f"  const auto {axis} = {size};" for axis, size in sizes.items()]
-    return [*lines, f"  return {call.made.partition('(')[0]}({', '.join(arguments)});", "}", ""]
+    result = f"{name}({', '.join(arguments)})"
+    result = f"std::get<0>({result})" if chosen and "vector" not in function.words else f"{result}{chosen}"
+    return [*lines, f"  return {result};", "}", ""]
 
 
 def _bind(text: str, lines: str) -> str:
@@ -278,5 +254,9 @@ def _bind(text: str, lines: str) -> str:
 
 def _bind_by_torch(text: str, lines: str) -> str:
     """Add to the module that a file defines, or define one."""
-    text = text if _MODULE.search(text) else f"{text}\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{}}\n"
+    text = (
+        text
+        if _MODULE.search(text)
+        else f"{text}\n#include <torch/extension.h>\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{}}\n"
+    )
     return _MODULE.sub(lambda head: f'{lines}{head[0]} {head[1]}.def("{_CALLED}", &{_CALLED}_in_order);', text, count=1)

@@ -14,18 +14,33 @@ _UNLIKE = 3
 """The cost of an argument that nothing speaks for; up to 1, the names agree."""
 _OUT_OF_ORDER, _BEYOND = 2, 100
 """The cost of sizes that do not come from the outermost to the innermost, and of those whose product is another."""
-_ROWS = re.compile(r"[BTRSL]|bs|(n_?|num_?)?(rows|tokens)|batch(_size)?|seq(_?len)?|outer(_size)?")
+_ROWS = re.compile(r"[BTRSL]|bs|(n_?|num_?)?(rows|tokens|samples)|batch(_size)?|ne0?1|seq(_?len)?|outer(_size)?")
 _COLUMNS = re.compile(
     r"[CDHKE]|(n_?|num_?)?(cols|columns|features|channels)|(hidden|row|inner|normalized|embed|model)(_?size)?"
-    r"|\w*dim|d_?model|n_embd|size|width"
+    r"|ne0?0|\w*dim|d_?model|n_embd|size|width"
 )
-_STRIDE, _BLOCK = re.compile(r"(?i).*stride.*|ld[a-z]?"), re.compile(r"(?i).*(block|blk|tile|threads).*")
+_STRIDE, _BLOCK = re.compile(r"(?i).*stride.*|ld[a-z]?|nb\d+"), re.compile(r"(?i).*(block|blk|tile|threads).*")
 SCRATCH = "scratch"
 """The argument for memory that a function writes beside the outputs."""
 STREAM = "stream"
 """The argument for the stream on which a function shall launch its kernels."""
-_INPUT, _OUTPUT = re.compile(r"a|in|inp(ut)?|hidden_states|src"), re.compile(r"o|y|dst|out(put)?|res(ult)?")
-_STATISTIC = re.compile(r"(?i)mean|mu|.*(rms|rstd|std|var|sigma|scratch|workspace|buf).*")
+_TOLD = {"cudaStream_t": STREAM, "optional<": "{}"}
+"""The arguments that types of C++ tell."""
+_INPUT, _OUTPUT = (
+    re.compile(r"a|in|inp(ut)?|hidden(_states)?|activations?|src"),
+    re.compile(r"o|y|dst|out(put)?|res(ult)?"),
+)
+_GRADIENT = re.compile(r"grad(_?(out(put)?|y))?|d(_?out(put)?|o)")
+"""A name of what a backward kernel gets."""
+_SYNONYMS = {
+    "weight": re.compile(r"g|gamma|gain|scale"),
+    "bias": re.compile(r"beta|shift"),
+    "gate": re.compile(r"z"),
+    "dy": _GRADIENT,
+}
+_NEW = re.compile(r"^(new|out|output)_(?=.)|(?<=.)_(new|out|output)$")
+"""The part of a name that tells an output from an input of the same name."""
+STATISTIC = re.compile(r"(?i)mean|mu|.*(rms|rstd|std|var|sigma|scratch|workspace|buf).*")
 _KINDS = {
     "tensor": r"Tensor|\*",
     "shape": r"\b([Tt]uple|[Ll]ist|Sequence|Size|IntArrayRef)\b",
@@ -45,9 +60,19 @@ class Parameter:
     name: str
     type: str = ""
     """Its annotation, or its type in C++; empty if the source does not say."""
-    is_optional: bool = False
+    default: str | None = None
+    """Its text; None where the parameter must be given."""
     is_keyword: bool = False
     """Whether it is passed by its name alone."""
+
+    given: str = ""
+    """The default in C++, where no later argument can be passed by name."""
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether it may be left out; a size may not if nothing stands for it."""
+        is_size = _COLUMNS.fullmatch(self.name) or self.kind == "shape"
+        return self.default is not None and not (self.default == "None" and is_size)
 
     @property
     def kind(self) -> str:
@@ -83,19 +108,25 @@ def bind(parameters: Parameters, definition: Definition, given: Collection[str] 
     are_extents = [not (_STRIDE.fullmatch(each.name) or _BLOCK.fullmatch(each.name)) for each in parameters]
     needed = {name for name, spec in definition.inputs.items() if spec.shape is not None}.difference(given)
     found = []
-    for chosen in islice(product(*(_options(each, definition) for each in parameters)), _MOST_COMPARED):
+    reads = any("*" in each.type and "const" in each.type for each in parameters)
+    options = [_options(each, definition, reads=reads) for each in parameters]
+    for chosen in islice(product(*options), _MOST_COMPARED):
         used = [argument for _, argument in chosen if argument in order]
         written = len({*used} & {*definition.outputs})
         arguments = [argument for _, argument in chosen]
-        extents = compress(arguments, are_extents)
-        nested = [outermost_first.index(each) for each in extents if each in outermost_first]
+        extents = [
+            (outermost_first.index(str(argument)), cost > 0 or len(each.name) == 1)
+            for each, (cost, argument) in compress(zip(parameters, chosen, strict=True), are_extents)
+            if argument in outermost_first
+        ]
+        nested = [at for at, _ in extents]
         styles = (len(definition.outputs),) if SCRATCH in arguments else (0, len(definition.outputs))
         is_once = len({*used, *given}) == len(used) + len(given) and nested.count(0) <= 1
         if is_once and needed.issubset(used) and written in styles:
             places = [order.index(name) for name in used if name in definition.inputs]
             unused = len({*definition.inputs}.difference(used, given))
             cost = sum(cost for cost, _ in chosen) + sum(a > b for a, b in pairwise(places)) + 2 * unused
-            inverted = sum(a > b for a, b in pairwise(nested))
+            inverted = sum(a > b and (is_guess or other) for (a, is_guess), (b, other) in pairwise(extents))
             is_another = len(nested) > 1 and sorted(nested) != sorted({*nested, 0, *range(2, len(outermost_first))})
             cost += _OUT_OF_ORDER * inverted + _BEYOND * is_another
             is_named = all(cost <= 1 for cost, _ in chosen)
@@ -111,29 +142,39 @@ def call_in_order(definition: Definition, *, is_destination: bool) -> str:
     return ", ".join([*definition.inputs, *(definition.outputs if is_destination else ())])
 
 
-def _options(parameter: Parameter, definition: Definition) -> Sequence[tuple[int, str | None]]:
-    """The values that a parameter may get, each with how unlikely it is."""
+def _options(parameter: Parameter, definition: Definition, *, reads: bool) -> Sequence[tuple[int, str | None]]:
+    """The values that a parameter may get, each with how unlikely it is.
+
+    Where a function `reads` from other pointers, those to const, a pointer of one letter is what it writes to.
+    """
     kind, name, specs = parameter.kind, parameter.name, {**definition.inputs, **definition.outputs}
     if name in specs:
-        return [(0, name)]
+        return [(0, name if kind != "flag" else "1"), *([(1, None)] if parameter.is_optional else [])]
     fitting = [
         each for each, spec in specs.items() if kind in ("any", "tensor" if spec.shape is not None else "number")
     ]
     plain = name.lower().removesuffix("_ptr")
+    if _GRADIENT.fullmatch(plain):
+        fitting = [each for each in fitting if each == "dy"]
+    elif _NEW.search(plain) or (reads and len(plain) == 1 and "*" in parameter.type and "const" not in parameter.type):
+        fitting = [each for each in fitting if each in definition.outputs]
     likeness = {each: _compare(plain, each.lower()) for each in fitting if not _STRIDE.fullmatch(name)}
-    for names, first in ((_INPUT, next(iter(definition.inputs))), (_OUTPUT, next(iter(definition.outputs)))):
+    usual = [(_INPUT, next(iter(definition.inputs))), (_OUTPUT, next(iter(definition.outputs)))]
+    for names, first in (*usual, *((names, each) for each, names in _SYNONYMS.items())):
         if first in fitting and names.fullmatch(plain):
             likeness[first] = 1
     if (best := min(likeness.values(), default=_UNLIKE)) < _UNLIKE:
         likely: list[tuple[int, str | None]] = [(cost, each) for each, cost in likeness.items() if cost == best]
+        likely += [] if parameter.is_optional or kind != "any" else _sizes(parameter, definition)  # such as `hidden`
         return [(best, None), *likely] if parameter.is_optional and best else likely
     if parameter.is_optional:
-        return [(0, None), *((_UNLIKE, each) for each in fitting if each in definition.inputs)]
-    if sizes := [(0, STREAM)] if "cudaStream_t" in parameter.type else _sizes(parameter, definition):
+        return [(0, None), *((_UNLIKE, each) for each in fitting if specs[each].shape is None)]
+    told = next((each for type_, each in _TOLD.items() if type_ in parameter.type), parameter.given)
+    if sizes := [(0, told)] if told else _sizes(parameter, definition):
         return sizes
     if "*" in parameter.type and "const" not in parameter.type:
         return [
-            (1 if _STATISTIC.fullmatch(name) else _UNLIKE, SCRATCH),
+            (1 if STATISTIC.fullmatch(name) else _UNLIKE, SCRATCH),
             *((_UNLIKE + 1, each) for each in fitting if each in definition.outputs),
         ]
     return [*((_UNLIKE + (each in definition.outputs), each) for each in fitting), (_UNLIKE + 2, "None")]
@@ -143,7 +184,8 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
     """The sizes that a parameter may stand for; none if it may be something else."""
     axes, kind, name = [*definition.axes], parameter.kind, parameter.name
     name = name.upper() if kind == "size" and len(name) == 1 else name
-    if plain := {"shape": f"({axes[-1]},)", "flag": "0"}.get(kind):
+    shape = f"{{{axes[-1]}}}" if "IntArrayRef" in parameter.type else f"({axes[-1]},)"
+    if plain := {"shape": shape, "flag": "0"}.get(kind):
         return [(0, plain)]
     if parameter.type.endswith("constexpr"):
         if re.search(r"(?i)(_M|rows?|tokens)$", name):
@@ -155,6 +197,9 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
     usual: list[tuple[re.Pattern[str], list[tuple[int, str | None]]]] = [
         (re.compile("N"), [(0, axes[-1]), (1, axes[0]), (2, "1")]),  # of rows, where one of columns follows
         (re.compile("M"), [(0, axes[0]), (1, axes[-1]), (2, "1")]),
+        (re.compile("(n_?|num_?)groups"), [(0, "1")]),
+        (re.compile("n_?channels"), [(0, axes[-1]), (1, "1")]),
+        (re.compile("numel|n_?elem(ent)?s?"), [(0, f"{axes[0]} * {axes[-1]}")]),
         (_COLUMNS, [(0, axes[-1])]),
         (_ROWS, [(0, axes[0]), (1, "1")]),
         (_STRIDE, [(1, axes[-1]), (2, "1")]),
@@ -167,7 +212,7 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
 
 def _compare(name: str, wanted: str) -> int:
     """How unlike two names are: `w` and `attn_norm_weights` are like `weight`."""
-    if name == wanted:
+    if wanted in (name, f"new_{_NEW.sub('', name)}"):
         return 0
     is_like = wanted.startswith(name) or any(word.startswith(wanted) for word in (name, *name.split("_")[1:]))
     return 1 if is_like else _UNLIKE

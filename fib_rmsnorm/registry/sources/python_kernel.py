@@ -50,7 +50,9 @@ def _make(kind, device, *arguments, **named):
     torch.manual_seed(0)
     made = kind(*arguments, **named)
     return made.to(device).requires_grad_(False) if isinstance(made, torch.nn.Module) else made'''
-_PLAIN = {"torch", "numpy", *sys.stdlib_module_names}
+_CONTEST = "input_t = output_t = tuple\n"
+"""The types of GPU MODE's contests, from a module that their judge adds."""
+_PLAIN = {"task", "torch", "numpy", *sys.stdlib_module_names}
 _INSTALLED = {"site-packages", "dist-packages"}
 _MOST_FILES, _MOST_CHARACTERS = 100, 2_000_000
 
@@ -181,6 +183,8 @@ class PythonKernel:
         data = {name: file for name, file in shared.items() if file.suffix != ".py"}
         found = {name: SourceFile(path=name, content=read_text(file)) for name, file in data.items()}
         found[self.name] = SourceFile(path=self.name, content=self.text)
+        if "task" in self.module.imported.values() and not (self.root / "task.py").exists():
+            found["task.py"] = SourceFile(path="task.py", content=_CONTEST)
         waiting = [(self.name, self.module)]
         while waiting:
             for name in _find_imported(*waiting.pop(), self.name):

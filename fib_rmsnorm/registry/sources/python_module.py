@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from fib_rmsnorm import syntax_trees
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters
+
+_Node = TypeVar("_Node", bound=ast.AST)
+_NORMS = {
+    each.name: each
+    for each in ast.parse("""
+class RMSNorm:
+    def __init__(self, normalized_shape, eps=None):
+        self.weight = Parameter()
+
+class LayerNorm:
+    def __init__(self, normalized_shape, eps=None):
+        self.weight = Parameter()
+        self.bias = Parameter()
+""").body
+    if isinstance(each, ast.ClassDef)
+}
+"""The norms of torch.nn: their arguments, and the parameters that they make."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +58,10 @@ class PythonModule:
         return read_parameters(self.functions[name].args) if name in self.functions else None
 
     def method(self, class_name: str, name: str = "forward") -> Parameters | None:
-        """The parameters of a method without its first, `self` or `ctx`; None if the class does not define it."""
-        if class_name not in self.classes:
-            return None
+        """The parameters of a method without its first, `self` or `ctx`; None if the source does not show them."""
         nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
-        return next((read_parameters(node.args, skipped=1) for node in nodes if node.name == name), None)
+        read = (read_parameters(node.args, skipped=1) for node in nodes if node.name == name)
+        return next((each for each in read if each is not None), None)
 
 
 def read_module(path: Path, text: str) -> PythonModule:
@@ -61,7 +78,10 @@ def read_module(path: Path, text: str) -> PythonModule:
                 module.functions[name] = node
                 module.values.pop(name, None)
             case ast.ClassDef(name=name):
+                _inherit(node, module.classes)
                 module.classes[name] = node
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda(args=arguments, body=body)):
+                module.functions[name] = ast.FunctionDef(name, arguments, [ast.Return(body)], [])
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     _assign(module, target, value)
@@ -70,6 +90,14 @@ def read_module(path: Path, text: str) -> PythonModule:
             case ast.ImportFrom(names=aliases):
                 module.values.update({alias.asname or alias.name: None for alias in aliases})
     return module
+
+
+def _inherit(node: ast.ClassDef, known: Mapping[str, ast.ClassDef]) -> None:
+    """Add the methods of its bases, those of the file and torch's norms, to a class, below its own."""
+    bases = [last_name(each) for each in node.bases]
+    for base in [known.get(name) or _NORMS.get(name) for name in bases]:
+        node.bases += base.bases if base else ()
+        node.body += [each for each in base.body if isinstance(each, ast.FunctionDef)] if base else ()
 
 
 def _assign(module: PythonModule, target: ast.expr, value: ast.expr) -> None:
@@ -100,16 +128,16 @@ def read_parameters(arguments: ast.arguments, skipped: int = 0) -> Parameters | 
     positional, defaults = [*arguments.posonlyargs, *arguments.args], arguments.defaults
     if arguments.vararg is not None or len(positional) < skipped:
         return None
-    required = len(positional) - len(defaults)
-    found = [_read(each, is_optional=number >= required) for number, each in enumerate(positional)]
+    given = [*[None] * (len(positional) - len(defaults)), *defaults]
+    found = [_read(each, default) for each, default in zip(positional, given, strict=True)]
     keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    found += [_read(each, is_optional=default is not None, is_keyword=True) for each, default in keywords]
+    found += [_read(each, default, is_keyword=True) for each, default in keywords]
     return tuple(found[skipped:])
 
 
-def _read(argument: ast.arg, *, is_optional: bool, is_keyword: bool = False) -> Parameter:
+def _read(argument: ast.arg, default: ast.expr | None, *, is_keyword: bool = False) -> Parameter:
     type_ = ast.unparse(argument.annotation) if argument.annotation else ""
-    return Parameter(argument.arg, type_, is_optional, is_keyword)
+    return Parameter(argument.arg, type_, ast.unparse(default) if default else None, is_keyword)
 
 
 def last_name(node: ast.expr) -> str:
@@ -120,3 +148,36 @@ def last_name(node: ast.expr) -> str:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
     return ""
+
+
+def find_attributes(node: ast.AST, name: str) -> list[str]:
+    """The attributes of a name that code reads, in order."""
+    found = [
+        each for each in find_nodes(node, ast.Attribute) if isinstance(each.value, ast.Name) and each.value.id == name
+    ]
+    return [*dict.fromkeys(each.attr for each in found)]
+
+
+def find_own_parameters(node: ast.ClassDef) -> dict[str, bool]:
+    """The attributes that a module makes its parameters when it is made, and whether it does so on no condition."""
+    own, methods = dict[str, bool](), [each for each in node.body if isinstance(each, ast.FunctionDef)]
+    called = {name for each in methods if each.name == "__init__" for name in find_attributes(each, "self")}
+    named = set[str]()
+    for statement in (line for each in methods if each.name in {"__init__", *called} for line in each.body):
+        assigned: list[ast.Assign | ast.AnnAssign] = [*find_nodes(statement, ast.Assign)]
+        for each in [*assigned, *find_nodes(statement, ast.AnnAssign)]:
+            target = each.targets[0] if isinstance(each, ast.Assign) else each.target
+            used = {last_name(node) for node in find_nodes(each.value, ast.Call)}
+            if "Parameter" in used or (isinstance(each.value, ast.Name) and each.value.id in named):
+                named |= {target.id} if isinstance(target, ast.Name) else set()
+                if isinstance(target, ast.Attribute):
+                    own.setdefault(target.attr, each is statement and not isinstance(each.value, ast.IfExp))
+        for call in find_nodes(statement, ast.Call):
+            if last_name(call) == "register_parameter" and not isinstance(call.args[-1], ast.Constant):
+                own |= {str(each.value): False for each in call.args if isinstance(each, ast.Constant)}
+    return own
+
+
+def find_nodes(node: ast.AST | None, kind: type[_Node]) -> list[_Node]:
+    """The nodes of a kind below a node and itself; none without a node."""
+    return [each for each in ast.walk(node) if isinstance(each, kind)] if node else []

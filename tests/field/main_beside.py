@@ -1,0 +1,16 @@
+# 0 Called as Ops.forward(x, weight, eps)
+import torch
+
+
+class Ops:
+    @staticmethod
+    def supported(x):
+        return x.is_cuda
+
+    @staticmethod
+    def forward(x, weight, eps):
+        return torch.nn.functional.rms_norm(x, weight.shape, weight, eps)
+
+
+def run_speed(rows, hidden):
+    return rows * hidden
