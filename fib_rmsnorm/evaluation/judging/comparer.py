@@ -206,8 +206,8 @@ class Comparer:
             called = worker.ask(Call(workload=request.workload, case=0, recognition=None), Called)
         except EvaluationFailedError:
             return  # not all that a reference may do can be done in float64
-        given = {name: getattr(request, name) for name in Expect.model_fields}
-        measure = MeasureRounding(**{**given, "case": 0, "few_rows": False, "numbers": [], "settings": Settings()})
+        subject = Subject(definition, request.workload, None)
+        measure = MeasureRounding(**self._describe(subject), case=0, settings=Settings())
         self._ask_once(measure, Transferred(worker, called.memory), needs_reference=True)
         worker.process.clear_outputs()
 

@@ -80,30 +80,25 @@ class Judge:
 
     def expect(self, request: Expect) -> Verdicts:
         """Compute the expected outputs of a case, while solutions are being built. There is no verdict."""
-        try:
-            next(self._expect(request))
-        finally:
-            self._taken.clear()  # or another call could pass with it
+        next(self._expect(request))
+        self._taken.clear()  # or another call could pass with it; if this fails, the process ends
         return Verdicts([])
 
     def compare(self, request: Compare) -> Verdicts:
         """Compare the outputs that were transferred with the expected ones."""
-        try:
-            return Verdicts(self._compare(request))
-        finally:
-            self._taken.clear()
+        verdicts = self._compare(request)
+        self._taken.clear()
+        return Verdicts(verdicts)
 
     def measure_rounding(self, request: MeasureRounding) -> Verdicts:
         """Compare the reference's outputs with those in float64, to allow for its rounding. Gives no verdict."""
-        try:
-            outputs = next(self._expect(request)).outputs
-            (wide,) = self._read(request, request.workload, request.outputs_file)
-            for name, own in outputs.items():
-                if rounding := measure_rounding(own.exact.values, wide[name]):
-                    self._rounding[name] = rounding
-                    outputs[name] = expect_reference(request, own.exact.values, rounding)
-        finally:
-            self._taken.clear()
+        outputs = next(self._expect(request)).outputs
+        (wide,) = self._read(request, request.workload, request.outputs_file)
+        for name, own in outputs.items():
+            if rounding := measure_rounding(own.exact.values, wide[name]):
+                self._rounding[name] = rounding
+                outputs[name] = expect_reference(request, own.exact.values, rounding)
+        self._taken.clear()
         return Verdicts([])
 
     def _compare(self, request: Compare) -> list[Verdict]:
@@ -149,14 +144,14 @@ class Judge:
         if self._current != current:
             self._begin(current)
         if request.case is None:
+            few = request.few_rows
+            called = make_few_rows(definition, request.recognition, workload) if few else workload
+            if request.recognition and few not in self._fresh_inputs:
+                timed = DeviceWorkload(definition, called, request.device, request.dataset)
+                self._fresh_inputs[few] = FreshInputs(timed)
             for number, reference in zip(request.numbers, self._read_reference(request, workload), strict=True):
-                inputs = self._require_fresh_inputs(request).set(number) if request.recognition else {}
-                yield make_expected(
-                    request,
-                    Case("timed call", "timed", _timed_workload(request).workload, inputs),
-                    reference,
-                    self._rounding,
-                )
+                inputs = self._fresh_inputs[few].set(number) if request.recognition else {}
+                yield make_expected(request, Case("timed call", "timed", called, inputs), reference, self._rounding)
             return
         key = (request.case, request.few_rows)
         if key not in self._cases:
@@ -194,19 +189,6 @@ class Judge:
         here = [output.to(request.device) for output in found]
         names = request.definition.outputs
         return [dict(zip(names, here[start:], strict=False)) for start in range(0, len(here), len(names))]
-
-    def _require_fresh_inputs(self, request: Expect) -> FreshInputs:
-        few = request.few_rows
-        if few not in self._fresh_inputs:
-            self._fresh_inputs[few] = FreshInputs(_timed_workload(request))
-        return self._fresh_inputs[few]
-
-
-def _timed_workload(request: Expect) -> DeviceWorkload:
-    """The Workload of timed calls, or of those that an interpreter makes like them."""
-    definition, workload = request.definition, request.workload
-    few = make_few_rows(definition, request.recognition, workload) if request.few_rows else workload
-    return DeviceWorkload(definition, few, request.device, request.dataset)
 
 
 def _judge_output(

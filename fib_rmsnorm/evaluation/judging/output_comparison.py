@@ -162,7 +162,6 @@ def _errors(
     return error, torch.where(error > allowed, error - allowed, 0.0)
 
 
-_SIGNED = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _BUCKETS = ("0", "1", "2", "3-4", "5-8", "9-16", "17+")
 _EDGES = (0, 1, 2, 4, 8, 16)
 _STANDARD_ERRORS = 7.0
@@ -198,7 +197,7 @@ def measure_ulp(pair: OutputPair) -> UlpStatistics | None:
 
 def ordinals(values: torch.Tensor) -> torch.Tensor:
     """Map floating-point numbers to integers in the same order, one step apart; both zeros become 0."""
-    bits = values.contiguous().view(_SIGNED[values.dtype.itemsize]).to(torch.int64)
+    bits = as_integers(values.contiguous()).to(torch.int64)
     sign = 1 << (8 * values.dtype.itemsize - 1)
     return torch.where(bits < 0, -(bits + sign), bits)
 

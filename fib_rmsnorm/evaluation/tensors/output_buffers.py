@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, shape_of, torc
 from fib_rmsnorm.sandbox.channel import RefusalError
 
 _detach = torch.Tensor.detach  # the class's, because a solution can set another `detach` on a tensor
-_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def same_bits(actual: torch.Tensor, expected: torch.Tensor) -> bool:

@@ -14,7 +14,7 @@ from _ctypes import CFuncPtr
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -54,6 +54,7 @@ _PARTS: dict[type, Callable[[Any], Iterable[tuple[Any, Any]]]] = {
 }
 # Attributes through which ctypes runs Python code on a C function's arguments and result.
 _OF_A_C_FUNCTION = ("argtypes", "restype", "errcheck")
+_OF_A_FUNCTION = ("__code__", "__defaults__", "__kwdefaults__")
 # Attributes through which properties, partials and methods hold their function.
 _AROUND_A_FUNCTION = ("fget", "func", "__func__")
 
@@ -65,10 +66,8 @@ class TamperCheck:
         self._objects: tuple[object, ...] | None = None
         self._members: list[tuple[str, Any, str, Any]] = []
         """Values of dicts: the dict, the key and the value."""
-        self._functions: list[tuple[str, FunctionType, CodeType, Any, Any]] = []
-        """Functions with their code and defaults."""
         self._others: list[tuple[str, Any, str, Any]] = []
-        """Values of attributes: the owner, the key and the value."""
+        """Values of attributes: the owner, the key and the value. Of functions, their code and defaults."""
         self._owners: dict[str, tuple[Any, frozenset[str], bool]] = {}
         """Modules and classes with all their names, and whether they are fully checked."""
 
@@ -97,7 +96,8 @@ class TamperCheck:
         self._owners = {name: (owner, frozenset(vars(owner)), name in FULLY_CHECKED) for name, owner in owners.items()}
         self._members += members
         self._add_functions(members)
-        ours = [code for _, function, code, _, _ in self._functions if function.__module__.startswith(_OURS)]
+        codes = [(owner, value) for _, owner, key, value in self._others if key == "__code__"]
+        ours = [code for function, code in codes if function.__module__.startswith(_OURS)]
         self._others += (used := find_used(ours))
         self._add_functions(used)
         self._add_held_values()
@@ -123,10 +123,9 @@ class TamperCheck:
     def _add_functions(self, found: Iterable[tuple[str, Any, str, Any]]) -> None:
         for name, _, _, value in found:
             if function := _function_of(value):
-                by_name = function.__kwdefaults__
-                code, defaults = function.__code__, function.__defaults__
-                self._functions.append((name, function, code, defaults, by_name))
-                self._members += [(f"{name}.{key}", by_name, key, one) for key, one in (by_name or {}).items()]
+                by_name = function.__kwdefaults__ or {}
+                self._others += [(name, function, key, getattr(function, key)) for key in _OF_A_FUNCTION]
+                self._members += [(f"{name}.{key}", by_name, key, one) for key, one in by_name.items()]
 
     def make_check(self) -> Callable[[], None]:
         """Return a function that raises RefusalError if anything was replaced. It passes until the check is armed."""
@@ -142,13 +141,6 @@ class TamperCheck:
     def replaced(self) -> list[str]:
         """Names of what was replaced, or may shadow something, of methods set on single objects, and of hooks."""
         found = [name for name, members, key, value in self._members if members.get(key) is not value]
-        found += [
-            name
-            for name, function, code, defaults, by_name in self._functions
-            if function.__code__ is not code
-            or function.__defaults__ is not defaults
-            or function.__kwdefaults__ is not by_name
-        ]
         found += [name for name, owner, key, value in self._others if getattr(owner, key, None) is not value]
         found += [
             f"{name}.{key}"
@@ -164,7 +156,7 @@ class TamperCheck:
         found += [name for name, function, address in self._addresses if bytes(function) != address]
         found += sorted(filter(replaces_reading, registered_operators() - self._operators))
         found += [name for name, hook in find_hooks().items() if hook != self._hooks[name]]
-        return found + list(dict.fromkeys(self._replaced_in(self._objects)))
+        return list(dict.fromkeys([*found, *self._replaced_in(self._objects)]))
 
     def replaced_kernels(self) -> list[str]:
         """Names of the torch operators that have other kernels now. Expensive, so not part of `replaced`."""

@@ -62,7 +62,6 @@ class TimedCalls:
         """`judged_calls` is the number of calls that are chosen together to be judged."""
         self._judged_calls = judged_calls
         self._caller = caller
-        self._device = timed.device
         self._of = timed
         self._changed_inputs: set[str] = set()
         self._overrun: set[str] = set()
@@ -84,7 +83,7 @@ class TimedCalls:
 
     def move(self) -> None:
         """Before a trial on a GPU, move inputs and outputs elsewhere in memory, as another process would place them."""
-        if self._device == "cpu":
+        if self._of.device == "cpu":
             return
         self._overrun.update(self.overrun())
         self._changed_inputs.update(self._inputs.changed())
@@ -121,7 +120,7 @@ class TimedCalls:
 
     def _require_access(self, *buffers: OutputBuffers) -> None:
         """Raise WrongOutputError if calls on a CPU have changed the access to their inputs or to these outputs."""
-        if self._device == "cpu":
+        if self._of.device == "cpu":
             outputs = [tensor for each in buffers for tensor in each.tensors]
             require_access([*self._inputs.tensors, *outputs], writing=True)
 
@@ -186,7 +185,7 @@ class TimedCalls:
         self._measured += len(samples)
         if trial.queued:
             self._late_releases = 0  # one late release now and then, of a busy host, leaves the next call queued
-        is_queued = trial.queued and self._device != "cpu"
+        is_queued = trial.queued and self._of.device != "cpu"
         return Timed(samples, repeated=repeated, queued=is_queued, clock_ns=perf_counter_ns())
 
     def warm_up(self, calls: int, budget_s: float, *, lists_operators: bool) -> list[str] | None:
@@ -209,13 +208,13 @@ class TimedCalls:
 
     def host_overhead_us(self) -> float | None:
         """Microseconds that the host takes to issue a call now; None on CPU, where the host does the work itself."""
-        return None if self._device == "cpu" else host_overhead_us(self.prepare())
+        return None if self._of.device == "cpu" else host_overhead_us(self.prepare())
 
     def peak_memory_bytes(self) -> int:
         """Memory of the device that a call allocates through torch beyond its outputs."""
         call = self.prepare()
         self._caller.synchronize()
-        if self._device == "cpu":
+        if self._of.device == "cpu":
             peak = _peak_on_cpu(call)
         else:
             before = torch.cuda.memory_allocated()

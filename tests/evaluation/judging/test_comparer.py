@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -78,24 +79,18 @@ def make_comparer(judges, reference_memory=None) -> Comparer:
     return Comparer(judges, GPU, RunConfig(QUICK, 10), lambda _: FakeWorker(reference_memory))
 
 
-def test_another_judge_copies_what_one_could_not(subject):
-    judges, worker = Judges(True, False, True), FakeWorker(MEMORY)
-    comparer = make_comparer(judges)
+def test_a_solution_fails_if_no_other_judge_can_copy_its_outputs_either_and_the_next_one_is_compared(subject):
+    judges, worker = Judges(True, False, True, False, False, True), FakeWorker(MEMORY)
+    compare = partial(make_comparer(judges).compare, subject, Transferred(worker, MEMORY), case=1)
     for _ in range(2):
-        comparer.compare(subject, Transferred(worker, MEMORY), case=1)
+        compare()
     assert judges.started == 2
+    with pytest.raises(EvaluationFailedError, match="could not copy the outputs: CUDA error 400"):
+        compare()
+    compare()
+    assert judges.started == 4
     assert (judges.asked[-1]["outputs_file"], judges.asked[-1]["files"]) == (None, [])
     assert worker.asked == []
-
-
-def test_a_solution_fails_if_no_judge_can_copy_its_outputs_and_the_next_one_is_compared(subject):
-    judges, worker = Judges(True, False, False, True), FakeWorker(MEMORY)
-    comparer = make_comparer(judges)
-    comparer.compare(subject, Transferred(worker, MEMORY), case=1)
-    with pytest.raises(EvaluationFailedError, match="could not copy the outputs: CUDA error 400"):
-        comparer.compare(subject, Transferred(worker, MEMORY), case=1)
-    comparer.compare(subject, Transferred(worker, MEMORY), case=1)
-    assert judges.started == 3
 
 
 def test_where_nothing_can_be_copied_outputs_pass_through_files(subject):

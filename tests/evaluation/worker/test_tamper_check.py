@@ -132,6 +132,12 @@ class TestTamperCheck:
         call.__code__ = (lambda: 1).__code__
         assert check.replaced() == ["OutputBuffers.call"]
 
+    def test_another_function_in_a_held_partial_is_found(self):
+        handler: Any = partial(len)
+        check = armed(holder(handlers={"call": handler}))
+        handler.__setstate__((lies, (), {}, {}))
+        assert check.replaced() == ["partial.0 by lies"]
+
     @pytest.mark.parametrize(
         ("key", "value"), [("errcheck", lambda *_: 0), ("restype", lambda _: 0), ("argtypes", [ctypes.c_void_p])]
     )
