@@ -214,7 +214,8 @@ class Evaluator:
         if version.passed:
             workload = version.workloads[0]
             with self.turns.judging():
-                far_rows = self._runner.judge_far_rows(workload, admitted[workload.uuid])
+                if self.device.kind != "cpu":
+                    far_rows = self._runner.judge_far_rows(workload, admitted[workload.uuid])
                 empty_batch = self._runner.judge_empty_batch(workload, admitted[workload.uuid])
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 far_rows = empty_batch = None
@@ -264,10 +265,16 @@ class Evaluator:
                 return
             in_order = [traces[each.name] for each in (kernel, *others) if each.name in traces]
             version = version.with_verdict(Check.of(traces[kernel.name]), in_order)
-            version = replace(version, done=workload is plan.workloads[0] or not version.passed)
+            if not version.passed or workload is plan.workloads[0]:
+                break
             yield version
-            if version.done:
-                return
+        if version.passed and self.device.kind == "cpu":
+            yield version
+            with self.turns.judging():  # at the end, because there it takes seconds
+                admitted = self._admitted[digest(kernel)][plan.workloads[0].uuid]
+                far_rows = self._runner.judge_far_rows(plan.workloads[0], admitted)
+            version = version if self._abandoned.is_set() else replace(version, far_rows=far_rows)
+        yield replace(version, done=True)
 
     def _time_in_turn(
         self, definition: Definition, workload: Workload, kernel: Solution, others: Sequence[Solution]

@@ -73,6 +73,9 @@ def test_an_option_says_it_of_a_single_file(fib, registry, monkeypatch):
     options = ("--batch-sizes", "4", "--check", "--device", "cpu", "--strided")
     Path("norm.py").write_text(RIGHT)
     assert "strided rows included" in fib("try", "norm.py", *options).lines[-1]
+    Path("norm.py").write_text(RIGHT.replace(READ, "x.as_strided(x.shape, (x.shape[1], 1)).float()"))
+    outcome = fib("try", "norm.py", *options)
+    assert outcome.code == 1 and "the rows of x are read as if contiguous: use x.stride(0)" in outcome.out
 
 
 def test_pointers_have_no_strides(fib, registry, monkeypatch):
