@@ -21,7 +21,7 @@ def make_trial(*samples):
     return Timed(list(samples), clock_ns=0, repeated=[], queued=False)
 
 
-def test_on_a_gpu_all_calls_count_and_their_pieces_are_told():
+def test_on_a_gpu_all_calls_count_with_their_pieces():
     trials = [make_trial(Sample(0.5, 0.25, 2), Sample(0.5, 0.25, 2))] * 2
     results = TrialResults(ADMITTED, TimingPrepared("cupti", 0.0, None), trials)
     conditions = Conditions(Settings(), 1024, None, None, Clocks(), None, None, on_cpu=False)

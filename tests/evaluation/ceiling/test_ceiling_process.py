@@ -120,13 +120,10 @@ def measure(registry, tmp_path, monkeypatch):
     (definition,) = registry.definitions().values()
     workload = registry.workloads(definition.name)[0]
     with ForkServer([CEILING]) as fork_server:
-        spawned = []
-        spawn = fork_server.spawn
-        monkeypatch.setattr(fork_server, "spawn", lambda *a, **k: spawned.append(spawn(*a, **k)) or spawned[-1])
 
         def run(device):
             client = CeilingClient(fork_server, device, RunConfig(settings=Settings(), timeout_s=200))
-            return client.measure(definition, workload), spawned[-1]
+            return client.measure(definition, workload), client._process
 
         yield run
 
