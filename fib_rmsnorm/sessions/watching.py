@@ -58,11 +58,11 @@ class Watch:
         self._begun: SimpleQueue[Iterable[Version]] = SimpleQueue()
         """The results of each version that the caller has not seen yet."""
         self._content = ""
-        """That of the newest version."""
+        """The content of the newest version."""
         self._job: Job | None = None
         """Its request."""
         self._drafts: Mapping[KernelCall, Solution] | None = None
-        """What was read of it; None if it cannot be read."""
+        """The kernel, read from it; None if it cannot be read."""
 
     def versions(self) -> Generator[Version]:
         """Evaluate the kernel now and whenever its content changes, without end.
