@@ -122,7 +122,7 @@ def judge_changed(operator, hidden, dtype, batch, changes, folder):
 
 
 @pytest.mark.parametrize(("operator", "hidden", "dtype", "batch", "changes"), RIGHT)
-def test_right_kernels_may_compute_otherwise(tmp_path, operator, hidden, dtype, batch, changes):
+def test_correct_norms_may_compute_otherwise(tmp_path, operator, hidden, dtype, batch, changes):
     assert judge_changed(operator, hidden, dtype, batch, changes, tmp_path) == {}
 
 
