@@ -8,8 +8,8 @@ class Ops:
         return x.is_cuda
 
     @staticmethod
-    def forward(x, weight, eps):
-        return torch.nn.functional.rms_norm(x, weight.shape, weight, eps)
+    def forward(vectors, factors, eps):
+        return torch.nn.functional.rms_norm(vectors, factors.shape, factors, eps)
 
 
 def run_speed(rows, hidden):

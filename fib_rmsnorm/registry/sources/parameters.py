@@ -149,7 +149,8 @@ def _options(parameter: Parameter, definition: Definition, *, reads: bool) -> Se
     """
     kind, name, specs = parameter.kind, parameter.name, {**definition.inputs, **definition.outputs}
     if name in specs:
-        return [(0, name if kind != "flag" else "1"), *([(1, None)] if parameter.is_optional else [])]
+        value = "1" if kind == "flag" and specs[name].shape is not None else name  # whether there is such a tensor
+        return [(0, value), *([(1, None)] if parameter.is_optional else [])]
     fitting = [
         each for each, spec in specs.items() if kind in ("any", "tensor" if spec.shape is not None else "number")
     ]
