@@ -182,11 +182,11 @@ class DeviceRunner:
         """How a Solution that is right fails on rows beyond 2^31 elements: empty if it does not; None if not tried.
 
         Not tried is one in Python: operators of torch would need the memory of such tensors. Nor is any on AMD's GPUs,
-        nor what torch binds on a CPU, which would take long to build again.
+        nor on a CPU what is not plain C++: TileLang takes over 20 s there, and what torch binds is slow to build again.
         """
         spec, device = admitted.solution.spec, self.device
-        builds_long = device.kind == "cpu" and spec.binding is SupportedBindings.TORCH
-        if spec.language is SupportedLanguages.PYTHON or device.is_amd or builds_long:
+        is_plain = spec.language is SupportedLanguages.CPP and spec.binding is not SupportedBindings.TORCH
+        if spec.language is SupportedLanguages.PYTHON or device.is_amd or (device.kind == "cpu" and not is_plain):
             return None
         return self._judge_client.judge_far_rows(workload, admitted.worker)
 

@@ -151,15 +151,11 @@ class JudgeClient:
     def judge_far_rows(self, workload: Workload, worker: WorkerClient) -> str | None:
         """Have a worker call its Solution on rows that lie beyond 2^31 elements, and say how that fails.
 
-        Empty if these rows are right; None if it was not tried: interpreted, too slow on a CPU, or where the rows are
-        not the first axis.
+        Empty if these rows are right; None if it was not tried, where the rows are not the first axis, or too slow on a
+        CPU.
         """
         subject = self._subject(worker.definition, workload)
-        if (
-            worker.is_interpreted
-            or subject.recognition is None
-            or not _has_rows_first(subject.definition, subject.recognition)
-        ):
+        if subject.recognition is None or not _has_rows_first(subject.definition, subject.recognition):
             return None
         if make_awkward_workload(subject.definition, subject.recognition, workload) is None:
             return None
