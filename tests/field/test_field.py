@@ -62,7 +62,7 @@ def rooted(tmp_path):
 @pytest.mark.parametrize("file", MARKED)
 def test_a_kernel_as_its_author_wrote_it(fib, file, rooted):
     code, said = HEADERS[file]
-    asked = ("try", FIELD / file, "--check", "--batch-sizes", "1", "--root", rooted)
+    asked = ("try", FIELD / file, "--check", "--batch-sizes", "1", "--timeout", "600", "--root", rooted)
     outcome = fib(*asked)
     said = "to compile it here, run: fib-rmsnorm explain" if file.suffix == ".cu" else CALLED.get(file, said)
     assert said in outcome.out + outcome.err

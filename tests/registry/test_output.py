@@ -20,7 +20,6 @@ WAITS = """\
 COMMANDS = {
     "bench": ("bench", "--device", "cpu"),
     "report": ("report", "--json"),
-    "profile": ("profile", "solution_v1"),
 }
 
 
