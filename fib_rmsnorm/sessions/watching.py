@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -72,15 +72,13 @@ class Watch:
         """
         self._content, self._drafts = self._read()
         self._evaluate()
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(1) as pool, ExitStack() as ending:
+            ending.callback(self._stop.set)  # before the thread runs: after Ctrl-C, the pool waits for it
             watching = pool.submit(self._watch)
             watching.add_done_callback(lambda _: self._begun.put(()))
-            try:
-                while not watching.done():
-                    yield from self._begun.get()
-                watching.result()  # raises why it ended
-            finally:
-                self._stop.set()
+            while not watching.done():
+                yield from self._begun.get()
+            watching.result()  # raises why it ended
 
     def _evaluate(self) -> None:
         changed: SimpleQueue[Job] = SimpleQueue()
