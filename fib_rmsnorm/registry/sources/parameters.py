@@ -107,7 +107,9 @@ def bind(parameters: Parameters, definition: Definition, given: Collection[str] 
     outermost_first = [rows, "1", *columns]
     are_extents = [not (_STRIDE.fullmatch(each.name) or _BLOCK.fullmatch(each.name)) for each in parameters]
     needed = {name for name, spec in definition.inputs.items() if spec.shape is not None}.difference(given)
-    found = []
+    found: list[tuple[int, int, Arguments, bool]] = []
+    if "dy" not in order and any(_GRADIENT.fullmatch(each.name) and not each.is_optional for each in parameters):
+        return []  # a backward pass, and the Definition is of none
     reads = any("*" in each.type and "const" in each.type for each in parameters)
     options = [_options(each, definition, reads=reads) for each in parameters]
     for chosen in islice(product(*options), _MOST_COMPARED):
