@@ -31,7 +31,8 @@ _INPUT, _OUTPUT = (
     re.compile(r"o|y|dst|out(put)?|res(ult)?"),
 )
 _GRADIENT = re.compile(r"grad(_?(out(put)?|y))?|d(_?out(put)?|o)")
-"""A name of what a backward kernel gets."""
+"""A name of what a backward kernel gets; in a forward one, `d_out` is an output in the device's memory."""
+_ONLY_BACKWARD = re.compile(r"grad(_?(out(put)?|y))?|dy|dout(put)?")
 _SYNONYMS = {
     "weight": re.compile(r"g|gamma|gain|scale"),
     "bias": re.compile(r"beta|shift"),
@@ -108,7 +109,8 @@ def bind(parameters: Parameters, definition: Definition, given: Collection[str] 
     are_extents = [not (_STRIDE.fullmatch(each.name) or _BLOCK.fullmatch(each.name)) for each in parameters]
     needed = {name for name, spec in definition.inputs.items() if spec.shape is not None}.difference(given)
     found: list[tuple[int, int, Arguments, bool]] = []
-    if "dy" not in order and any(_GRADIENT.fullmatch(each.name) and not each.is_optional for each in parameters):
+    foreign = [each for each in parameters if each.name not in order and not each.is_optional]
+    if "dy" not in order and any(_ONLY_BACKWARD.fullmatch(each.name) for each in foreign):
         return []  # a backward pass, and the Definition is of none
     reads = any("*" in each.type and "const" in each.type for each in parameters)
     options = [_options(each, definition, reads=reads) for each in parameters]
@@ -157,7 +159,7 @@ def _options(parameter: Parameter, definition: Definition, *, reads: bool) -> Se
         each for each, spec in specs.items() if kind in ("any", "tensor" if spec.shape is not None else "number")
     ]
     plain = name.lower().removesuffix("_ptr")
-    if _GRADIENT.fullmatch(plain):
+    if "dy" in specs and _GRADIENT.fullmatch(plain):
         fitting = [each for each in fitting if each == "dy"]
     elif _NEW.search(plain) or (reads and len(plain) == 1 and "*" in parameter.type and "const" not in parameter.type):
         fitting = [each for each in fitting if each in definition.outputs]
