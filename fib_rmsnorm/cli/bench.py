@@ -122,7 +122,8 @@ def command(
     with ExitStack() as stack:
         stack.enter_context(_saying_how_to_go_on())
         fork_server = stack.enter_context(ForkServer(ROLES)) if ray is None else None
-        from fib_rmsnorm.cli.progress import ProgressBar
+        with importing():
+            from fib_rmsnorm.cli.progress import ProgressBar
 
         bar = stack.enter_context(ProgressBar())
         with importing():

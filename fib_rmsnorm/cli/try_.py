@@ -86,7 +86,8 @@ def try_(
     # The fork server starts before our own imports: it loads torch in parallel.
     with ExitStack() as stack:
         fork_server = stack.enter_context(ForkServer(ROLES, variables))
-        from fib_rmsnorm.cli.progress import ProgressBar
+        with importing():
+            from fib_rmsnorm.cli.progress import ProgressBar
 
         bar = stack.enter_context(ProgressBar())
         with importing():
