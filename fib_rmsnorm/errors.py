@@ -1,7 +1,5 @@
 """The errors that a user can cause or meet. The CLI prints each as one line, and what there is to paste below."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Folders that a kernel may have nested deeper than Python recurses, and than a path may name."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import suppress

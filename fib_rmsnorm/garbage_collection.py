@@ -1,7 +1,5 @@
 """Turn off Python's garbage collector where it would scan millions of live objects again and again."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager

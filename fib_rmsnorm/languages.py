@@ -1,7 +1,5 @@
 """The languages of kernels, with all that is asked of one: names, build, devices, required tools."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

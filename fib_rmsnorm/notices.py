@@ -1,7 +1,5 @@
 """Lines about what a command goes on without, from far below whoever can print them."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 

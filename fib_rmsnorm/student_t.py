@@ -1,7 +1,5 @@
 """Student's t, for intervals from few points."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """Parse Python, one thread at a time: before 3.11.8, CPython raises SystemError when two threads do so at once."""
 
-from __future__ import annotations
-
 import ast
 import threading
 

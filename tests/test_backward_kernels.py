@@ -1,7 +1,5 @@
 """Backward passes: on GPUs where it matters how they are called, in C++ at every instruction set and on all threads."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """The C++ Solutions at every instruction set that this machine has, on OpenMP's threads and on their own."""
 
-from __future__ import annotations
-
 import shutil
 from math import prod
 

@@ -1,7 +1,5 @@
 """The CUDA Solutions of the norm family: one row kernel in many forms, and a launch that depends on who calls it."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 

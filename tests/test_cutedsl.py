@@ -1,7 +1,5 @@
 """The CuTe DSL kernels, as far as they go without a GPU: how they launch, and what they compile to."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

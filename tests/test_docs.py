@@ -1,7 +1,5 @@
 """Pages: their links and shown commands, the tests that they name, and the images made of what the wheel needs."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

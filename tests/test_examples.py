@@ -1,7 +1,5 @@
 """The wheel, its release, the examples of the documentation and the tools of experiments/, as far as without a GPU."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

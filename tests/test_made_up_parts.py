@@ -3,8 +3,6 @@
 With them in the package, every command knows them. Nothing else is touched.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

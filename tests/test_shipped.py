@@ -1,7 +1,5 @@
 """The repository's own registry: packed from its sources, and every solution that runs here is right."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

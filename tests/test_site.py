@@ -1,7 +1,5 @@
 """The site: every link of it leads somewhere, and its search finds pages in a browser."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import queue

@@ -1,7 +1,5 @@
 """Threads parse at once, each by another way: CPython before 3.11.8 raises SystemError where nothing orders them."""
 
-from __future__ import annotations
-
 import gc
 from concurrent.futures import ThreadPoolExecutor
 

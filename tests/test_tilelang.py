@@ -1,7 +1,5 @@
 """The TileLang kernels of the forward norms: right on a CPU, and what their programs for GPUs say."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import tempfile

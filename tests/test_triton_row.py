@@ -1,7 +1,5 @@
 """The shipped Triton kernels: one family for all norms, right in the interpreter as far as that goes, and on a GPU."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """flashinfer-bench reads what we write: it loads the registry, ranks our traces and runs our solutions."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

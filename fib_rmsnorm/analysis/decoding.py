@@ -4,8 +4,6 @@ The fields of a TraceRecord have the schema's names, and say which are read and 
 models take 3 times as long.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -15,13 +15,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.schema import Performance
 from fib_rmsnorm.student_t import t_quantile
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Performance
 
 CONFIDENCE = 0.95
 Verdict = Literal["slower", "faster", "tie"]

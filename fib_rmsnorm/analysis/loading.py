@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.sections import Home, split
 from fib_rmsnorm.analysis.trace_record import TraceRecord
@@ -18,11 +17,9 @@ from fib_rmsnorm.analysis.trace_sources import read_files, read_items
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.layout import list_definitions
+from fib_rmsnorm.registry.seals import TraceOrigin
 from fib_rmsnorm.registry.selection import bench_command, choose, row_axis, row_size
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.registry.seals import TraceOrigin
-    from fib_rmsnorm.schema import Definition, Solution
+from fib_rmsnorm.schema import Definition, Solution
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ A summary shows many Definitions at a glance: on each Workload, the fastest Solu
 Solution by the author `baseline`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

@@ -1,19 +1,15 @@
 """Analyse a section: what bounds each Workload (launch, memory or arithmetic)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from fib_rmsnorm.analysis.loading import read_definitions
 from fib_rmsnorm.analysis.results import Peak, Result, SectionResults, WorkloadResults, peak_of
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Definition
+from fib_rmsnorm.schema import Definition
 
 
 @dataclass(frozen=True)

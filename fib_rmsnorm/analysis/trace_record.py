@@ -4,8 +4,6 @@ A field has the schema's name, by which the decoder finds it in the parts of a T
 say: flashinfer-bench writes fewer fields than this tool.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field

@@ -1,7 +1,5 @@
 """Find the files of Traces that are asked for, and read the Traces in them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -5,19 +5,14 @@ the host: a model that is not captured in a graph waits for the host wherever a 
 fast as the fastest have its latency.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.results import Place, SectionResults, WorkloadResults
 from fib_rmsnorm.deployment.winner_table import Candidate, MeasuredShape, OperatorWinners, Shape, WinnerTable
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.schema import Definition, Solution
+from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.schema import Definition, Solution
 
 _UNMEASURED_ORDER = ("cpp", "cuda", "triton")
 """The languages that serve where nothing was measured: by what a call costs the host. The rest compile per shape."""

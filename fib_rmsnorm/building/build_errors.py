@@ -1,7 +1,5 @@
 """The error of a failed build, how to recognise one, and how to describe a Solution's exceptions."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from itertools import dropwhile

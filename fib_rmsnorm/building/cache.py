@@ -4,8 +4,6 @@ A Solution's folder is named after its sources and is the only one that it may w
 its own.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os
@@ -14,15 +12,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.file_trees import file_sizes, remove_tree
 from fib_rmsnorm.languages import KERNEL_LANGUAGES
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Solution
+from fib_rmsnorm.schema import Solution
 
 _MOST_BYTES_AFTER_FAILURE = 1 << 30
 _LEAST_ROOM_BYTES = 16 << 20

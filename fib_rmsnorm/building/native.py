@@ -1,7 +1,5 @@
 """Build C++ and CUDA Solutions with the tvm-ffi binding."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -13,15 +11,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache as memoize
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
 from fib_rmsnorm.building.cache import held, is_intact, is_plain, plain_path, seal
 from fib_rmsnorm.building.source_files import content_key, write_sources
 from fib_rmsnorm.languages import LANGUAGES
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Solution
+from fib_rmsnorm.schema import Solution
 
 _DEFAULT_FLAGS = ("-O3", "-march=native")
 """The flags of a Solution that names none."""

@@ -1,7 +1,5 @@
 """Write a Solution's sources to a folder named after their content, and load Python from there."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json
@@ -11,13 +9,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fib_rmsnorm.building.build_errors import BuildError, describe_exception
 from fib_rmsnorm.garbage_collection import collector_off
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Solution
+from fib_rmsnorm.schema import Solution
 
 
 def content_key(solution: Solution, **context: object) -> str:

@@ -1,7 +1,5 @@
 """Build C++ and CUDA Solutions with the torch binding: pybind11 through torch's extension builder."""
 
-from __future__ import annotations
-
 import sysconfig
 from collections.abc import Sequence
 from contextlib import suppress

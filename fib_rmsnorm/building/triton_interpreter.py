@@ -1,7 +1,5 @@
 """Prepare Triton's interpreter, on a machine without a GPU, for kernels that were written for one."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import nullcontext
 from inspect import isfunction

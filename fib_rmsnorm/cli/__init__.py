@@ -1,7 +1,5 @@
 """The command line: each command parses, calls and prints."""
 
-from __future__ import annotations
-
 import signal
 
 

@@ -1,7 +1,5 @@
 """The typer application: where each command is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple

@@ -1,7 +1,5 @@
 """`fib-rmsnorm bench`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Print a bench while it runs: results on stdout, the progress bar and notes on stderr."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

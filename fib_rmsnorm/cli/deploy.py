@@ -1,17 +1,13 @@
 """`fib-rmsnorm deploy`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fib_rmsnorm.cli.options import Json, Root, Traces, read_traces, split_names, there
 from fib_rmsnorm.cli.printing import answer, note
 from fib_rmsnorm.errors import InputError
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry import Registry
 
 
 def command(

@@ -1,7 +1,5 @@
 """`fib-rmsnorm explain` and `profile`: what compiled code says, and what NVIDIA's ncu counts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Run a command: what its end, an error or Ctrl-C prints, and the exit code."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import io

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -22,9 +22,7 @@ from rich.text import Text
 
 from fib_rmsnorm.cli.program import tidying
 from fib_rmsnorm.reports.text.console import stderr, stdout
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Definition, Solution
+from fib_rmsnorm.schema import Definition, Solution
 
 Named = TypeVar("Named", "Definition", "Solution")
 _STDERR = 2

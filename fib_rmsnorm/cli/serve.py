@@ -1,7 +1,5 @@
 """`fib-rmsnorm serve`: kernels checked and timed for agents that ask."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

@@ -1,7 +1,5 @@
 """`fib-rmsnorm try`: kernels checked and timed. The command and its options."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path

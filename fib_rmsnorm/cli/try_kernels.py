@@ -1,7 +1,5 @@
 """`fib-rmsnorm try`: verdicts on kernels as they come on stderr, then what they come to on stdout; or each save."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing

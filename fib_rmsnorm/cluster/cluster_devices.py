@@ -1,7 +1,5 @@
 """The devices of a Ray cluster: each has one Workload at a time, and what a lost one had goes to another."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Connect to a Ray cluster, or start one on this machine that nobody else can reach, and open its devices."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os
@@ -11,12 +9,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices
+from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices
 
 LOCAL = "local"
 """The address that stands for a Ray of our own."""

@@ -1,7 +1,5 @@
 """The actor: it runs on a node of the cluster, beside one device; it tells what the node is, and evaluates there."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

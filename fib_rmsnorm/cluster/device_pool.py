@@ -1,7 +1,5 @@
 """The devices of the cluster: an actor on each, which Ray places, and tells when it has died."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Build the C++ that calls kernels, `quick_norms.cpp`: at the first call that it can serve."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 from importlib.resources import files

@@ -4,8 +4,6 @@ Each of the other processes has its own package: `worker` runs untrusted code, `
 `ceiling` measures what no kernel can beat.
 """
 
-from __future__ import annotations
-
 from fib_rmsnorm.sandbox import Role
 
 WORKER = Role("fib_rmsnorm.evaluation.worker.worker_process", runs_untrusted_code=True)

@@ -1,7 +1,5 @@
 """The main job: make missing records, plan the evaluations, run them, and record their Traces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace

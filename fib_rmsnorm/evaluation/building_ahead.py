@@ -1,7 +1,5 @@
 """Build the Solutions that come next, and call each once, while a GPU times what is ready."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Time all solutions on a Workload in CUDA graphs, in interleaved trials, and judge calls of these graphs."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from functools import partial

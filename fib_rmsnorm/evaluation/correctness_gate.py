@@ -1,7 +1,5 @@
 """Let only those Solutions be timed that build and are right on every case."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Evaluate Solutions on one device, with its judge and its workers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Measure two Solutions against each other: in interleaved trials, and in several rounds with new processes."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path

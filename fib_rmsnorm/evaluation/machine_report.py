@@ -1,7 +1,5 @@
 """This machine's devices, tools and libraries, and what each language can do with them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

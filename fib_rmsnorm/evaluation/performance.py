@@ -1,7 +1,5 @@
 """Sum up the results of trials as the Performance of a Trace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median

@@ -1,7 +1,5 @@
 """Plan what a bench evaluates: choose Definitions, Solutions and Workloads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial

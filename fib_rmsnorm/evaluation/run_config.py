@@ -1,7 +1,5 @@
 """The configuration of a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Devices share the work: they take the longest groups first, so that none works alone at the end.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ It opens the GPU, loads the compiler of a language and makes the inputs of all c
 worker that begins with the Solution does the same while somebody waits.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable

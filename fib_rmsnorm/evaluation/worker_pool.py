@@ -1,7 +1,5 @@
 """The workers of a device: one for each Solution, which is built once and reused, and replaced if it dies."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import OrderedDict, defaultdict

@@ -1,7 +1,5 @@
 """The exercises of the course, as data, and how the folder of one is set up: a registry and the starters' files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Grade an exercise: its kernels by the judge, its Solutions and Traces, its answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from contextlib import closing

@@ -6,8 +6,6 @@ which C++ serves too as soon as it is there.
 Where no kernel serves, or C++ does not compile, torch computes the formula.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

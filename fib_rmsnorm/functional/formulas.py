@@ -4,8 +4,6 @@ All compute in float32, or in float64 if x has that dtype, and round each result
 A form is what a norm computes: RMSNorm by the name of its rounding convention, or "layernorm".
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

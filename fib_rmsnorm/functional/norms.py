@@ -1,7 +1,5 @@
 """The norms as functions, and which kernel serves them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload

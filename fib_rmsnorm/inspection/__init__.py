@@ -1,7 +1,5 @@
 """Compiled code to facts, without a GPU: registers, memory accesses, launches, occupancy."""
 
-from __future__ import annotations
-
 from fib_rmsnorm.sandbox import Role
 
 COMPILER = Role("fib_rmsnorm.inspection.compile_process", runs_untrusted_code=True)

@@ -1,7 +1,5 @@
 """The kernels of an assembly text for AMD's CDNA: their resources, instructions by kind, accesses to global memory."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Conclusions from the facts of compiled code: each finding with its number and its remedy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 from math import ceil, prod

@@ -3,8 +3,6 @@
 It never imports torch: a torch built for CUDA would load the real runtime, and the first one loaded is used.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import sys

@@ -1,7 +1,5 @@
 """The CUDA kernels of a binary: their resources, instructions by kind, and accesses to global memory, by cuobjdump."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Explain a Solution's speed by its compiled code, with or without a GPU."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Compilers run code of the Solution, so what their process answers is validated again where it arrives.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -5,8 +5,6 @@ gives tensors that are on `cuda` without memory behind them, even where torch is
 CUDA; the rest is a handful of answers. Nothing can be computed: this is for compilation only.
 """
 
-from __future__ import annotations
-
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence

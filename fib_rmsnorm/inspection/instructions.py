@@ -1,7 +1,5 @@
 """Count the instructions of a kernel by kind, its accesses to global memory and its loops, whatever the GPU."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

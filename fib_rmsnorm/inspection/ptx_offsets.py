@@ -4,8 +4,6 @@ Only whole numbers are followed, through the branches that they decide. They hav
 register of 32 bits cannot hold is wrong where an operation sees no more than that, as one that makes 64 bits of it.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,6 @@
 """Compile the Triton kernels behind an entry point for a named GPU, without that GPU."""
 
 # ruff: noqa: D102 - Triton names what it asks of a driver
-from __future__ import annotations
-
 import contextlib
 import importlib
 import re

@@ -4,8 +4,6 @@ Machine code does not say how often its loops run, and compilers unroll them. Tr
 keeps as `ttir`, has each loop once, with its bounds.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,12 +1,10 @@
 """The abilities of languages and Solutions on this machine's devices, and the packages that are missing."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -14,9 +12,7 @@ from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_
 from fib_rmsnorm.languages import LANGUAGES, NEEDS_GPU, Ability, Language, Tool
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, vendor_of
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Solution
+from fib_rmsnorm.schema import Solution
 
 _RANKS: tuple[Ability, ...] = get_args(Ability)
 # Upstream's datasets name these as well, but no Python package provides them.

@@ -3,8 +3,6 @@
 The properties of GPUs come from the CUDA driver, and AMD's from Linux: to import torch for them takes seconds.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

@@ -1,7 +1,5 @@
 """The machine's part of a Trace: the device's model and the versions of the libraries that matter."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import re
@@ -9,13 +7,10 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fib_rmsnorm.languages import INTERPRETER, KERNEL_LANGUAGES
 from fib_rmsnorm.machine.devices import Device, find_properties, version_of_torch
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Environment
+from fib_rmsnorm.schema import Environment
 
 PACKAGES = (
     "fib-rmsnorm",

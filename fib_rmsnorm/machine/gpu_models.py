@@ -12,8 +12,6 @@ is two devices; its line is one of them. The waves of a SIMD and the units of re
 calculation (`hipOccupancyMaxActiveBlocksPerMultiprocessor`), those of LDS from LLVM's AMDGPU back end.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Read a GPU's state through NVML, if nvidia-ml-py and the driver are installed."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache

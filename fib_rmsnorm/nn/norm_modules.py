@@ -1,7 +1,5 @@
 """RMSNorm and LayerNorm as modules; swapping the norms of a loaded model for ours, and back."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

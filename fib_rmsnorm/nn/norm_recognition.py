@@ -3,8 +3,6 @@
 Each convention is its formula in float64, with what right float32 code may make of it.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 import warnings

@@ -1,7 +1,5 @@
 """Whether a model says the same with its replaced norms, beside what rounding alone changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple

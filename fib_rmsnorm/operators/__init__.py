@@ -4,8 +4,6 @@ A Definition that no operator recognises can be benched too: its own reference j
 only.
 """
 
-from __future__ import annotations
-
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.operator import (
     Cost,

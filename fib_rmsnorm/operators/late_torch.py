@@ -3,8 +3,6 @@
 It is not for what runs as a module is imported, such as the values of constants.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["torch"]

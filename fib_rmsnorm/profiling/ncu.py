@@ -1,7 +1,5 @@
 """Run a Solution once under ncu, and read its counters for each kernel."""
 
-from __future__ import annotations
-
 import csv
 import re
 from dataclasses import dataclass

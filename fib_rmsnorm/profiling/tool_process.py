@@ -5,8 +5,6 @@ what a worker has, and the tool's own files. The tool's two halves talk by a soc
 needs no network, and by files in the folder for temporary files, which is the process's own.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -5,8 +5,6 @@ library of NVIDIA's tool, which is loaded before Python, starts its threads with
 2025.3).
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """Records on disk: layout, safe storage, packing and generated Workloads."""
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

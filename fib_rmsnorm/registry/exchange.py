@@ -1,7 +1,5 @@
 """Merge the records of registries, of flashinfer-bench's datasets and of files of Traces."""
 
-from __future__ import annotations
-
 import filecmp
 import hashlib
 from collections import Counter, defaultdict

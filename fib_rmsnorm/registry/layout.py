@@ -3,8 +3,6 @@
 A registry is a FlashInfer Trace dataset in which the sources of Solutions lie beside the packed Solutions.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Files that a user names with --output: which files may be written, and a lock against a second run."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

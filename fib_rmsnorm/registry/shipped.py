@@ -1,7 +1,5 @@
 """Create a registry whole or not at all, such as one from the registry that ships with this package."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

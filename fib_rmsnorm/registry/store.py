@@ -4,8 +4,6 @@ Of a registry, a file is read and written only as `regular_files` allows, and wr
 function takes a `root`, it is that of the registry; without one, the user has named the file.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

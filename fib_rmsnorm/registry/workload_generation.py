@@ -1,7 +1,5 @@
 """Generate Workloads: equal requests give equal uuids, and therefore equal tensors, on every machine."""
 
-from __future__ import annotations
-
 import json
 import math
 import uuid

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Workload
+from fib_rmsnorm.schema import Workload
 
 _SHOWN_OF_UUID = 8
 

@@ -1,7 +1,5 @@
 """Findings as charts, which the page draws."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal

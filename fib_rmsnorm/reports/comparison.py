@@ -1,7 +1,5 @@
 """Old Traces beside new ones, and a Solution over time, in words and numbers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from math import isfinite

@@ -1,17 +1,13 @@
 """Outputs of Solutions beside those of a peer, as tables: by Definition, device and peer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fib_rmsnorm.analysis.comparing.outputs import OutputDifference
 from fib_rmsnorm.reports.text.document import Grid, Heading, Part
 from fib_rmsnorm.reports.text.units import pick
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Difference, UlpStatistics
+from fib_rmsnorm.schema import Difference, UlpStatistics
 
 _KINDS = {
     "workload": "its own",

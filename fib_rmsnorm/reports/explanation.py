@@ -1,20 +1,16 @@
 """Explain a Solution's compiled code, and ncu's counts of its kernels, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from rich.console import RenderableType
 
+from fib_rmsnorm.inspection.facts import Code, Direction, ExplainedLaunch, Explanation, Kernel, Size, Traffic, Work
 from fib_rmsnorm.languages import title_of
+from fib_rmsnorm.profiling.ncu import KernelCounters
 from fib_rmsnorm.reports.records.record import fields, heading
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, count, format_percent, pick
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.inspection.facts import Code, Direction, ExplainedLaunch, Explanation, Kernel, Size, Traffic, Work
-    from fib_rmsnorm.profiling.ncu import KernelCounters
 
 _LAUNCH_COLUMNS = ("axes", "arch", ">#", ">grid", ">block", ">occupancy", ">blocks/SM", "limited by", ">waves")
 TRAFFIC_COLUMNS = (">load requests/row", ">load sectors/row", ">store sectors/row")

@@ -1,22 +1,17 @@
 """The JSON for a loop that writes kernels: the same of `try`, of its options and of the server."""
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from statistics import geometric_mean
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from fib_rmsnorm.analysis.difference import Estimate, find_speedup, relate
 from fib_rmsnorm.schema import Check, EvaluationStatus, Trace, list_cases
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.sessions.version import Version
+from fib_rmsnorm.sessions.version import Version
 
 MOST_BYTES = 1000
 """The most that the feedback on a wrong kernel takes, without what `--verbose` adds."""

@@ -1,7 +1,5 @@
 """An analysis in prose, tables and numbers: four questions, answered from what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any

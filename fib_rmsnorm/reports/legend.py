@@ -1,7 +1,5 @@
 """The meaning of the words and columns of results."""
 
-from __future__ import annotations
-
 LEGEND = {
     "PASSED": "Correct on every judged case, and timed unless interpreted. Other statuses say how an evaluation"
     " failed.",

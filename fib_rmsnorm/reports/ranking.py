@@ -1,7 +1,5 @@
 """Winners and leaderboards as tables: of each Workload, and of all Definitions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The results of Traces: a section for each set of conditions, with the answer and a table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

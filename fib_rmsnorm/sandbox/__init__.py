@@ -3,8 +3,6 @@
 Nothing here knows about kernels.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

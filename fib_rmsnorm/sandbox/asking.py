@@ -1,7 +1,5 @@
 """Typed requests and answers, shared by both sides. A process may send anything, so every answer is validated."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A solution's process can send anything, so what it sends is never executed, and its size is limited.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

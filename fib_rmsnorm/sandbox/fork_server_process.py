@@ -5,8 +5,6 @@ CUDA, so its children can. Each child is forked twice: its parent exits at once 
 its parent, so that the scheduler can wait for the child and see how it ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import gc

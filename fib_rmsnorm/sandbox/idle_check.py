@@ -4,8 +4,6 @@ The check runs outside the worker, where the worker cannot deceive it. It reads 
 be idle: an honest worker takes none, however loaded the machine is.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The log of a process, limited on disk and in the Trace."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile

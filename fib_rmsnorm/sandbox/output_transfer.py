@@ -6,8 +6,6 @@ checks its device and size, copies the promised part, and closes it. Later write
 copy.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A process, from the scheduler's side: send it requests, in a thread for each job, and end it in any state."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import queue

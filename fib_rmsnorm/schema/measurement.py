@@ -3,8 +3,6 @@
 All fields that flashinfer-bench's models lack are optional, and those ignore them, so Traces load in both directions.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field

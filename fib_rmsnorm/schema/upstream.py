@@ -5,8 +5,6 @@ and FlashInfer, which takes seconds. So each `__init__` runs when a name of its 
 `from flashinfer_bench.data import TraceSet` finds what it always finds, with these same classes.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType

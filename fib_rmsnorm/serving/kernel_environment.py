@@ -1,7 +1,5 @@
 """An environment of OpenEnv: an episode is several attempts at one kernel. Many episodes share a Service."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,12 +1,10 @@
 """The work of a server's tools, in plain Python: requests to the service and look-ups in the registry."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -19,9 +17,6 @@ from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Settings
 from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LIMIT_S = 300.0
 Work = Callable[[Job], object]

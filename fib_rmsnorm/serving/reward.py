@@ -1,7 +1,5 @@
 """Rewards for a model that learns to write kernels, as trainers such as TRL's ask for them."""
 
-from __future__ import annotations
-
 import math
 import re
 import uuid

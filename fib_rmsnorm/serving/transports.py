@@ -1,7 +1,5 @@
 """Run a server on stdio, or on a port that only this machine can reach and only by a token."""
 
-from __future__ import annotations
-
 import hmac
 import socket
 

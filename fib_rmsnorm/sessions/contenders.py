@@ -1,7 +1,5 @@
 """The kernels of a session that are timed in turn, and the folder in which they build."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile

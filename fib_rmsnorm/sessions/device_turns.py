@@ -1,7 +1,5 @@
 """Turns on a device that several Evaluators share: many may judge there at once, and one alone may time."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Judge and time kernels on one device, one after the other, with everything kept warm that they share."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import OrderedDict, defaultdict

@@ -1,7 +1,5 @@
 """Judge and time kernels of many clients at once: builds and verdicts in parallel, timing in turn on each device."""
 
-from __future__ import annotations
-
 import os
 import threading
 import traceback

@@ -1,7 +1,5 @@
 """Plan how a kernel is judged: its Workloads, its rivals, and how far a call is from the right one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ before it, a baseline and the reference. When a version is replaced, its worker 
 starts.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ The fewest choices that are within a tolerance of the best everywhere. Device mo
 then loses least on the model where it loses most.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from math import isqrt
 from pathlib import Path

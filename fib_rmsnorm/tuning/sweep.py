@@ -1,7 +1,5 @@
 """Measure the launch parameters of a Solution in interleaved trials, store the Traces, inspect the compiled code."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Files of Traces: read whole, in part, or told why not, in little memory."""
 
-from __future__ import annotations
-
 import gc
 import json
 import re

@@ -1,7 +1,5 @@
 """Rooflines, and the quantiles of intervals."""
 
-from __future__ import annotations
-
 from statistics import NormalDist
 
 import pytest

@@ -1,7 +1,5 @@
 """Traces in sections of equal conditions, and the fastest Solution of each beside the fastest peer."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

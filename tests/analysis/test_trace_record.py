@@ -1,7 +1,5 @@
 """The fast reader of Traces finds its fields by the schema: one that the schema renames or retypes fails here."""
 
-from __future__ import annotations
-
 import json
 import typing
 from collections.abc import Iterator

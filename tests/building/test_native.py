@@ -1,7 +1,5 @@
 """Builds by compilers of C++ and CUDA: what they take, what keys them, and how they fail."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Homes and caches whose paths have characters that mean something to a shell, to ninja or to make."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

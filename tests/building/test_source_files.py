@@ -1,7 +1,5 @@
 """Sources are written as they are in the Solution, whatever lies there already, and in a place of its own."""
 
-from __future__ import annotations
-
 import pytest
 
 from fib_rmsnorm.building.build_errors import BuildError

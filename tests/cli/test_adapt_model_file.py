@@ -1,7 +1,5 @@
 """`fib-rmsnorm adapt FILE`: a file in KernelBench's form is a Definition, and `try` judges a ModelNew by it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`bench` as its user meets it: exit codes, files and --resume."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile

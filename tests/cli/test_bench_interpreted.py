@@ -1,7 +1,5 @@
 """What an interpreter runs is judged on every kind of case, on few rows, and never timed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

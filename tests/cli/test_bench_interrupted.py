@@ -1,7 +1,5 @@
 """`bench` interrupted, killed and resumed: it ends at once, leaves nobody behind and loses nothing that was printed."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """`best` and `analyze`."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

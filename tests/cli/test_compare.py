@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from fib_rmsnorm.operators import find_operator

@@ -1,7 +1,5 @@
 """What `compare --max-slowdown` passes, fails, and cannot judge."""
 
-from __future__ import annotations
-
 import pytest
 
 from support.trace_json import trace

@@ -1,7 +1,5 @@
 """Files damaged at random: every command that reads ends with a code and a line, never with a traceback."""
 
-from __future__ import annotations
-
 import json
 import re
 from random import Random, SystemRandom

@@ -1,7 +1,5 @@
 """`define`, `workload`, `new` and `register`, as their user meets them."""
 
-from __future__ import annotations
-
 from shlex import split
 
 import pytest

@@ -1,7 +1,5 @@
 """What `explain` tells of a Triton kernel by Triton's representation of it: traffic in loops, and offsets that wrap."""
 
-from __future__ import annotations
-
 import pytest
 
 from support.full_registry import DEFINITION

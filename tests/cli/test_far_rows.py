@@ -1,7 +1,5 @@
 """Whether a kernel is right on rows beyond 2^31 elements, told with the verdict: it takes little memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Help and usage errors: quick, one line, and nothing heavy imported."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Messages that name a command or an option: both must exist, and the command that prints it must have the option."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

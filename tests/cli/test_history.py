@@ -1,7 +1,5 @@
 """`history`: what was measured of a Solution over time, and what certainly changed."""
 
-from __future__ import annotations
-
 import pytest
 
 from support.trace_json import trace

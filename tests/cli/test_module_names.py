@@ -1,7 +1,5 @@
 """A kernel is named as `FILE::function`, or as `package.module:function`, of the working folder or installed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

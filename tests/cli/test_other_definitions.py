@@ -1,7 +1,5 @@
 """Definitions whose axes and tensors have other names, such as flashinfer-bench's own, work with every command."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """profile, with an ncu that prints what a real one printed: no GPU's counters can be read here."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

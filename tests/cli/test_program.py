@@ -1,7 +1,5 @@
 """Commands that cannot write, lack a folder, or meet Ctrl-C when little is imported that could tell of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What is seen on a terminal while something goes on: a bar, and results and notes each on a line of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """What no command can do is refused: exit code 2, one line that says what is wrong, and no file changed."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import split

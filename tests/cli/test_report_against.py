@@ -1,7 +1,5 @@
 """Outputs of two Solutions on the same inputs: `bench --against` has them compared, `report --against` tells."""
 
-from __future__ import annotations
-
 import pytest
 
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench

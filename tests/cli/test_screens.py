@@ -1,7 +1,5 @@
 """Screens of 80 and of 120 columns: no line is longer, so a terminal breaks none in the middle of a word."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 

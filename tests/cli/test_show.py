@@ -1,7 +1,5 @@
 """`show`: every kind of record, by its name."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """What every command reads of a Solution: its sources as they are now, not the JSON that was packed from them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A Solution that says it takes rows at any strides is judged on views of larger tensors too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

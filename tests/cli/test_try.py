@@ -1,7 +1,5 @@
 """`fib-rmsnorm try` as its user meets it."""
 
-from __future__ import annotations
-
 import json
 import re
 

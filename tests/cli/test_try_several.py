@@ -1,7 +1,5 @@
 """`fib-rmsnorm try` with several kernels: side by side, ranked, and a fault of one is told once."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

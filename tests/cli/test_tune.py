@@ -1,7 +1,5 @@
 """`tune`, on a CPU: what it tries, chooses, writes and refuses."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`validate`: what it says, of files that cannot be read and of what is missing too."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

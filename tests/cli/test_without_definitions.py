@@ -1,7 +1,5 @@
 """Commands without --definitions are about the main Definition, and say so."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A bench on several Ray nodes of this machine: the verdicts of a plain bench, whatever dies meanwhile."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

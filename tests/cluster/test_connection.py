@@ -1,7 +1,5 @@
 """What is refused before a bench on a cluster: a machine without Ray, and nodes."""
 
-from __future__ import annotations
-
 import sys
 import time
 from dataclasses import replace

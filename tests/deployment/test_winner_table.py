@@ -1,7 +1,5 @@
 """The table of winners: what `deploy` makes of Traces, and what it answers for a shape."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """A scheduler that is killed while it records loses nothing that it has said, and leaves files that go on."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """While a GPU times what is ready, the Solutions of later Definitions are built and called, as far as memory allows."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Every correct kernel passes, however it is written."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Any

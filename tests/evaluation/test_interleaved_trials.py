@@ -1,7 +1,5 @@
 """The order in which Solutions are timed, who must be quiet meanwhile, and how many timed calls are judged."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

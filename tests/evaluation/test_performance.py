@@ -1,7 +1,5 @@
 """What trials sum up to."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Evaluations do not harm each other, and the scheduler acts in time."""
 
-from __future__ import annotations
-
 import heapq
 import threading
 from collections.abc import Generator

@@ -1,7 +1,5 @@
 """A GPU's next draft gets the worker that waits for it, with a folder of its own."""
 
-from __future__ import annotations
-
 import pytest
 
 from fib_rmsnorm.building.source_files import content_key

@@ -1,7 +1,5 @@
 """A worker reads the tensors that Workloads name and nothing else of the registry, and makes room on a full GPU."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 compilers take most of the time, and `make nightly` all of them at another batch.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

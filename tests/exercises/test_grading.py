@@ -1,7 +1,5 @@
 """An exercise, set up and graded: what is missing, wrong or damaged."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

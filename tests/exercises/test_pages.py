@@ -1,7 +1,5 @@
 """The page of each exercise: its own text earns all points, and it shows what the commands say today."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

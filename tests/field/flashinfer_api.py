@@ -1,6 +1,4 @@
 # 0 PASSED as rmsnorm_d4096
-from __future__ import annotations
-
 import torch
 
 

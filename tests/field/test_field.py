@@ -4,8 +4,6 @@ A file says the exit code of `try` and a text that it prints; or `paste` and a l
 kernel passes. Each is written after a pattern of public projects, which its name says.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The C++ that calls kernels: what it asks Python for, the forms that it serves alone once it knows them, operators."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The functions against torch's, and against the operators' references, on real kernels."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """A call whose kernel is known, by C++ and by the operator: what autograd, modes and threads see."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What torch does to functions and modules: compile, export, transform, checkpoint, autocast, distribute."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

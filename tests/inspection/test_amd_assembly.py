@@ -1,7 +1,5 @@
 """What is read from code for AMD's GPUs, which no test runs, is what its compiler says of it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

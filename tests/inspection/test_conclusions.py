@@ -1,7 +1,5 @@
 """What `explain` concludes from compiled code, of kernels with known faults and of kernels without them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

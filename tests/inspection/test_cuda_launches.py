@@ -1,7 +1,5 @@
 """What host code asks the runtime before it launches is answered as the named GPU would."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from pathlib import Path

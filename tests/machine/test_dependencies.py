@@ -1,7 +1,5 @@
 """A Solution that depends on what is missing: skipped by every command, with what installs it, never a failed Trace."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

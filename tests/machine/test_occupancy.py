@@ -1,7 +1,5 @@
 """The theoretical occupancy is what NVIDIA's own calculator says."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The modules in the place of torch's."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

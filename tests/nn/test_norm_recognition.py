@@ -1,7 +1,5 @@
 """A norm is known by what its forward computes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """`replace`: the norms of a loaded model become ours, and everything else stays."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

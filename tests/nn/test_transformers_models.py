@@ -1,7 +1,5 @@
 """Hugging Face's own models, from small configurations with random weights: nothing is downloaded."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """`verify`: what replaced norms change in a model's logits, beside what rounding changes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

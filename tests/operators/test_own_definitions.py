@@ -1,7 +1,5 @@
 """Every operator's Definitions: each is named for what differs, is recognised, and has a right reference."""
 
-from __future__ import annotations
-
 import pytest
 
 from fib_rmsnorm.operators import define_by_name, find_operator, recognise_source

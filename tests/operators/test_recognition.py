@@ -1,7 +1,5 @@
 """Recognition without running anything: by shapes and dtypes, and by the source of an operator's own reference."""
 
-from __future__ import annotations
-
 import pytest
 
 from fib_rmsnorm.operators import RmsNorm, list_candidates, recognise_source

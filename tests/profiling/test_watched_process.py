@@ -3,8 +3,6 @@
 On a CPU without the tool, the process confines itself.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

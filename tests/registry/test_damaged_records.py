@@ -1,7 +1,5 @@
 """Records of strangers that parse but make no sense: one line that says what is wrong, charged to who is wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

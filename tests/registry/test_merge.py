@@ -1,7 +1,5 @@
 """`merge` of registries and files of Traces: what they have in common, what is new, and what disagrees."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

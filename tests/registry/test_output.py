@@ -1,7 +1,5 @@
 """`--output`: what it may replace, and that two runs never share a file."""
 
-from __future__ import annotations
-
 import json
 import os
 

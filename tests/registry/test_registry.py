@@ -1,7 +1,5 @@
 """A registry's root, names, records and main Definition, and how its records are chosen by name."""
 
-from __future__ import annotations
-
 import shutil
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Who measured: what this machine did not record is not its own, and what was changed since is told."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """What the charts of reports say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Outputs pass from one process to another in a GPU's memory, and the one that takes them survives any offer."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

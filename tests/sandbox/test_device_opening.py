@@ -1,7 +1,5 @@
 """A GPU that a process cannot open is told in a line, whatever was to run there."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Processes that run on after a call are found; those of honest code are not."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A process that starts too many others is ended with them; what a killed scheduler leaves is ended too."""
 
-from __future__ import annotations
-
 import fcntl
 import signal
 import subprocess

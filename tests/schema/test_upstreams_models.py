@@ -1,7 +1,5 @@
 """The schema's models are flashinfer-bench's own or subclasses of them, and need no torch."""
 
-from __future__ import annotations
-
 import ast
 import shutil
 

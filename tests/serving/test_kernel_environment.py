@@ -1,7 +1,5 @@
 """An episode of OpenEnv: the observations, the rewards and the end. `make nightly` installs what it needs."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Many clients share a server on loopback, which lets in only who has the token."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

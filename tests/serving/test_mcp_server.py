@@ -1,7 +1,5 @@
 """Agents drive the server by the SDK's own client, on stdio and on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

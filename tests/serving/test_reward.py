@@ -1,7 +1,5 @@
 """A correct kernel is worth its share of the limit, an honest failure nothing, and a cheat less than that."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

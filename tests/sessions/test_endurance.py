@@ -1,7 +1,5 @@
 """A thousand kernels leave as much behind as the first forty: nothing."""
 
-from __future__ import annotations
-
 import gc
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A service judges the kernels of many clients side by side, and loses and mixes up none."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

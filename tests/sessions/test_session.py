@@ -1,7 +1,5 @@
 """A session evaluates version after version, with the processes and files of two versions at most."""
 
-from __future__ import annotations
-
 import gc
 import os
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Arguments: the user's folder with a `key` and copies of what a registry believes
 confine, and whose process to be.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import json

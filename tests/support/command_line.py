@@ -1,7 +1,5 @@
 """Run the command as a user does: in this process or in one of its own, if need be on a terminal."""
 
-from __future__ import annotations
-
 import fcntl
 import io
 import json

@@ -1,7 +1,5 @@
 """The page of an exercise, walked by its own text: its commands, what it shows of them, its answers and corrections."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Ways to write a file of another, by the system's calls and their detours."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import os

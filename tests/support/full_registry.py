@@ -1,7 +1,5 @@
 """A small registry with some of everything, for the commands that only read."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

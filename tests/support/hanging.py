@@ -1,7 +1,5 @@
 """A process that hangs as long as a test needs: what it prints ends its time, not a clock that others slow down."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

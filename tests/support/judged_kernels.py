@@ -4,8 +4,6 @@
 interpreter, which is chosen when Triton is imported.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

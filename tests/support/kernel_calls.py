@@ -1,7 +1,5 @@
 """Shipped kernels outside an evaluation: their Solutions, their calls, and C++ in processes of its own."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

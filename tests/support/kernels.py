@@ -7,8 +7,6 @@ table with `of` is that other kernel, whose source tells the same, with `changes
 code that `run` does `first`; what its file does, if it has one, comes before.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Calls of norms: their tensors, what is right, and what serves those whose kernel is known."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

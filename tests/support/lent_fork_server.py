@@ -1,7 +1,5 @@
 """One fork server for many commands: each test that runs one would import torch anew, for most of its time."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence

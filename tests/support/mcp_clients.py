@@ -1,7 +1,5 @@
 """Clients of the server for agents, by the SDK's own, and the server on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

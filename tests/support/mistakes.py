@@ -3,8 +3,6 @@
 `mistake` in a wrong kernel's table names what depends on the Definition in braces: `{hidden}`, `{dtype}`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Definitions of norms under other names than ours, and kernels for them."""
 
-from __future__ import annotations
-
 from fib_rmsnorm.evaluation.judging.comparer import reference_solution
 from fib_rmsnorm.operators import list_operators
 from fib_rmsnorm.registry import generate_workloads

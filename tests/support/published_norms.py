@@ -1,7 +1,5 @@
 """Norms as libraries publish them, under names that say nothing, and modules that only look like one."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """A Ray cluster of several nodes on this machine, all on 127.0.0.1, which tests kill and add."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

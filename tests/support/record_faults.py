@@ -1,7 +1,5 @@
 """Put a fault into a record, and read what `validate` says of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

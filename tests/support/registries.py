@@ -1,7 +1,5 @@
 """Small registries for tests: RMSNorm over short rows and kernels of a few lines."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

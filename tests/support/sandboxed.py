@@ -1,7 +1,5 @@
 """The module of a role for tests: what its process does when it is asked. It imports no torch."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Traces as JSON, in the form of this tool and in that of flashinfer-bench, and as the analysis reads them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A solution whose parameters are how long it naps, for `tune` on a CPU."""
 
-from __future__ import annotations
-
 from fib_rmsnorm.schema import Trace
 from support.paths import REPOSITORY
 from support.registries import add_sources, make_registry, pack_all, python_manifest

@@ -1,7 +1,5 @@
 """What a Solution tries beneath one of NVIDIA's tools: if anything works, it fails and says what."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 SECRET_VARIABLE = "AWS_SECRET_ACCESS_KEY"

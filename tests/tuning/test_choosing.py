@@ -1,7 +1,5 @@
 """The fewest choices that are as good as the best at every batch, and the table that Python and C++ read."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

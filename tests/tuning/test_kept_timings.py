@@ -1,7 +1,5 @@
 """`tune`: what is kept of the timings, and what a later call makes of it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """`tune`: real kernels and their tables."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

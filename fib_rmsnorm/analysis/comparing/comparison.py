@@ -1,7 +1,5 @@
 """Old Traces beside new ones: what became faster, what became slower, and what cannot be decided."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Each run is compared with the newest earlier one that was measured under the sam
 `compare` would call faster or slower.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """How outputs of Solutions differ from those of a peer on the same inputs, as `bench --against` recorded it."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The scheduler's client of the ceiling process."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 

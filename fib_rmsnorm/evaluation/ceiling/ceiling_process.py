@@ -1,7 +1,5 @@
 """The ceiling process: it measures an empty kernel and a copy with the same traffic, which no kernel can beat."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The interface of a copier, its build, and the copiers in C++ and in CUDA C++."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 # ruff: noqa: ANN001, N803 - a kernel's parameters
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The connection to the judge process of one device: it compares the outputs that a worker transferred."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The right outputs of a call: those of a recognised operator in float64, or else those of the reference."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

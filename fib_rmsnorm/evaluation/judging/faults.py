@@ -1,7 +1,5 @@
 """The sentences on wrong outputs and the mistakes that explain them, and the errors in numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import inf

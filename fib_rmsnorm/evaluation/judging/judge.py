@@ -3,8 +3,6 @@
 It runs no code of other people: the outputs of a Definition's reference come from a worker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain

@@ -1,7 +1,5 @@
 """The scheduler's client of the judge: it has a solution called on every case and its outputs compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

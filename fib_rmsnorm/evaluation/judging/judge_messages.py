@@ -1,7 +1,5 @@
 """The scheduler's requests to the judge, and the judge's answers. Without torch: the scheduler imports them too."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

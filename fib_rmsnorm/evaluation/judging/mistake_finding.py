@@ -1,7 +1,5 @@
 """Find the usual mistakes of kernels that give what a wrong output holds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Compare an output with the expected one: in each element, |error| <= rtol * |expected| + atol + bound."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

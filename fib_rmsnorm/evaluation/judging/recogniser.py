@@ -4,8 +4,6 @@ The probe is what a Solution goes through: a worker calls the reference on a sma
 and an awkward size, and the judge compares its outputs with the exact answer.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Whether a row has the same bits in every batch: rows of the first case recur in the case of another size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 

@@ -1,7 +1,5 @@
 """The cases that a solution is judged on, by their numbers. Without torch: the scheduler counts them."""
 
-from __future__ import annotations
-
 from math import prod
 
 from fib_rmsnorm.operators import Recognition

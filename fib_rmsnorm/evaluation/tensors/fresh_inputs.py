@@ -6,8 +6,6 @@ by shape or by part of the content) is wrong then, and so is any part of it. The
 trial, which exposes caches by address.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from secrets import randbits

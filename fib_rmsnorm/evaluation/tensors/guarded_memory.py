@@ -10,8 +10,6 @@ then works while the evaluator fills or copies the tensor: outside the timed cal
 pages as a program would, which runs no handler.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Iterable, Mapping

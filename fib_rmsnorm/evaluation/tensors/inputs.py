@@ -1,7 +1,5 @@
 """Generate a Workload's inputs from its uuid: the same on every machine of the same kind."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -6,8 +6,6 @@ places, and by 0.5% at the same place: a process that never moves its tensors re
 that of another process.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable
 

@@ -1,7 +1,5 @@
 """Inputs whose rows do not lie one after the other: views of larger tensors, such as q in a tensor of q, k and v."""
 
-from __future__ import annotations
-
 import torch
 
 

@@ -1,7 +1,5 @@
 """Timers, each of which measures latencies by one mechanism. Its name is recorded with every latency."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from fib_rmsnorm.evaluation.timing.timer import Timer

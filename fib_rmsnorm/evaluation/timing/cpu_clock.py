@@ -1,7 +1,5 @@
 """Time calls on a CPU with the monotonic clock, and know which of them waited for a core."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from os import pread, sched_getaffinity

@@ -1,7 +1,5 @@
 """The CUDA driver's functions that timing needs and torch does not offer, in the current device's context."""
 
-from __future__ import annotations
-
 import ctypes
 
 import torch

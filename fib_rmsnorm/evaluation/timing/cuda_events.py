@@ -1,7 +1,5 @@
 """GPU time by CUDA events behind a blocking kernel: for machines without CUPTI."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -4,8 +4,6 @@ The kernel of both copies bytes. It is written in PTX, which the driver compiles
 machine that runs only Triton needs no CUDA compiler for it.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from contextlib import suppress

@@ -5,8 +5,6 @@ The records are read directly from CUPTI's buffers; cupti-python only finds and 
 We need three numbers of each record, and the name only of the smallest kernels.
 """
 
-from __future__ import annotations
-
 import ctypes
 from pathlib import Path
 from typing import Any

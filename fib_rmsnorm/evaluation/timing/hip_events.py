@@ -1,7 +1,5 @@
 """GPU time by torch's events: for AMD's GPUs, where nobody has run it yet. Tests run it on NVIDIA's."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -5,8 +5,6 @@ different times. It looks as if another tenant used the core's other hardware th
 (docs/measuring.md, "Host time").
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable

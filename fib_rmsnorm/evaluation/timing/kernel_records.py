@@ -3,8 +3,6 @@
 Later versions of a record only add fields at the end.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Iterable, Sequence
 from statistics import median

@@ -1,7 +1,5 @@
 """Medians of timed samples, their confidence intervals, how far calls and trials lie apart, and calls in a graph."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

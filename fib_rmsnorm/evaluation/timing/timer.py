@@ -1,7 +1,5 @@
 """The interface of a timer."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Annotated, ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """Call a built solution in its calling style, check that the call has really finished, and transfer its outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial

@@ -8,8 +8,6 @@ neighbouring links have different ones, so a link that does nothing leaves a wro
 Nobody can foresee which link of which replay is judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from secrets import randbelow

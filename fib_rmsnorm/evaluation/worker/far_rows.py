@@ -4,8 +4,6 @@ Only these rows have memory of their own. What lies before them is the same few 
 the tensor nothing is mapped: a kernel that computes offsets in 32 bits wraps there, and its call fails.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A Definition's reference, run in float64: how far its own outputs are from these tells how much it rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

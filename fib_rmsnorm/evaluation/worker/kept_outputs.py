@@ -1,7 +1,5 @@
 """Find out whether a solution keeps the outputs of its calls, which an honest one has no reason to do."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Describe a Model in KernelBench's form, beside its untrusted code: on meta tensors, which take no memory."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ The evaluator binds most of what it uses to its own names before it loads the so
 runs in the solution's own process and could be replaced too: docs/cheats.md says which guards do not depend on it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import random
 import sys

@@ -1,7 +1,5 @@
 """The code of Python and its libraries that the evaluator relies on, for the tamper check."""
 
-from __future__ import annotations
-
 import builtins
 import ctypes
 import functools

@@ -1,7 +1,5 @@
 """Prepare timed calls with new inputs and poisoned outputs, and choose one of them to be judged."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence

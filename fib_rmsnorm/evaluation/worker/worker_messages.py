@@ -4,8 +4,6 @@ Answers are plain dataclasses: a worker creates them beside untrusted code, wher
 should run. The scheduler validates what arrives against the same types, since a solution's process can send anything.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The process of a worker: it builds, calls and times one solution, which is untrusted, and knows no right answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager

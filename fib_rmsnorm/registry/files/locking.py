@@ -5,8 +5,6 @@ right to write, and it ends with the process that holds it. Processes on other m
 not excluded.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import threading

@@ -1,7 +1,5 @@
 """The files of a dataset that hold the tensors of its Workloads: find them, and check what they hold."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

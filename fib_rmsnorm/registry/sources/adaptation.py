@@ -4,8 +4,6 @@ An adapted Solution is a folder with a solution.toml, which includes the kernel'
 in its order, with its constants. That file holds the entry point.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path

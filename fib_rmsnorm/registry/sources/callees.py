@@ -1,7 +1,5 @@
 """Find what may be the kernel in a Python file, and the forms in which its author may mean it to be called."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Make a Solution from a kernel's file and the files that it needs: a temporary one, or one that is registered."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext, suppress

@@ -4,8 +4,6 @@ The file is other people's code: a worker runs it, on tensors without memory, an
 Model and the `ModelNew` that replaces it are made after the same seed, so their parameters are the same.
 """
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The functions that code in C++ and CUDA defines, read without compiling it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """A kernel's file in C++ or CUDA, read without compiling it: what it exports, or the lines to add that export it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

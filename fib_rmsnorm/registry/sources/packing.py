@@ -3,8 +3,6 @@
 Sources win over the JSON that was packed from them earlier: what runs or shows a Solution takes it from `read_current`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch

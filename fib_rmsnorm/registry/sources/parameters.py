@@ -1,7 +1,5 @@
 """Match a Definition's values to the parameters of a function: the calls that its author may have meant."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A kernel's file in Python, read without running it: how it may be called, and the file that calls it."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import re

@@ -1,7 +1,5 @@
 """The names that a Python file defines, read without running it."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

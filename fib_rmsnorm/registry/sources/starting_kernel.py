@@ -1,7 +1,5 @@
 """The text of a file to start a kernel from, for any Definition and language."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

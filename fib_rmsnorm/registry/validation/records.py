@@ -1,7 +1,5 @@
 """Check a dataset: Definitions, Workloads against them, Solutions and their sources, and Traces against all others."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A line for each evaluation as it arrives, and a table of all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """Several kernels that were judged side by side: ranked, and how many are correct and fast."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel

@@ -1,10 +1,7 @@
 """The verdict on a draft: whether it is correct, and how fast beside its rivals; and a line for each version of one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -20,9 +17,7 @@ from fib_rmsnorm.reports.text.units import (
     join_names,
 )
 from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, SupportedLanguages, list_cases
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.sessions.version import Version
+from fib_rmsnorm.sessions.version import Version
 
 _MOST_LINES = 5
 """The most lines that are shown of what a kernel printed, and of where its outputs are wrong."""

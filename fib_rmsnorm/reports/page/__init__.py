@@ -1,11 +1,8 @@
 """A report as one HTML file that needs no network: who wins, charts, tables and sources."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from fib_rmsnorm.analysis.results import Result
 from fib_rmsnorm.analysis.roofline import SectionFindings
@@ -16,9 +13,7 @@ from fib_rmsnorm.reports.legend import LEGEND
 from fib_rmsnorm.reports.ranking import describe_left_out, winners_grid
 from fib_rmsnorm.reports.results import result_columns, section_title, summarize_ranking
 from fib_rmsnorm.reports.text.units import count
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Solution
+from fib_rmsnorm.schema import Solution
 
 
 def make_page(sections: Sequence[SectionFindings], solutions: dict[str, Solution], superseded: int) -> str:

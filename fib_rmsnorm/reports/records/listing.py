@@ -1,7 +1,5 @@
 """The contents of a registry as rows and tables; and this machine's devices and tools."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One record in full: a Definition or a Solution."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from rich.console import RenderableType

@@ -1,7 +1,5 @@
 """One Trace in full: what was evaluated, whether it was correct, and every number that was recorded, marks first."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Consoles that are plain when piped, respect NO_COLOR and show control characters; lines that fold on a terminal."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from functools import cache

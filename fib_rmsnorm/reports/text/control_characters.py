@@ -1,7 +1,5 @@
 """Characters that a terminal obeys instead of showing them: names, logs and sources come from strangers."""
 
-from __future__ import annotations
-
 import re
 
 _COLOR = re.compile(r"\x1b\[[\d;]*m")

@@ -4,8 +4,6 @@ A table has no rules: a header, aligned columns, nothing that gets in the way of
 terminal a row is one line: columns that have no room are left out, and names are cut.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Each layer covers what the others cannot: Landlock restricts files and signals, 
 capabilities the rights of root.
 """
 
-from __future__ import annotations
-
 import ctypes
 import struct
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ is published. A Landlock domain prevents that, for root too, and needs no privil
 lacks a Landlock that suffices, and does not confine processes.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import struct

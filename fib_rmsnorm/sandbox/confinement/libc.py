@@ -1,7 +1,5 @@
 """Calls of the C library that Python does not offer."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import threading

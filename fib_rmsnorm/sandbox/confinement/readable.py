@@ -3,8 +3,6 @@
 It does not include a user's files, even if the interpreter or the package lies among them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.machinery
 import os

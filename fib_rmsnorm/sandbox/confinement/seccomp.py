@@ -4,8 +4,6 @@ The filter is assembled here, for x86-64 and aarch64. libseccomp would do it for
 bindings need its shared library, which wheels and slim images lack; without it, nothing would be confined.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

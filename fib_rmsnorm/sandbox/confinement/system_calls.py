@@ -1,7 +1,5 @@
 """The system calls that a confined process may not make, or only with some arguments."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Mapping, Sequence

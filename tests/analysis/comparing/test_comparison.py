@@ -1,7 +1,5 @@
 """What is compared with what, and how wide the intervals of differences are."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

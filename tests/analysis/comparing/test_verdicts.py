@@ -6,8 +6,6 @@ intervals learn it from the other runs. What is assumed of it is 2%: on a quiete
 need be, and hold more than 97 of 100. A single run a side has only the assumption.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """The copies in C++, CUDA and Triton: their streams, that they move all bytes of these and no others, their tuning."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

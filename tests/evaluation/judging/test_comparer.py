@@ -1,7 +1,5 @@
 """Who is to blame if the judge cannot copy outputs from a GPU's memory: without a GPU, by judges that refuse to."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A verdict names the usual mistakes, and names none where there is another."""
 
-from __future__ import annotations
-
 from functools import partial
 from types import SimpleNamespace
 from typing import Any

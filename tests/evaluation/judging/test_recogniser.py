@@ -1,7 +1,5 @@
 """An operator is recognised by what a reference computes. What it and its tensors are called does not matter."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows that recur are compared bit for bit."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

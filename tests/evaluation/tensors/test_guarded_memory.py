@@ -1,7 +1,5 @@
 """A process that touches guarded memory ends by a signal; tensors whose pages a kernel has protected are refused."""
 
-from __future__ import annotations
-
 import ctypes
 import faulthandler
 import os

@@ -1,7 +1,5 @@
 """Rows that lie apart have the same values, and NaN between them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

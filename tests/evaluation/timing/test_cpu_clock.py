@@ -1,7 +1,5 @@
 """Which timed calls on a CPU had to wait for a core, and which of these because of another process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

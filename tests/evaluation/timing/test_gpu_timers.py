@@ -1,7 +1,5 @@
 """A GPU is held until the host has issued a call, and CUPTI is detached from the process while it times nothing."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 import time

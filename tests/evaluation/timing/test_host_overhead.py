@@ -1,7 +1,5 @@
 """The host's time to issue a call. These tests have no GPU; their calls only take time."""
 
-from __future__ import annotations
-
 import os
 import sys
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """What CUPTI recorded: the fields of a record that is laid out as in cupti_activity.h, and the call that it is of."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 import struct

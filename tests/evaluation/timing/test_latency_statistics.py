@@ -1,7 +1,5 @@
 """Medians with their intervals, how far the calls and the trials of a measurement lie apart, and costs in a chain."""
 
-from __future__ import annotations
-
 import math
 import random
 

@@ -1,7 +1,5 @@
 """Calls in a CUDA graph: which input a producer writes, and what a bench says about honest and cheating kernels."""
 
-from __future__ import annotations
-
 import ctypes
 from itertools import count
 from types import SimpleNamespace

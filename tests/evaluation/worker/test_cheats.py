@@ -1,7 +1,5 @@
 """Cheats that depend on how they are timed, which tests/wrong_kernels/ does not cover."""
 
-from __future__ import annotations
-
 import pytest
 
 from fib_rmsnorm.schema import Settings

@@ -3,8 +3,6 @@
 What the wrong kernels in tests/wrong_kernels/tamper_check/ replace is not repeated here.
 """
 
-from __future__ import annotations
-
 import argparse
 import builtins
 import ctypes

@@ -1,7 +1,5 @@
 """A trial arrives from a worker unchanged, and an invalid one is refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

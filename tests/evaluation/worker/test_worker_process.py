@@ -1,7 +1,5 @@
 """A trial whose measurement fails is repeated, and the answer says so."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Norms of rows: their Definitions and hard rows, and right kernels that compute otherwise than the reference."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

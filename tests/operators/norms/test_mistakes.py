@@ -1,7 +1,5 @@
 """A usual mistake is named: each is made in the reference of its operator."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import pytest

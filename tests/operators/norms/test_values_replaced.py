@@ -1,7 +1,5 @@
 """Kernels that compute the formula of inputs in which they replaced something are wrong, whichever input it is."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The gradients of norms: right float32 kernels pass all hard rows, and wrong ones fail in the output that is wrong."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Commands that share a registry: nothing is lost or repeated, and no reader sees half of a change."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

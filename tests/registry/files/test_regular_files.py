@@ -1,7 +1,5 @@
 """FIFOs, devices, endless files and links out of a registry are neither read nor written."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

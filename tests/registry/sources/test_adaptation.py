@@ -1,7 +1,5 @@
 """`fib-rmsnorm adapt`: shipped kernels serve Definitions that flashinfer-bench wrote, by the same sources."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 

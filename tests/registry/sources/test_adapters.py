@@ -1,7 +1,5 @@
 """Entry points as people have them: taken as they are, or called in the way that their author meant."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The Definition of a kernel: the one that its user or author names, else the registry's main one; never a guess."""
 
-from __future__ import annotations
-
 from shlex import split
 
 import pytest

@@ -1,7 +1,5 @@
 """Sources packed into Solutions: a folder with its solution.toml, and the shared files that it includes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What `new` writes is right on every Definition of RMSNorm, and says what it is on any other."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys
@@ -41,7 +39,6 @@ REFERENCE = '''\
 """Scaled by a number."""
 
 from __future__ import annotations
-
 
 def run(x, new, flag):
     return x * new if flag else x, x.sum(dim=-1)

@@ -1,7 +1,5 @@
 """`validate`: what is wrong with a record, between two, or between sources and what is packed from them."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

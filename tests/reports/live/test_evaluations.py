@@ -1,7 +1,5 @@
 """The bench's line and table, the verdict of `try`, and the ranks of kernels that were judged side by side."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

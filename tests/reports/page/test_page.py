@@ -1,7 +1,5 @@
 """`report --output page.html`: the page is tried in a real browser where there is one."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

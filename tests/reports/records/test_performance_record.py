@@ -1,7 +1,5 @@
 """What `show` tells a sceptic of a latency and of distances in ULP."""
 
-from __future__ import annotations
-
 import pytest
 
 from fib_rmsnorm.schema import Chain, Performance

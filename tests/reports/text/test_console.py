@@ -1,7 +1,5 @@
 """What is printed when nobody reads on, when there is no room for it, and when the terminal lacks characters."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -1,7 +1,5 @@
 """Whatever strangers wrote, no terminal obeys it, and no Markdown viewer runs it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Numbers as people read them keep what tells them apart."""
 
-from __future__ import annotations
-
 from fib_rmsnorm.reports.text.units import format_change, format_changes, format_ratio
 
 

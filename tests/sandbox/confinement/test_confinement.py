@@ -1,7 +1,5 @@
 """What a confined process cannot do to its user's files, to other processes and to the network, root or not."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

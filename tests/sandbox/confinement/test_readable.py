@@ -1,7 +1,5 @@
 """Of a user's folders, a confined process reads what it imports and what the user names."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

@@ -1,7 +1,5 @@
 """The filter for each processor, run by an interpreter: this machine's kernel runs it for its own alone."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
