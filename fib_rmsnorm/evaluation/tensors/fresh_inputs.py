@@ -7,7 +7,7 @@ trial, which exposes caches by address.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from secrets import randbits
 from typing import Any
 
@@ -55,21 +55,28 @@ class FreshInputs:
         self._of = timed
         definition, workload = timed.definition, timed.workload
         self._generator = torch.Generator(timed.device)
-        self._values = {
-            name: copy_to_random_place(value) if isinstance(value, torch.Tensor) else value
-            for name, value in generate_inputs(timed).items()
-        }
+        self._values = generate_inputs(timed)
         self._derived = [name for name in derive_inputs(definition, self._values) if is_random(workload, name)]
-        # Tensors from files stay as they are: they may hold indices, which must stay valid.
-        random = [self._values[name] for name in self._own if is_random(workload, name)]
-        self._rows = [_as_rows(value) for value in random if value.numel()]
-        elements = sum(rows.shape[0] for rows in self._rows)
-        self._draws = max(1, min(_MAX_DRAWS, _MAX_DRAWN_ELEMENTS // max(1, elements)))
         self._seed: int | None = None
         self._drawn: list[_Draw] = []
         """The replacements of all numbers of the seed."""
+        self.move()
+        elements = sum(rows.shape[0] for rows in self._rows)
+        self._draws = max(1, min(_MAX_DRAWS, _MAX_DRAWN_ELEMENTS // max(1, elements)))
         self._column: int | None = None
         """The place of the number that is set among those of its seed."""
+
+    def move(self) -> None:
+        """On a GPU, move the inputs elsewhere in memory. What calls have changed moves with them, to be found."""
+        for name, value in self._values.items():
+            if isinstance(value, torch.Tensor):
+                self._values[name] = copy_to_random_place(value)
+        # Tensors from files stay as they are: they may hold indices, which must stay valid.
+        random = [self._values[name] for name in self._own if is_random(self._of.workload, name)]
+        self._rows = [_as_rows(value) for value in random if value.numel()]
+        self._drawn = [
+            replace(draw, rows=as_integers(rows)) for draw, rows in zip(self._drawn, self._rows, strict=False)
+        ]
 
     @property
     def tensors(self) -> list[torch.Tensor]:

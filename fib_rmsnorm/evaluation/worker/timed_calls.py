@@ -61,7 +61,6 @@ class TimedCalls:
         self._judged_calls = judged_calls
         self._caller = caller
         self._of = timed
-        self._changed_inputs: set[str] = set()
         self._overrun: set[str] = set()
         self._measured = 0
         """The calls since the last choice was taken, as the timer counts them."""
@@ -69,12 +68,12 @@ class TimedCalls:
         """The same, as they returned."""
         self._late_releases = 0
         self._chosen: list[ChosenCall] = []
-        self._set_up()
+        self._number: int | None = None
+        self._inputs = FreshInputs(timed)
+        self._set_up_outputs()
         self._returned: deque[Any] = deque(maxlen=len(self._ring))
 
-    def _set_up(self) -> None:
-        self._number: int | None = None
-        self._inputs = FreshInputs(self._of)
+    def _set_up_outputs(self) -> None:
         first = OutputBuffers(self._of)
         kept = count_kept_calls(sum(tensor.nbytes for tensor in first.tensors))
         self._ring = deque([first, *(OutputBuffers(self._of) for _ in range(kept - 1))])
@@ -84,9 +83,9 @@ class TimedCalls:
         if self._of.device == "cpu":
             return
         self._overrun.update(self.overrun())
-        self._changed_inputs.update(self._inputs.changed())
-        del self._ring, self._inputs  # before the new ones exist: they may take a fourth of the memory
-        self._set_up()
+        del self._ring  # before the others exist: the outputs may take a fourth of the memory
+        self._inputs.move()
+        self._set_up_outputs()
 
     @property
     def buffers(self) -> OutputBuffers:
@@ -198,7 +197,7 @@ class TimedCalls:
 
     def changed_inputs(self) -> list[str]:
         """Names of inputs that timed calls have changed."""
-        return sorted(self._changed_inputs.union(self._inputs.changed()))
+        return sorted(self._inputs.changed())
 
     def overrun(self) -> list[str]:
         """Names of outputs beyond whose ends timed calls have written."""
