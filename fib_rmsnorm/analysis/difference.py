@@ -8,8 +8,6 @@ what sessions add is assumed, and no part of a difference between runs of one se
 are compared as pairs: what the machine does to both sides of a round cancels out.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -47,7 +45,7 @@ class Estimate:
         return self.low > 0 and math.isfinite(self.high)
 
     @property
-    def inverse(self) -> Estimate:
+    def inverse(self) -> "Estimate":
         """One over it."""
         return Estimate(1 / self.value, 1 / self.high, 1 / self.low if self.low else math.inf)
 
@@ -92,7 +90,7 @@ class RunLatency:
     """The number of kernels, copies and fills of a call."""
 
     @staticmethod
-    def of(measured: TraceRecord | Performance | None) -> RunLatency | None:
+    def of(measured: TraceRecord | Performance | None) -> "RunLatency | None":
         """A Solution's; None if it was not timed."""
         if measured is None or not (ms := measured.latency_ms):
             return None
@@ -101,7 +99,7 @@ class RunLatency:
         return RunLatency(ms, interval, measured.timer, measured.device_session, scatter, pieces)
 
     @staticmethod
-    def of_reference(measured: TraceRecord | Performance) -> RunLatency | None:
+    def of_reference(measured: TraceRecord | Performance) -> "RunLatency | None":
         """The reference's, in the same run."""
         if not (ms := measured.reference_latency_ms):
             return None

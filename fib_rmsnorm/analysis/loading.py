@@ -1,7 +1,5 @@
 """Read Traces from anywhere: .json arrays, .jsonl files, registries, datasets of flashinfer-bench."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -82,7 +80,7 @@ class TraceSet:
                     record.bandwidth_gb_per_s = record.bytes_moved / record.latency_ms / 1e6
         return records
 
-    def read_solutions(self) -> TraceSet:
+    def read_solutions(self) -> "TraceSet":
         """Read the Solutions, which records are told of that are made later; of two, the first registry's counts.
 
         Any dataset may lie there: one that cannot be read has none, and `validate` says why.
@@ -146,7 +144,7 @@ class TraceSet:
         if not self.traces:
             raise InputError(f"no Trace is left; measure again: {bench_command(counts)}")
 
-    def leave_out_false(self, told: list[str]) -> TraceSet:
+    def leave_out_false(self, told: list[str]) -> "TraceSet":
         """The records to believe; lines name the others. Raises InputError if none is left."""
         false = find_false(self.records)
         told += [f"{path}:{line}: a Trace {origin.value} (left out)" for (path, line), origin in false.items()]

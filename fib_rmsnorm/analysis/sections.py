@@ -1,7 +1,5 @@
 """Sections of numbers that can be compared: of one Definition, device, timer, clock, cache and settings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -78,7 +76,7 @@ class RunConditions:
     """A condition that is None is unknown, and agrees with everything."""
 
     @staticmethod
-    def of(runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> RunConditions:
+    def of(runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> "RunConditions":
         """All aspects but those allowed to differ. Clocks of a cluster are one clock, so all runs must be known."""
         clocks = _range_clocks(runs)
         read: dict[str, Callable[[TraceRecord], str | None]] = {

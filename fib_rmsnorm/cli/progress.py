@@ -1,7 +1,5 @@
 """A progress bar that shares its terminal with results and notes. It runs while torch loads, so it imports no torch."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -46,7 +44,7 @@ class ProgressBar:
         self._task = self._bar.add_task(doing, total=total)
         self._stack = ExitStack()
 
-    def __enter__(self) -> ProgressBar:
+    def __enter__(self) -> "ProgressBar":
         if not self._bar.disable:
             self._stack.enter_context(tidying(_take_away))
             self._stack.enter_context(self._bar)

@@ -4,8 +4,6 @@ For each operator, device model and shape the table has the Solution that serves
 `fib-rmsnorm deploy` makes it from Traces and writes it to the registry's root, as winners.json.
 """
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +24,7 @@ class Shape(msgspec.Struct, frozen=True):
     weight_dtype: str | None
     """The dtype of the weight; None if there is none."""
 
-    def distance(self, other: Shape) -> tuple[bool, bool, float, float]:
+    def distance(self, other: "Shape") -> tuple[bool, bool, float, float]:
         """How unlike another shape is: in dtype first, then in hidden, then in rows."""
         return (
             self.dtype != other.dtype,

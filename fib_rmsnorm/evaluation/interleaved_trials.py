@@ -4,8 +4,6 @@ The order is reversed from trial to trial (A B C, C B A), so that a drift of the
 The difference between the earlier and the later trials of one solution shows how far to trust one between solutions.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -86,7 +84,7 @@ class TrialResults:
     is_done: bool = False
     """Whether no other trial follows."""
 
-    def attempt(self, step: Callable[[TrialResults], object]) -> None:
+    def attempt(self, step: "Callable[[TrialResults], object]") -> None:
         """Take a step, unless one has failed before."""
         if self.failure is None:
             try:

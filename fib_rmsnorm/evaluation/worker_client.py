@@ -1,7 +1,5 @@
 """The process of a worker as the scheduler sees it: requests to it, its time limit, and how its failures are told."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 
@@ -33,7 +31,7 @@ class EvaluationFailedError(Exception):
         self.is_cheat = is_cheat
         """Whether the Solution did what an honest one has no reason to do."""
 
-    def with_log(self, log: str) -> EvaluationFailedError:
+    def with_log(self, log: str) -> "EvaluationFailedError":
         """The same failure, with the output of the process below its message."""
         text = "\n".join(part for part in (str(self), log.strip()) if part)
         return EvaluationFailedError(self.status, text, self.correctness, is_cheat=self.is_cheat)

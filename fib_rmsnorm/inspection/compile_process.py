@@ -1,7 +1,5 @@
 """The process that compiles a Solution, for a GPU that need not be there, and reads off what its kernels launch."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json
@@ -81,7 +79,7 @@ def _compile_native(asked: Compile) -> Compiled:
     )
 
 
-def _find_wraps(answers: Sequence[_Answer], kernels: Sequence[Kernel], code: Mapping[str, PtxCode]) -> dict[str, str]:
+def _find_wraps(answers: "Sequence[_Answer]", kernels: Sequence[Kernel], code: Mapping[str, PtxCode]) -> dict[str, str]:
     """The lines that wrap in calls with more than 2^31 elements, by the kernel; one that failed tells nothing."""
     wraps: dict[str, str] = {}
     for launch in chain.from_iterable(each for each in answers if not isinstance(each, str)):

@@ -1,7 +1,5 @@
 """Compile the TileLang kernels behind an entry point for a named GPU, without that GPU."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import threading
@@ -106,7 +104,7 @@ class _NoLaunch:
     def __init__(self, kernel: Any, extents: Sequence[tuple[int, Any]], session: TileLangSession) -> None:
         self._kernel, self._extents, self._session = kernel, extents, session
 
-    def __getitem__(self, name: str) -> _NoLaunch:
+    def __getitem__(self, name: str) -> "_NoLaunch":
         return self
 
     def __call__(self, *arguments: Any) -> Any:

@@ -1,7 +1,5 @@
 """Clocks, temperature, load and other processes of a device: outside influences on a measurement."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -89,7 +87,7 @@ class ClockWatch:
         self._leaving = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> ClockWatch:
+    def __enter__(self) -> "ClockWatch":
         self._before = read_clocks(self._device)
         if gpu := find_gpu(self._device):
             self._thread = threading.Thread(target=self._sample_until_left, args=(gpu,), daemon=True)

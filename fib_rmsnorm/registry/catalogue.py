@@ -1,7 +1,5 @@
 """All records of a registry, read once, with its Solutions as their sources are now; find one by its name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -42,7 +40,7 @@ class Catalogue:
         return {name: digest(solution) for name, solution in self.solutions.items() if name in measured}
 
     @classmethod
-    def read(cls, registry: Registry) -> Catalogue:
+    def read(cls, registry: Registry) -> "Catalogue":
         """Read a registry, as it is between two changes. Raises InputError as the registry does."""
         with locked(reading=[registry.root]):
             definitions = registry.definitions()

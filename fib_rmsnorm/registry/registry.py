@@ -1,7 +1,5 @@
 """A registry on disk: read and write Definitions, Solutions, Workloads and Traces."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
@@ -40,12 +38,12 @@ class Registry:
         self._is_strict = is_strict
 
     @classmethod
-    def find(cls, root: str | Path | None = None) -> Registry:
+    def find(cls, root: str | Path | None = None) -> "Registry":
         """Open the registry at `root`, or the one around the working folder. Raises InputError if there is none."""
         return cls(find_root(Path(root) if root else None))
 
     @classmethod
-    def find_or_shipped(cls, root: Path | None = None) -> Registry:
+    def find_or_shipped(cls, root: Path | None = None) -> "Registry":
         """Like `find`, but fall back to the registry that ships with the package if no registry is named or around.
 
         The shipped registry is only for reading: the next installation replaces it.

@@ -5,8 +5,6 @@ The key lies outside of every registry. Traces of other machines have another ke
 here, so nothing of theirs is taken for this machine's own work.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os
@@ -54,7 +52,7 @@ class Sealer:
         self._name = hashlib.sha256(b"fib-rmsnorm seal\n" + key).hexdigest()[:16] if key else None
 
     @classmethod
-    def of_this_machine(cls, *, create: bool = False) -> Sealer:
+    def of_this_machine(cls, *, create: bool = False) -> "Sealer":
         """With this user's key, which is made if asked for; without one, no Trace is its own.
 
         Raises InputError if the key's file cannot be read or made, or is damaged.

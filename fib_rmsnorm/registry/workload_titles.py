@@ -1,7 +1,5 @@
 """Name Workloads by their axes; add the scalars, then the uuid, where another one has the same axes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -18,7 +16,7 @@ class NamedWorkload(NamedTuple):
     scalars: Mapping[str, float]
 
     @staticmethod
-    def of(workload: Workload) -> NamedWorkload:
+    def of(workload: Workload) -> "NamedWorkload":
         """The name of a Workload, by its record."""
         scalars = {name: given.value for name, given in workload.inputs.items() if given.type == "scalar"}
         return NamedWorkload(workload.uuid, workload.axes, scalars)

@@ -1,7 +1,5 @@
 """Start the processes of a run from a fork server that imports torch once, and leave none of them behind."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os
@@ -40,7 +38,7 @@ _ATTEMPTS, _BETWEEN_ATTEMPTS_S = 20, 0.1
 class ForkServer(contextlib.AbstractContextManager["ForkServer"]):
     """Starts the processes of a run. Closing it ends them all."""
 
-    _open: ClassVar[set[ForkServer]] = set()
+    _open: ClassVar[set["ForkServer"]] = set()
     """All of this process, as of several sessions: their processes are its children alike."""
 
     def __init__(self, roles: Sequence[Role], defaults: Mapping[str, str] | None = None) -> None:

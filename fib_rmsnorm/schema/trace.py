@@ -3,8 +3,6 @@
 All fields that flashinfer-bench's models lack are optional, and those ignore them, so Traces load in both directions.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from typing import Literal
@@ -183,7 +181,7 @@ class Check(BaseModel):
     log: str
 
     @classmethod
-    def of(cls, trace: Trace) -> Check:
+    def of(cls, trace: Trace) -> "Check":
         """The verdict in a Trace. Raises ValueError for a Workload, which has none."""
         if trace.evaluation is None or trace.solution is None:
             raise ValueError("a Workload has no evaluation")

@@ -1,7 +1,5 @@
 """A request to a service, and its results so far."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +21,7 @@ class Job:
 
     id: str
     client: str
-    on_change: Callable[[Job], None]
+    on_change: "Callable[[Job], None]"
     version: Version | None = None
     """The kernel's results so far; `done` once nothing will be added. None for other work."""
     plan: TryPlan | None = None
@@ -31,7 +29,7 @@ class Job:
     timed: bool = False
     history: History | None = None
     """The versions of the same kernel before it."""
-    work: Callable[[Job], object] | None = None
+    work: "Callable[[Job], object] | None" = None
     is_alone: bool = False
     """Whether nothing may be judged or timed during other work."""
     stop: Callable[[], object] = lambda: None

@@ -1,7 +1,5 @@
 """The results of one version of a kernel: its verdicts and its timings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -117,12 +115,12 @@ class Version:
     def _is_own(self, trace: Trace) -> bool:
         return self.solution is not None and trace.solution == self.solution.name
 
-    def with_verdict(self, check: Check, traces: Sequence[Trace] = ()) -> Version:
+    def with_verdict(self, check: Check, traces: Sequence[Trace] = ()) -> "Version":
         """A copy with the newest verdict on a Workload, and the Traces that belong to it."""
         checks = {**self.checks, check.workload.uuid: check}
         return replace(self, checks=checks, traces=(*self.traces, *traces))
 
-    def with_fault(self, error: InputError) -> Version:
+    def with_fault(self, error: InputError) -> "Version":
         """A copy that ends with what is wrong with its files, or with why the device cannot run it."""
         if isinstance(error, UnsuitedError):
             return replace(self, skipped=str(error).removeprefix(f"{self.kernel}: "), done=True)

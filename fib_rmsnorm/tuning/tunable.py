@@ -1,7 +1,5 @@
 """The tunable parameters of a Solution or of a kernel's file, and each combination as a Solution of its own."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from abc import ABC, abstractmethod
@@ -81,7 +79,7 @@ class Tunable(ABC):
     root: Path | None = None
     """The root of the registry that holds that file."""
 
-    def with_values(self, chosen: Mapping[str, Sequence[int]]) -> Tunable:
+    def with_values(self, chosen: Mapping[str, Sequence[int]]) -> "Tunable":
         """The same with other values of some parameters.
 
         Raises InputError for an unknown parameter, or if no combination is left.

@@ -1,7 +1,5 @@
 """The scheduler's requests to the ceiling process, which answers with the schema's Ceiling, and what it builds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -35,7 +33,7 @@ class StreamTraffic:
     """Whether some streams are halves of one tensor."""
 
     @classmethod
-    def of(cls, read: Sequence[int], written: Sequence[int]) -> StreamTraffic:
+    def of(cls, read: Sequence[int], written: Sequence[int]) -> "StreamTraffic":
         """The traffic of tensors of given sizes. A tensor twice as large as another is two streams."""
         flat = cls(sum(read), sum(written))
         sizes = [size for size in (*read, *written) if size]
@@ -49,7 +47,7 @@ class StreamTraffic:
         return flat
 
     @property
-    def flat(self) -> StreamTraffic:
+    def flat(self) -> "StreamTraffic":
         """As many bytes in one stream of each direction."""
         return StreamTraffic(self.bytes_read, self.bytes_written)
 

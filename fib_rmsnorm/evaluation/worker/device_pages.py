@@ -4,8 +4,6 @@ Torch lays tensors one after the other, so what reads beyond one reads the next,
 2 MiB to addresses that we choose.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from types import TracebackType
@@ -66,7 +64,7 @@ class DevicePages:
         self._call("GetAllocationGranularity", ctypes.byref(granularity), ctypes.byref(self._properties), 0)
         self.page_bytes = granularity.value
 
-    def __enter__(self) -> DevicePages:
+    def __enter__(self) -> "DevicePages":
         return self
 
     def __exit__(

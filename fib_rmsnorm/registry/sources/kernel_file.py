@@ -1,7 +1,5 @@
 """A kernel to judge: its file, folder or text, what its source does not say, and the Definition that it is for."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tempfile
@@ -39,12 +37,12 @@ class KernelFile:
     """Whether it takes rows at any stride, and is judged on such rows too."""
 
     @classmethod
-    def of(cls, source: str | Path | KernelFile) -> KernelFile:
+    def of(cls, source: "str | Path | KernelFile") -> "KernelFile":
         """The kernel that a path names, or the kernel itself."""
         return source if isinstance(source, KernelFile) else cls(Path(source))
 
     @classmethod
-    def locate(cls, path: Path, call: str | None = None, **given: Any) -> KernelFile:
+    def locate(cls, path: Path, call: str | None = None, **given: Any) -> "KernelFile":
         """The kernel that a user names: a path, `FILE::name` or `package.module:name`.
 
         The module is looked for from the working folder, then among what is installed, and nothing of it runs. Raises

@@ -1,7 +1,5 @@
 """`solution.toml`: the manifest of a folder of sources."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from fnmatch import fnmatch
@@ -47,7 +45,7 @@ class Tuning(BaseModel):
     limits: list[Limit] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _check_limits(self) -> Tuning:
+    def _check_limits(self) -> "Tuning":
         for limit in self.limits:
             for name in limit.product:
                 if name not in self.parameters:

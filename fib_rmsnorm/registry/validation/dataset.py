@@ -1,7 +1,5 @@
 """Read a whole dataset, even if parts of it are damaged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -67,7 +65,7 @@ class Dataset:
     findings: list[Finding] = field(default_factory=list)
 
     @classmethod
-    def read(cls, root: Path, *, published_only: bool = False) -> Dataset:
+    def read(cls, root: Path, *, published_only: bool = False) -> "Dataset":
         """Read every record under `root`, or of its Traces the published ones alone."""
         layout = Layout(root)
         dataset = cls(layout)
