@@ -1,17 +1,21 @@
 """`fib-rmsnorm adapt`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fib_rmsnorm.cli.options import DefinitionNames, Json, Languages, Root, SolutionNames, split_names
 from fib_rmsnorm.cli.printing import answer, note
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.sources.adaptation import KernelFolder
 from fib_rmsnorm.reports.text.units import pick
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.registry.sources.adaptation import KernelFolder
 
 _LIMIT_S = 60.0
 """The time limit of a call of a reference."""

@@ -1,12 +1,13 @@
 """`fib-rmsnorm report`, `analyze`, `best` and `history`: what recorded Traces come to."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.analysis.results import SectionResults
 from fib_rmsnorm.cli.options import (
     BatchSizes,
     DefinitionNames,
@@ -24,6 +25,9 @@ from fib_rmsnorm.cli.options import (
 from fib_rmsnorm.cli.printing import note, print_report
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.reports.legend import LEGEND
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.results import SectionResults
 
 
 def analyze(

@@ -1,15 +1,15 @@
 """`fib-rmsnorm compare`."""
 
+from __future__ import annotations
+
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from shlex import join
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.analysis.comparing.comparison import Comparisons
-from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.cli.options import (
     BatchSizes,
     DefinitionNames,
@@ -25,6 +25,10 @@ from fib_rmsnorm.cli.options import (
 )
 from fib_rmsnorm.cli.printing import note, print_report
 from fib_rmsnorm.errors import InputError
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.analysis.comparing.comparison import Comparisons
+    from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 _LIMIT_S = 120.0
 """The time limit of each build and each evaluation."""

@@ -1,11 +1,13 @@
 """`fib-rmsnorm define` and `workload`: what to compute, by options that the operators declare, and on which sizes."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,8 +24,11 @@ from fib_rmsnorm.cli.options import (
 from fib_rmsnorm.cli.printing import answer
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import Operator, Option, find_operator, list_operators
-from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.schema import Definition, Workload
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.schema import Definition, Workload
+
 
 _DEFAULT = "rmsnorm"
 _NAMES = [operator.name for operator in list_operators()]

@@ -1,13 +1,17 @@
 """`fib-rmsnorm deploy`."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fib_rmsnorm.cli.options import Json, Root, Traces, read_traces, split_names, there
 from fib_rmsnorm.cli.printing import answer, note
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry import Registry
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.registry import Registry
 
 
 def command(

@@ -1,10 +1,12 @@
 """A progress bar that shares its terminal with results and notes. It runs while torch loads, so it imports no torch."""
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -20,7 +22,9 @@ from rich.text import Text
 
 from fib_rmsnorm.cli.program import tidying
 from fib_rmsnorm.reports.text.console import stderr, stdout
-from fib_rmsnorm.schema import Definition, Solution
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.schema import Definition, Solution
 
 Named = TypeVar("Named", "Definition", "Solution")
 _STDERR = 2
@@ -44,7 +48,7 @@ class ProgressBar:
         self._task = self._bar.add_task(doing, total=total)
         self._stack = ExitStack()
 
-    def __enter__(self) -> "ProgressBar":
+    def __enter__(self) -> ProgressBar:
         if not self._bar.disable:
             self._stack.enter_context(tidying(_take_away))
             self._stack.enter_context(self._bar)

@@ -1,16 +1,21 @@
 """`fib-rmsnorm list`, `show` and `env`: what a registry and this machine hold, and one record in full."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import RenderableType
 
 from fib_rmsnorm.cli.options import Json, Root, there
 from fib_rmsnorm.cli.printing import answer, note, print_json, say
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.schema import Definition, Solution, Trace
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fib_rmsnorm.registry.catalogue import Catalogue
+    from fib_rmsnorm.schema import Definition, Solution, Trace
 
 _KINDS = ("definitions", "solutions", "workloads", "traces")
 

@@ -1,9 +1,11 @@
 """`fib-rmsnorm tune`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,11 +24,13 @@ from fib_rmsnorm.cli.options import (
 from fib_rmsnorm.cli.printing import note
 from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.schema import Trace
-from fib_rmsnorm.tuning.tunable import Tunable, TunableFolder
+
+if TYPE_CHECKING:
+    from fib_rmsnorm.evaluation.run_config import RunConfig
+    from fib_rmsnorm.machine.devices import Device
+    from fib_rmsnorm.registry import Registry
+    from fib_rmsnorm.schema import Trace
+    from fib_rmsnorm.tuning.tunable import Tunable, TunableFolder
 
 
 def command(
