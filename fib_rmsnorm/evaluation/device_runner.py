@@ -8,7 +8,6 @@ from datetime import datetime, timezone
 from functools import partial
 
 from fib_rmsnorm.building.native import compiler_flags
-from fib_rmsnorm.evaluation.building_ahead import BuildsAhead
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
 from fib_rmsnorm.evaluation.chained_trials import time_chains
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
@@ -65,8 +64,7 @@ class DeviceRunner:
         self._config = config
         self.workers = WorkerPool(fork_server, device, config)
         self._judge_client = JudgeClient(fork_server, device, config, self._find_reference_worker)
-        self.ahead = BuildsAhead(self.workers, self._judge_client, device)
-        self.gate = CorrectnessGate(self.workers, self.ahead, self._judge_client, device)
+        self.gate = CorrectnessGate(self.workers, self._judge_client, device)
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
 
