@@ -17,7 +17,6 @@ from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.performance import describe_performance
 from fib_rmsnorm.evaluation.plan import Group, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, WorkerPool
@@ -82,15 +81,13 @@ class DeviceRunner:
         """Start a worker for the next draft, which is probably in this language, if the device is a GPU."""
         if self.device.kind == "cpu":  # it would take the cores from what is timed
             return
-        recognition = self.judge_client.recogniser.recognise(definition, workload)
         wanted = GetReady(
             device=self.device.name,
             language=language,
             definition=definition,
             dataset=self._config.dataset,
             workload=workload,
-            recognition=recognition,
-            cases=count_cases(definition, recognition, workload),
+            recognition=self.judge_client.recogniser.recognise(definition, workload),
         )
         self.workers.start_spare(wanted)
 
