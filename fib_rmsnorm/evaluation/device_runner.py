@@ -9,7 +9,6 @@ from functools import partial
 
 from fib_rmsnorm.building.native import compiler_flags
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
-from fib_rmsnorm.evaluation.chained_trials import time_chains
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
 from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, TrialResults
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, reference_solution
@@ -215,10 +214,10 @@ class DeviceRunner:
             shared.ceiling = self._ceiling_client.measure(definition, workload)
         except NoCeilingError as error:
             shared.noisy = [f"no copy to compare with: {error}"]
+        trials = InterleavedTrials(definition, workload, self.judge_client, self._config.settings, on_cpu=on_cpu)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
-            trials = InterleavedTrials(definition, workload, self.judge_client, self._config.settings, on_cpu=on_cpu)
             trials.run(idle, of_reference)
-        chain_clocks = self._time_chains(definition, workload, idle)
+        chain_clocks = self._run_in_graphs(trials, idle)
         self._fail_busy(timings)  # and after the trials, because they may have waited for them
         if of_reference.failure:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {of_reference.failure}")
@@ -231,15 +230,14 @@ class DeviceRunner:
                 performance = describe_performance(each, of_reference, shared, chain_clocks)
                 yield self.make_trace(definition, workload, solution, each.admitted, log, performance)
 
-    def _time_chains(self, definition: Definition, workload: Workload, timed: list[TrialResults]) -> Clocks | None:
+    def _run_in_graphs(self, trials: InterleavedTrials, timed: list[TrialResults]) -> Clocks | None:
         """Time calls in CUDA graphs, if requested. A Solution whose calls fail there fails."""
         if self._config.settings.context != "graph":
             return None
         has_dependent_launch = capability_of(gpu_arch(self.device) or DEFAULT_ARCH) >= (9, 0)
-        kinds = (False, True) if has_dependent_launch else (False,)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
-            for dependent in kinds:
-                time_chains(definition, workload, timed, self.judge_client, dependent=dependent)
+            for dependent in (False, True) if has_dependent_launch else (False,):
+                trials.run_in_graphs(timed, dependent=dependent)
         return watch.summary()
 
     def _fail_busy(self, timings: Sequence[TrialResults]) -> None:
