@@ -130,6 +130,9 @@ class Clock:
 
     perf_counter = monotonic
 
+    def perf_counter_ns(self) -> int:
+        return round(self.now * 1e9)
+
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 

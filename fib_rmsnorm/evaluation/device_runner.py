@@ -8,17 +8,14 @@ from datetime import datetime, timezone
 from functools import partial
 
 from fib_rmsnorm.building.native import compiler_flags
-from fib_rmsnorm.evaluation.building_ahead import BuildsAhead
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
-from fib_rmsnorm.evaluation.chained_trials import time_chains
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
 from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, TrialResults
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, reference_solution
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
+from fib_rmsnorm.evaluation.performance import describe_performance
 from fib_rmsnorm.evaluation.plan import Group, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, WorkerPool
@@ -64,9 +61,8 @@ class DeviceRunner:
         self.device = device
         self._config = config
         self.workers = WorkerPool(fork_server, device, config)
-        self._judge_client = JudgeClient(fork_server, device, config, self._find_reference_worker)
-        self.ahead = BuildsAhead(self.workers, self._judge_client, device)
-        self.gate = CorrectnessGate(self.workers, self.ahead, self._judge_client, device)
+        self.judge_client = JudgeClient(fork_server, device, config, self._find_reference_worker)
+        self.gate = CorrectnessGate(self.workers, self.judge_client, device)
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
 
@@ -75,7 +71,7 @@ class DeviceRunner:
 
         Timing needs the reference and the copy. Raises ReferenceFailedError.
         """
-        self._judge_client.expect(definition, workload)
+        self.judge_client.expect(definition, workload)
         if timed:
             self._find_reference(definition)
             self._ceiling_client.build()
@@ -84,15 +80,13 @@ class DeviceRunner:
         """Start a worker for the next draft, which is probably in this language, if the device is a GPU."""
         if self.device.kind == "cpu":  # it would take the cores from what is timed
             return
-        recognition = self._judge_client.recogniser.recognise(definition, workload)
         wanted = GetReady(
             device=self.device.name,
             language=language,
             definition=definition,
             dataset=self._config.dataset,
             workload=workload,
-            recognition=recognition,
-            cases=count_cases(definition, recognition, workload),
+            recognition=self.judge_client.recogniser.recognise(definition, workload),
         )
         self.workers.start_spare(wanted)
 
@@ -152,7 +146,7 @@ class DeviceRunner:
 
     def _find_verdicts(self, group: Group) -> Iterator[tuple[Solution, Admitted | EvaluationFailedError]]:
         """The verdicts as they come, while what timing needs is built."""
-        needed: list[Callable[[], object]] = [partial(self._judge_client.expect, group.definition, group.workload)]
+        needed: list[Callable[[], object]] = [partial(self.judge_client.expect, group.definition, group.workload)]
         if all(is_interpreted(solution, self.device) for solution in group.solutions):
             yield from self.gate.admit(group, needed)
             return
@@ -168,7 +162,7 @@ class DeviceRunner:
         worker, solution, definition = admitted.worker, admitted.solution, admitted.worker.definition
         performance = Performance(interpreted=True)
         try:
-            performance.library_calls = self._judge_client.judge_repeated_calls(workload, worker)
+            performance.library_calls = self.judge_client.judge_repeated_calls(workload, worker)
             if busy := self.workers.end_busy_workers(worker).get(worker.process):
                 raise EvaluationFailedError("RUNTIME_ERROR", busy)
         except EvaluationFailedError as failure:
@@ -186,11 +180,7 @@ class DeviceRunner:
         is_plain = spec.language is SupportedLanguages.CPP and spec.binding is not SupportedBindings.TORCH
         if spec.language is SupportedLanguages.PYTHON or device.is_amd or (device.kind == "cpu" and not is_plain):
             return None
-        return self._judge_client.judge_far_rows(workload, admitted.worker)
-
-    def judge_empty_batch(self, workload: Workload, admitted: Admitted) -> str | None:
-        """How a Solution that is right fails without any rows: empty if it does not; None if not tried."""
-        return self._judge_client.judge_empty_batch(workload, admitted.worker)
+        return self.judge_client.judge_far_rows(workload, admitted.worker)
 
     def max_at_once(self, definition: Definition, workload: Workload) -> int:
         """The number of solutions to time together, so that the device can hold all their inputs and outputs."""
@@ -214,47 +204,40 @@ class DeviceRunner:
         timings = [TrialResults(each) for each in admitted]
         self._fail_busy(timings)  # before the trials, which they would disturb
         idle = [each for each in timings if each.failure is None]
-        ceiling, no_ceiling = None, None
+        on_cpu, l2 = self.device.kind == "cpu", self._config.settings.l2
+        shared = Performance(
+            bytes_moved=bytes_moved(definition, workload),
+            cold_l2=None if on_cpu else l2 != "hot",
+            device_session=identify_session(self.device),
+        )
         try:
-            ceiling = self._ceiling_client.measure(definition, workload)
+            shared.ceiling = self._ceiling_client.measure(definition, workload)
         except NoCeilingError as error:
-            no_ceiling = str(error)
+            shared.noisy = [f"no copy to compare with: {error}"]
+        trials = InterleavedTrials(definition, workload, self.judge_client, self._config.settings, on_cpu=on_cpu)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
-            trials = InterleavedTrials(
-                definition, workload, self._judge_client, self._config.settings, on_cpu=self.device.kind == "cpu"
-            )
             trials.run(idle, of_reference)
-        chain_clocks = self._time_chains(definition, workload, idle)
+        chain_clocks = self._run_in_graphs(trials, idle)
         self._fail_busy(timings)  # and after the trials, because they may have waited for them
         if of_reference.failure:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {of_reference.failure}")
-        conditions = Conditions(
-            self._config.settings,
-            bytes_moved(definition, workload),
-            ceiling,
-            no_ceiling,
-            watch.summary(),
-            chain_clocks,
-            identify_session(self.device),
-            self.device.kind == "cpu",
-        )
+        shared.clocks = watch.summary()
         for each in timings:
             solution, log = each.admitted.solution, each.admitted.worker.process.take_log()
             if each.failure:
                 yield self.make_trace(definition, workload, solution, each.failure.with_log(log))
             else:
-                performance = describe_performance(each, of_reference, conditions)
+                performance = describe_performance(each, of_reference, shared, chain_clocks)
                 yield self.make_trace(definition, workload, solution, each.admitted, log, performance)
 
-    def _time_chains(self, definition: Definition, workload: Workload, timed: list[TrialResults]) -> Clocks | None:
+    def _run_in_graphs(self, trials: InterleavedTrials, timed: list[TrialResults]) -> Clocks | None:
         """Time calls in CUDA graphs, if requested. A Solution whose calls fail there fails."""
         if self._config.settings.context != "graph":
             return None
         has_dependent_launch = capability_of(gpu_arch(self.device) or DEFAULT_ARCH) >= (9, 0)
-        kinds = (False, True) if has_dependent_launch else (False,)
         with ClockWatch(self.device.name, self._clocks_at_start) as watch:
-            for dependent in kinds:
-                time_chains(definition, workload, timed, self._judge_client, dependent=dependent)
+            for dependent in (False, True) if has_dependent_launch else (False,):
+                trials.run_in_graphs(timed, dependent=dependent)
         return watch.summary()
 
     def _fail_busy(self, timings: Sequence[TrialResults]) -> None:
@@ -291,7 +274,7 @@ class DeviceRunner:
                 settings=self._config.settings,
                 definition_sha256=digest(definition),
                 solution_sha256=digest(solution),
-                judged_by=self._judge_client.judged_by(definition, workload) if correctness else None,
+                judged_by=self.judge_client.judged_by(definition, workload) if correctness else None,
                 build_flags=compiler_flags(solution),
             ),
         )

@@ -89,25 +89,24 @@ def plan_head_to_head(
             raise InputError(f"{rival.name}: {reason}")
         if is_interpreted(rival, device):
             raise InputError(f"{rival.name}: {device.hardware} would interpret the kernel, which is never timed")
-    if first[0].name == second[0].name:
-        second = second[0].model_copy(update={"name": f"{second[0].name}.new"}), second[1]
-    by_size = [
+    (old_one, of_old), (new_one, of_new) = first, second
+    if old_one.name == new_one.name:
+        new_one = new_one.model_copy(update={"name": f"{new_one.name}.new"})
+    before, after = (
         {
             tuple(each.axes.values()): each
             for each in choose_fitting(registry, wanted, batch_sizes, DEFAULT_BATCH_SIZES, device)
         }
-        for _, wanted in (first, second)
-    ]
-    sizes = [size for size in by_size[0] if size in by_size[1]]
-    if not sizes:
-        raise InputError(
-            f"{first[1].name} and {second[1].name} have no Workloads of the same sizes: give --batch-sizes"
-        )
-    (old_one, of_old), (new_one, of_new) = first, second
-    sides = [(of_old, by_size[0], [old_one]), (of_new, by_size[1], [new_one])]
-    if of_old.name == of_new.name:
-        sides = [(of_old, by_size[0], [old_one, new_one])]
-    groups = [Group(served, workloads[size], tuple(mine)) for size in sizes for served, workloads, mine in sides]
+        for wanted in (of_old, of_new)
+    )
+    groups: list[Group] = []
+    for size in (size for size in before if size in after):
+        if of_old.name == of_new.name:
+            groups.append(Group(of_old, before[size], (old_one, new_one)))
+        else:
+            groups += [Group(of_old, before[size], (old_one,)), Group(of_new, after[size], (new_one,))]
+    if not groups:
+        raise InputError(f"{of_old.name} and {of_new.name} have no Workloads of the same sizes: give --batch-sizes")
     return HeadToHead(old_one, new_one, groups, device)
 
 

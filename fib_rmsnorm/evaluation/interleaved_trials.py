@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count as count_up
 from itertools import repeat, takewhile
 from typing import Literal, TypeVar
 
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
-from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes, measure_calls
+from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes, has_precise_cost, measure_calls
 from fib_rmsnorm.evaluation.timing.timer import Trial
 from fib_rmsnorm.evaluation.worker.worker_messages import (
     ChainTimed,
@@ -44,6 +45,8 @@ _TRIAL_BUDGET_S = 0.15
 _BUDGET_S = 0.5  # for the undisturbed calls of all trials of a solution
 _MAX_BUDGET_S = 2.0  # for all of them
 _HOT_CALLS = 80
+_REPLAYS = 16
+_MIN_TRIALS_IN_GRAPHS = 4
 _QUICKLY_JUDGED_BYTES = 4 << 20
 _JUDGED_TOGETHER = 4
 """The number of calls that are judged at a time, if judging is quick."""
@@ -99,13 +102,14 @@ class InterleavedTrials:
     def __init__(
         self, definition: Definition, workload: Workload, judge_client: JudgeClient, settings: Settings, *, on_cpu: bool
     ) -> None:
-        self._definition = definition
         self._workload = workload
         self._judge_client = judge_client
         self._settings = settings
         self._on_cpu = on_cpu
         self._random = random.SystemRandom()
-        self._judged_calls = _JUDGED_TOGETHER if is_quickly_judged(definition, workload) else 1
+        self._is_quickly_judged = bytes_moved(definition, workload) <= _QUICKLY_JUDGED_BYTES
+        """Whether judging a call takes far less time than a trial."""
+        self._judged_calls = _JUDGED_TOGETHER if self._is_quickly_judged else 1
 
     def run(self, solutions: Sequence[TrialResults], reference: TrialResults) -> None:
         """Time every solution, and the reference, which is not judged."""
@@ -128,7 +132,7 @@ class InterleavedTrials:
     def _run_trials(self, solutions: Sequence[TrialResults], unjudged: TrialResults) -> None:
         judged = self._choose_judged_trials()
         pids = [each.admitted.worker.process.pid for each in (unjudged, *solutions)]
-        for trial, each in take_turns(lambda: self._find_running(solutions, unjudged)):
+        for trial, each in _take_turns(lambda: self._find_running(solutions, unjudged)):
             if self._on_cpu:
                 wait_for_quiet([pid for pid in pids if pid != each.admitted.worker.process.pid])
             each.attempt(self._run_trial)
@@ -154,13 +158,13 @@ class InterleavedTrials:
         of the first trials but the last, after which calls are judged anyway.
         """
         fewest = self._settings.num_trials
-        if not is_quickly_judged(self._definition, self._workload):
+        if not self._is_quickly_judged:
             return {self._random.randrange(max(1, fewest - 1))}
         doubled = takewhile(lambda count: count < _MAX_TRIALS, (fewest << power for power in count_up(1)))
         return {*range(fewest), *(count - 1 for count in doubled)}
 
     def _is_to_be_judged(self, solution: TrialResults, trial: int, judged: set[int]) -> bool:
-        if self._judged_calls > 1:
+        if self._is_quickly_judged:
             return trial in judged
         if solution.judged_trials:
             return False
@@ -212,7 +216,7 @@ class InterleavedTrials:
         is_fixed = self._settings.iterations is not None
         worker = solution.admitted.worker
         budget_s = worker.left_s if is_fixed else _TRIAL_BUDGET_S
-        return ask_for_times(worker, Time(trial=Trial(calls, not hot, budget_s, queued)), Timed)
+        return _ask_for_times(worker, Time(trial=Trial(calls, not hot, budget_s, queued)), Timed)
 
     def _judge_calls_of(self, solution: TrialResults, trials: Sequence[Timed]) -> None:
         admitted = solution.admitted
@@ -229,13 +233,34 @@ class InterleavedTrials:
             solution.as_called = self._time(solution, _CALLS, hot=self._settings.l2 == "hot", queued=False)
             self._judge_calls_of(solution, [solution.as_called])
 
+    def run_in_graphs(self, solutions: Sequence[TrialResults], *, dependent: bool) -> None:
+        """Time every solution in CUDA graphs, with `dependent` launch or not, after `run`; judge calls of these."""
+        judged = set(range(_MAX_TRIALS)) if self._is_quickly_judged else {self._random.randrange(_MIN_TRIALS_IN_GRAPHS)}
+        request = TimeChain(workload=self._workload, dependent=dependent, replays=_REPLAYS, budget_s=_TRIAL_BUDGET_S)
 
-def is_quickly_judged(definition: Definition, workload: Workload) -> bool:
-    """Whether judging a call takes far less time than a trial."""
-    return bytes_moved(definition, workload) <= _QUICKLY_JUDGED_BYTES
+        def is_done(solution: TrialResults) -> bool:
+            """Whether the cost is known, or will not be."""
+            trials = solution.chains[dependent]
+            if solution.chain_refused or solution.failure or len(trials) >= _MAX_TRIALS:
+                return True
+            return len(trials) >= _MIN_TRIALS_IN_GRAPHS and has_precise_cost(trials)
+
+        def run_trial(solution: TrialResults, *, is_judged: bool) -> None:
+            worker = solution.admitted.worker
+            timed = _ask_for_times(worker, request, ChainTimed)
+            if timed.times is None:
+                solution.chain_refused = timed.refused or "no reason given"
+                worker.process.kill()  # a capture that failed may leave torch's allocator in the midst of it
+                return
+            solution.chains[dependent].append(timed.times)
+            if is_judged:
+                self._judge_client.judge_chained_call(self._workload, worker)
+
+        for trial, each in _take_turns(lambda: [solution for solution in solutions if not is_done(solution)]):
+            each.attempt(partial(run_trial, is_judged=trial in judged))
 
 
-def take_turns(find_running: Callable[[], Sequence[Turn]]) -> Iterator[tuple[int, Turn]]:
+def _take_turns(find_running: Callable[[], Sequence[Turn]]) -> Iterator[tuple[int, Turn]]:
     """Yield the number of the trial and the next one to time, until none is left; the order reverses each trial."""
     for trial in count_up():
         running = find_running()
@@ -245,7 +270,7 @@ def take_turns(find_running: Callable[[], Sequence[Turn]]) -> Iterator[tuple[int
             yield trial, each
 
 
-def ask_for_times(worker: WorkerClient, request: Time | TimeChain, kind: type[Times]) -> Times:
+def _ask_for_times(worker: WorkerClient, request: Time | TimeChain, kind: type[Times]) -> Times:
     """Have a worker time a trial. Raises EvaluationFailedError too if the clock that it read is not the system's."""
     started = time.perf_counter_ns()
     timed = worker.ask(request, kind)

@@ -134,10 +134,10 @@ class Scheduler:
     def _run_device(self, device_runner: DeviceRunner, work: WorkQueue, number: int) -> Iterator[Event]:
         try:
             while group := work.take(number):
-                device_runner.ahead.want([group, *work.find_next(number)])
+                device_runner.gate.want([group, *work.find_next(number)])
                 yield from self._run_group(device_runner, group)
         finally:
-            device_runner.ahead.close()
+            device_runner.gate.close()
 
     def _run_group(self, device_runner: DeviceRunner, group: Group) -> Iterator[Event]:
         if unbuilt := device_runner.workers.count_unbuilt(group.solutions):

@@ -31,8 +31,6 @@ _DRIVER_VERSION = re.compile(r"Kernel Module.*?\s(\d+\.[\d.]+)")
 @cache
 def record_environment(device: Device, *, interpreted: bool = False) -> Environment:
     """The Environment of evaluations on `device`, or by an interpreter that runs there."""
-    from fib_rmsnorm.schema import Environment
-
     hardware = f"{device.hardware}{INTERPRETER}" if interpreted else device.hardware
     return Environment(hardware=hardware, libs=library_versions())
 

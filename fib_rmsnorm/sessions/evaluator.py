@@ -214,7 +214,7 @@ class Evaluator:
             with self.turns.judging():
                 if self.device.kind != "cpu":
                     far_rows = self._runner.judge_far_rows(workload, admitted[workload.uuid])
-                empty_batch = self._runner.judge_empty_batch(workload, admitted[workload.uuid])
+                empty_batch = self._runner.judge_client.judge_empty_batch(workload, admitted[workload.uuid].worker)
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 far_rows = empty_batch = None
         yield replace(

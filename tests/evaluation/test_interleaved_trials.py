@@ -1,6 +1,7 @@
 """The order in which Solutions are timed, who must be quiet meanwhile, and how many timed calls are judged."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,21 +18,16 @@ SMALL, LARGE = 1, 4096
 DEFINITION = RmsNorm().define(1024)
 
 
-class Clock:
-    """A clock that only trials move."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def perf_counter_ns(self) -> int:
-        return round(self.now_s * 1e9)
+@pytest.fixture(autouse=True)
+def only_trials_take_time(clock, monkeypatch):
+    monkeypatch.setattr(interleaved_trials, "time", clock)
+    monkeypatch.setattr(Worker, "clock", clock)
 
 
 class Worker:
     """Answers like a worker whose trials take some time, and counts the calls that the judge asks for."""
+
+    clock: Any = None
 
     def __init__(
         self,
@@ -53,7 +49,6 @@ class Worker:
         self.name = name
         self.process, self.left_s = SimpleNamespace(pid=name), 60.0
         self._steps = [] if steps is None else steps
-        self.clock: Clock | None = None
 
     def ask(self, request, *_):
         if isinstance(request, PrepareTiming):
@@ -62,10 +57,9 @@ class Worker:
             return Costs(None, 0)
         if isinstance(request, Time):
             self._steps.append(self.name)
-            self.clock.now_s += self._trial_s
+            self.clock.sleep(self._trial_s)
             self.asked.append(request.trial)
-            now = self.clock.perf_counter_ns()
-            return Timed(self._samples, clock_ns=now, repeated=[], queued=request.trial.queued)
+            return Timed(self._samples, self.clock.perf_counter_ns(), repeated=[], queued=request.trial.queued)
         return None
 
 
@@ -78,12 +72,8 @@ class JudgeClient:
         worker.judged += count
 
 
-def run_trials(monkeypatch, reference, *workers, batch=SMALL, settings=None, on_cpu=False, judge=None):
+def run_trials(reference, *workers, batch=SMALL, settings=None, on_cpu=False, judge=None):
     """The results of Solutions that are timed beside the reference."""
-    clock = Clock()
-    monkeypatch.setattr(interleaved_trials, "time", clock)
-    for worker in (reference, *workers):
-        worker.clock = clock
     (workload,) = generate_workloads(DEFINITION, [batch])
     trials = InterleavedTrials(DEFINITION, workload, judge or JudgeClient(), settings or Settings(), on_cpu=on_cpu)
     first, *others = (TrialResults(Admitted(SimpleNamespace(name=each.name), each)) for each in (reference, *workers))
@@ -91,43 +81,43 @@ def run_trials(monkeypatch, reference, *workers, batch=SMALL, settings=None, on_
     return others
 
 
-def time_alone(monkeypatch, batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l2="cold") -> Worker:
+def time_alone(batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l2="cold") -> Worker:
     """The worker of a Solution that is timed alone, whose median is precise after the first trials if `spread` is 0."""
     worker, reference = Worker(trial_s, calls, spread), Worker(trial_s, calls, spread)
-    run_trials(monkeypatch, reference, worker, batch=batch, settings=Settings(l2=l2))
+    run_trials(reference, worker, batch=batch, settings=Settings(l2=l2))
     assert reference.judged == 0
     return worker
 
 
 @pytest.mark.parametrize("trial_s", [0.001, 0.1, 0.13, 0.17, 0.26, 0.6])
 @pytest.mark.parametrize("spread", [0.0, 1.0])
-def test_of_a_large_workload_two_calls_are_judged_however_long_they_take(monkeypatch, trial_s, spread):
-    found = {time_alone(monkeypatch, LARGE, trial_s, calls=8, spread=spread).judged for _ in range(5)}
+def test_of_a_large_workload_two_calls_are_judged_however_long_they_take(trial_s, spread):
+    found = {time_alone(LARGE, trial_s, calls=8, spread=spread).judged for _ in range(5)}
     assert found == {2}
 
 
 @pytest.mark.parametrize(("trial_s", "calls", "judged"), [(0.001, 40, 16), (0.17, 8, 12), (0.26, 4, 8), (0.6, 1, 2)])
-def test_of_a_small_workload_four_of_each_of_the_first_trials_are(monkeypatch, trial_s, calls, judged):
-    assert time_alone(monkeypatch, SMALL, trial_s, calls=calls, spread=0.0).judged == judged
+def test_of_a_small_workload_four_of_each_of_the_first_trials_are(trial_s, calls, judged):
+    assert time_alone(SMALL, trial_s, calls=calls, spread=0.0).judged == judged
 
 
 @pytest.mark.parametrize(("batch", "of_trials", "of_hot"), [(SMALL, 16, 4), (LARGE, 2, 1)])
 @pytest.mark.parametrize(("l2", "cold"), [("cold", [True] * 4), ("hot", [False] * 4), ("both", [True] * 4 + [False])])
-def test_l2_is_cold_unless_another_state_is_asked_for(monkeypatch, l2, cold, batch, of_trials, of_hot):
-    worker = time_alone(monkeypatch, batch, 0.001, calls=40, spread=0.0, l2=l2)
+def test_l2_is_cold_unless_another_state_is_asked_for(l2, cold, batch, of_trials, of_hot):
+    worker = time_alone(batch, 0.001, calls=40, spread=0.0, l2=l2)
     assert [request.cold for request in worker.asked] == cold
     assert worker.judged == of_trials + (of_hot if l2 == "both" else 0)
 
 
 @pytest.mark.parametrize("batch", [SMALL, LARGE])
-def test_calls_are_judged_before_another_solution_is_timed(monkeypatch, batch):
+def test_calls_are_judged_before_another_solution_is_timed(batch):
     """The outputs of a call that waits to be judged lie in its worker, where a sleeping thread could repair them."""
     steps: list = []
     # The median of one is precise at once, that of another never.
     reference, *workers = (
         Worker(spread=spread, name=name, steps=steps) for name, spread in (("reference", 0), ("a", 0), ("b", 1))
     )
-    run_trials(monkeypatch, reference, *workers, batch=batch, judge=JudgeClient(steps))
+    run_trials(reference, *workers, batch=batch, judge=JudgeClient(steps))
     for name in ("a", "b"):
         own = [number for number, step in enumerate(steps) if step == ("judge", name)]
         assert own and all(steps[number - 1] == name for number in own)
@@ -142,7 +132,7 @@ def steps_of(monkeypatch, *, on_cpu: bool) -> list[str | set[str]]:
     steps: list = []
     monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda pids: steps.append({*pids}))
     workers = [Worker(name=name, steps=steps) for name in NAMES]
-    run_trials(monkeypatch, *workers, settings=Settings(iterations=40, num_trials=4), on_cpu=on_cpu)
+    run_trials(*workers, settings=Settings(iterations=40, num_trials=4), on_cpu=on_cpu)
     return steps
 
 
@@ -162,9 +152,9 @@ def test_on_a_cpu_nobody_is_timed_before_all_others_are_quiet(monkeypatch):
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_calls_of_several_kernels_are_also_timed_on_an_idle_gpu_and_judged(monkeypatch, pieces):
+def test_calls_of_several_kernels_are_also_timed_on_an_idle_gpu_and_judged(pieces):
     worker, reference = (Worker(calls=8, pieces=pieces) for _ in range(2))
-    [found] = run_trials(monkeypatch, reference, worker, batch=LARGE)
+    [found] = run_trials(reference, worker, batch=LARGE)
     idle = [request for request in worker.asked if not request.queued]
     assert len(idle) == (pieces > 1) and (found.as_called is not None) == (pieces > 1)
     assert worker.judged == 2 + (pieces > 1)
@@ -192,5 +182,5 @@ def test_trials_go_on_until_undisturbed_calls_fill_them_or_it_takes_too_long(
     settings = Settings(iterations=40, num_trials=4) if stopped_by == "iterations" else None
     monkeypatch.setattr(interleaved_trials, "wait_for_quiet", lambda _: None)
     own, reference = (Worker(**{"trial_s": 1 / 64, "spread": 1.0, **options}, undisturbed=share) for share in shares)
-    (outcome,) = run_trials(monkeypatch, reference, own, settings=settings, on_cpu=True)
+    (outcome,) = run_trials(reference, own, settings=settings, on_cpu=True)
     assert ([len(each.asked) for each in (own, reference)], outcome.stopped_by) == (trials, stopped_by)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from fib_rmsnorm.evaluation.interleaved_trials import TrialResults
-from fib_rmsnorm.evaluation.performance import Conditions, describe_performance
+from fib_rmsnorm.evaluation.performance import describe_performance
 from fib_rmsnorm.evaluation.timing.latency_statistics import measure_calls
 from fib_rmsnorm.evaluation.timing.timer import Sample
 from fib_rmsnorm.evaluation.worker.worker_messages import Timed, TimingPrepared
-from fib_rmsnorm.schema import Ceiling, Clocks, Settings
+from fib_rmsnorm.schema import Ceiling, Clocks, Performance
 
 ADMITTED: Any = SimpleNamespace(first_call_ms=1.0, worker=SimpleNamespace(build_s=1.0))
 
@@ -22,8 +22,7 @@ def make_trial(*samples):
 def test_on_a_gpu_all_calls_count_with_their_pieces():
     trials = [make_trial(Sample(0.5, 0.25, 2), Sample(0.5, 0.25, 2))] * 2
     results = TrialResults(ADMITTED, TimingPrepared("cupti", 0.0, None), trials)
-    conditions = Conditions(Settings(), 1024, None, None, Clocks(), None, None, on_cpu=False)
-    found = describe_performance(results, results, conditions)
+    found = describe_performance(results, results, Performance(bytes_moved=1024, cold_l2=True))
     assert (found.samples, found.disturbed_calls, found.pieces, found.busy_ms) == (4, None, 2, 0.25)
 
 
@@ -36,8 +35,7 @@ def describe(own_ms, reference_ms, *, ceiling=None, clocks=None):
 def describe_trials(*trials, ceiling=None, clocks=None):
     """The Performance of a Solution's trials and the reference's on a CPU."""
     own, reference = (TrialResults(ADMITTED, TimingPrepared("cpu_clock", 0.0, None), each) for each in trials)
-    conditions = Conditions(Settings(), 1024, ceiling, None, clocks or Clocks(), None, None, on_cpu=True)
-    return describe_performance(own, reference, conditions)
+    return describe_performance(own, reference, Performance(bytes_moved=1024, ceiling=ceiling, clocks=clocks))
 
 
 def steady_trial(span_ms):

@@ -1,28 +1,19 @@
 """A worker reads the tensors that Workloads name and nothing else of the registry, and makes room on a full GPU."""
 
-import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from fib_rmsnorm.evaluation import correctness_gate
-from fib_rmsnorm.evaluation.building_ahead import BuildsAhead
-from fib_rmsnorm.evaluation.correctness_gate import CorrectnessGate
-from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
-from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
 from fib_rmsnorm.evaluation.worker_pool import WorkerPool
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
-from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, SupportedLanguages, Workload
+from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, Workload
 from support.norms import kernel_for
 from support.registries import QUICK, RIGHT, add_kernel, bench_all, make_registry
 
@@ -163,54 +154,3 @@ def test_the_workers_of_finished_definitions_end_and_no_others():
     assert (kept.process.alive, len(pool)) == (True, 1)
     pool.close()
     assert not finished.process.alive
-
-
-def make_gate(**stubs):
-    workers, judge_client = SimpleNamespace(find=stubs["find"], build_cores=[0]), SimpleNamespace(**stubs)
-    device = Device("cpu", "a CPU", 1 << 30)
-    return CorrectnessGate(workers, BuildsAhead(workers, judge_client, device), judge_client, device)
-
-
-def make_group(*languages):
-    """One with Solutions in these languages."""
-    specs = (SimpleNamespace(language=SupportedLanguages(language)) for language in languages)
-    solutions = (SimpleNamespace(name=str(number), spec=spec) for number, spec in enumerate(specs))
-    return Group(FIRST, generate_workloads(FIRST, [1])[0], tuple(solutions))
-
-
-def test_once_the_reference_has_failed_no_other_solution_is_built(monkeypatch):
-    monkeypatch.setattr(correctness_gate, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
-    built = []
-
-    def build(definition, solution):
-        time.sleep(0.05)
-        built.append(solution.name)
-        return WorkerClient(SimpleNamespace(), RunConfig(QUICK, 60), definition)
-
-    def fail(*_):
-        raise ReferenceFailedError("the reference failed")
-
-    with pytest.raises(ReferenceFailedError):
-        list(make_gate(find=build, call=fail).admit(make_group(*["triton"] * 20)))
-    assert len(built) < 20
-
-
-def refuse(*_):
-    raise EvaluationFailedError("RUNTIME_ERROR", "it does not build")
-
-
-def test_solutions_are_built_at_once_though_their_outputs_are_too_large_to_be(monkeypatch):
-    monkeypatch.setattr(correctness_gate, "_MAX_BYTES_AT_ONCE", 1)
-    monkeypatch.setattr("fib_rmsnorm.evaluation.correctness_gate.os.cpu_count", lambda: 2)
-    both = threading.Barrier(2, timeout=10)
-    verdicts = make_gate(find=lambda *_: both.wait() + refuse()).admit(make_group("python", "python"))
-    assert len(list(verdicts)) == 2
-
-
-def test_what_verdicts_need_begins_first_then_what_takes_long_and_the_rest_when_all_have_begun(monkeypatch):
-    monkeypatch.setattr(correctness_gate, "ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
-    begun = []
-    gate = make_gate(find=lambda _, solution: begun.append(solution.spec.language.value) or refuse())
-    group = make_group("triton", "tilelang", "python", "cuda")
-    assert len(list(gate.admit(group, [lambda: begun.append("judge")], lambda: begun.append("copy")))) == 4
-    assert begun == ["judge", "cuda", "python", "triton", "tilelang", "copy"]

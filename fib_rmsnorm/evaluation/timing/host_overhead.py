@@ -23,7 +23,7 @@ _MIN_PROCESSORS = 4
 _BUDGET_S = 0.008
 
 
-def host_overhead_us(call: Call, synchronize: Callable[[], None] = torch.cuda.synchronize) -> float:
+def host_overhead_us(call: Call, synchronize: Callable[[], object] = torch.cuda.synchronize) -> float:
     """Microseconds to issue a call: the least of several means on each of several processors.
 
     No timer may be attached. Whatever else the host does only adds time, so the least mean is the most accurate.

@@ -32,20 +32,12 @@ class KernelRecord(ctypes.Structure):
 
     _fields_ = (
         ("kind", ctypes.c_uint32),
-        ("cache_config", ctypes.c_uint8),
-        ("shared_memory_config", ctypes.c_uint8),
-        ("registers_per_thread", ctypes.c_uint16),
-        ("partitioned_global_cache_requested", ctypes.c_uint32),
-        ("partitioned_global_cache_executed", ctypes.c_uint32),
+        ("configuration", ctypes.c_uint32 * 3),
         *_TIMES,
         ("completed", ctypes.c_uint64),
         *_PLACE,
         *((name, ctypes.c_uint32) for name in _DIMENSIONS),
-        ("static_shared_memory", ctypes.c_uint32),
-        ("dynamic_shared_memory", ctypes.c_uint32),
-        ("local_memory_per_thread", ctypes.c_uint32),
-        ("local_memory_total", ctypes.c_uint32),
-        ("correlation_id", ctypes.c_uint32),
+        ("memory_and_correlation", ctypes.c_uint32 * 5),
         ("grid_id", ctypes.c_uint64),
         ("name", ctypes.c_void_p),
     )

@@ -51,7 +51,6 @@ class GetReady(Request, do="get_ready", doing="starting"):
     dataset: Path | None
     workload: Workload
     recognition: Recognition | None
-    cases: int
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import torch
 
 from fib_rmsnorm.building import BuildError, build_entry, load_language, prepare_build
 from fib_rmsnorm.building.native import compiler_flags
+from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.guarded_memory import place_inputs
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
@@ -271,7 +272,7 @@ def get_ready(request: GetReady) -> Done:
     load_language(request.language, request.device)
     timer_name(request.device)  # imports it
     wanted = DeviceWorkload(request.definition, request.workload, request.device, request.dataset)
-    for case in range(request.cases):
+    for case in range(count_cases(request.definition, request.recognition, request.workload)):
         made = make_case(wanted, request.recognition, case)
         OutputBuffers(replace(wanted, workload=made.workload))
     torch.cuda.empty_cache()
