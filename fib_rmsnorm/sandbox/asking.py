@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.nvml import find_gpu
-from fib_rmsnorm.sandbox.channel import Handler, Message, Refusal, RefusalError
+from fib_rmsnorm.sandbox.channel import Handler, Message, RefusalError
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process
 
 Answer = TypeVar("Answer")
@@ -73,19 +73,19 @@ def ask(
     Raises RefusalError, and what `Process.request` raises.
     """
     message = process.request({"do": request.do, **request.model_dump(mode="json")}, deadline, memory_limit, files)
-    expected: Any = Refusal if message.get("ok") is False else kind
+    expected: Any = RefusalError if message.get("ok") is False else kind
     try:
-        answer: Answer | Refusal = _adapter(expected).validate_python(message)
+        answer: Answer | RefusalError = _adapter(expected).validate_python(message)
     except ValidationError as error:
         process.kill()
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise NoAnswerError(f"sent an invalid answer: {where}: {first['msg']}") from None
-    if not isinstance(answer, Refusal):
+    if not isinstance(answer, RefusalError):
         return answer
     if answer.fatal:
         process.kill()
-    raise RefusalError(answer.status, answer.message, is_cheat=answer.is_cheat)
+    raise answer
 
 
 @cache  # to make one takes milliseconds

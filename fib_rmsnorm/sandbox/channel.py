@@ -11,7 +11,7 @@ import socket
 import struct
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, cast
 
 from fib_rmsnorm.building.build_errors import describe_exception, is_of_solution
@@ -101,27 +101,21 @@ class Channel:
         self._socket.close()
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """The answer to a request that failed."""
+@dataclass(eq=False)
+class RefusalError(Exception):
+    """A request failed: what its handler raises, the answer that is sent, and what the one who asked raises."""
 
     status: RefusalStatus
     message: str
-    fatal: bool
+    _: KW_ONLY
+    fatal: bool = False
     """Whether the process must not be used again."""
     is_cheat: bool = False
     """Whether its code did what honest code has no reason to do."""
     ok: Literal[False] = False
 
-
-class RefusalError(Exception):
-    """A request failed, with a status that says why."""
-
-    def __init__(self, status: RefusalStatus, message: str, *, fatal: bool = False, is_cheat: bool = False) -> None:
-        super().__init__(message)
-        self.status: RefusalStatus = status
-        self.fatal = fatal
-        self.is_cheat = is_cheat
+    def __str__(self) -> str:
+        return self.message
 
 
 Handler = Callable[[Message], object]
@@ -145,13 +139,13 @@ def serve(channel: Channel, handlers: dict[str, Handler], check: Callable[[], No
         channel.send(answer)
 
 
-def _describe_failure(error: BaseException) -> Refusal:
+def _describe_failure(error: BaseException) -> RefusalError:
     if isinstance(error, RefusalError):
-        return Refusal(error.status, str(error), error.fatal, error.is_cheat)
+        return error
     message = describe_exception(error)
     if not is_of_solution(error) and type(error).__name__ == "OutOfMemoryError":
         # Torch's, whose other sentences are about its allocator.
         message = f"{'. '.join(str(error).split('. ')[:2])}: choose smaller batch sizes"
     elif not is_of_solution(error):
         message += "\n" + "".join(traceback.format_exception(error))  # our own bug
-    return Refusal("RUNTIME_ERROR", message, fatal=True)
+    return RefusalError("RUNTIME_ERROR", message, fatal=True)

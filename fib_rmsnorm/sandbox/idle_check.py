@@ -89,16 +89,7 @@ def _find_left_behind(pids: Collection[int]) -> dict[int, str]:
                 continue
             owners[child.pid] = owner
             if owner not in found and child.status() != psutil.STATUS_ZOMBIE:
-                words = _command_line(child)
+                words = child.cmdline()  # empty for a moment after a program starts
                 is_fork = words == psutil.Process(owner).cmdline()
                 found[owner] = "a fork of itself" if is_fork else " ".join(words)[:200].strip() or child.name()
     return found
-
-
-def _command_line(process: psutil.Process) -> list[str]:
-    """The command line of a process; it is empty for a moment after a program starts."""
-    words: list[str] = process.cmdline()
-    if not any(words):
-        time.sleep(_SAMPLE_S)
-        words = process.cmdline()
-    return words

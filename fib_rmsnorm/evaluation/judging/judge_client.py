@@ -46,10 +46,6 @@ FAR_REMEDY = "compute the offsets of rows in 64 bits"
 """The remedy for a kernel that fails on rows beyond 2^31 elements."""
 
 
-class _ContradictedError(Exception):
-    """The reference computes something else on this Workload than the operator that it was recognised as."""
-
-
 class JudgeClient:
     """Asks the judge process of one device. Threads may share it and take turns."""
 
@@ -98,14 +94,7 @@ class JudgeClient:
         Raises EvaluationFailedError if a call fails or an output is wrong, ReferenceFailedError if the expected outputs
         cannot be computed.
         """
-        try:
-            return self._judge(self._subject(worker.definition, workload), worker, first, keep_as)
-        except _ContradictedError:
-            self.recogniser.withdraw(worker.definition, workload)
-            again = self.call(workload, worker)
-            return self._judge(Subject(worker.definition, workload, None), worker, again, keep_as)
-
-    def _judge(self, subject: Subject, worker: WorkerClient, first: Called, keep_as: Peer | None) -> Correctness:
+        subject = self._subject(worker.definition, workload)
         verdicts: list[Verdict] = []
         faults: list[str] = []
         suspects: dict[str, list[PossibleMistake]] | None = None
@@ -133,7 +122,8 @@ class JudgeClient:
             asked = {"case": case, "few_rows": is_few, "suspects": suspects, "keep_as": keep_as, "strided": strided}
             verdicts += self._compare(subject, outputs, worker=worker.process.pid, **asked)
             if verdicts[-1].contradicted:
-                raise _ContradictedError
+                self.recogniser.withdraw(worker.definition, workload)
+                return self.judge(workload, worker, self.call(workload, worker), keep_as)
             faults += describe_faults(verdicts[-1], called)
             suspects = verdicts[-1].mistakes if faults else None
             if called.changed_outputs:

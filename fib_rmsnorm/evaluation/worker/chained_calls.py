@@ -29,7 +29,7 @@ from fib_rmsnorm.evaluation.timing.cuda_graph import CapturedGraph, CopyKernel
 from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS, ChainTimes
 from fib_rmsnorm.evaluation.timing.timer import repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
-from fib_rmsnorm.evaluation.worker.timed_calls import ChosenCall
+from fib_rmsnorm.evaluation.worker.worker_messages import Revealed
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.schema import Definition
 
@@ -45,12 +45,11 @@ class UncapturableError(Exception):
 
 @dataclass(frozen=True)
 class ChainTrial:
-    """One trial: its times, a call to be judged, and what the calls touched wrongly."""
+    """One trial: its times, and the outputs of a call to be judged, which are not transferred yet."""
 
     times: ChainTimes
-    chosen: ChosenCall
-    changed_inputs: list[str]
-    overrun: list[str]
+    outputs: list[torch.Tensor]
+    revealed: Revealed
 
 
 class ChainedCalls:
@@ -100,12 +99,14 @@ class ChainedCalls:
         del with_calls, without_calls
         kernel.close()
         changed = {name for fresh in self._fresh for name in fresh.changed()}
-        return ChainTrial(
-            times,
-            ChosenCall(numbers[self._kept_link % _SETS], outputs, None),
-            sorted(changed.union([self._produced] if is_changed else ())),
-            find_overrun([self._buffers]),
+        revealed = Revealed(
+            memory=None,
+            numbers=[numbers[self._kept_link % _SETS]],
+            changed_inputs=sorted(changed.union([self._produced] if is_changed else ())),
+            overrun=find_overrun([self._buffers]),
+            changed_outputs=[],
         )
+        return ChainTrial(times, outputs, revealed)
 
     def _set_inputs(self) -> None:
         self._inputs = [fresh.set(number) for fresh, number in zip(self._fresh, self._numbers, strict=True)]

@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import accumulate
@@ -28,7 +28,8 @@ from fib_rmsnorm.evaluation.timing.cuda_driver import LateReleaseError
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError, Sample, Timer, Trial, repeat
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
-from fib_rmsnorm.evaluation.worker.worker_messages import Timed
+from fib_rmsnorm.evaluation.worker.worker_messages import Revealed, Timed
+from fib_rmsnorm.sandbox.asking import DeviceMemory
 from fib_rmsnorm.sandbox.channel import RefusalError
 
 _clone = torch.Tensor.clone
@@ -82,7 +83,7 @@ class TimedCalls:
         """Before a trial on a GPU, move inputs and outputs elsewhere in memory, as another process would place them."""
         if self._of.device == "cpu":
             return
-        self._overrun.update(self.overrun())
+        self._overrun.update(find_overrun(self._ring))
         del self._ring  # before the others exist: the outputs may take a fourth of the memory
         self._inputs.move()
         self._set_up_outputs()
@@ -144,8 +145,8 @@ class TimedCalls:
         returned = None if self._caller.destination_passing else self._returned[-1]
         return self._caller.outputs_of(returned, self.buffers)
 
-    def take_chosen(self) -> list[ChosenCall]:
-        """Return the calls that were chosen since the last choice, by their numbers, and begin another choice.
+    def reveal(self, transfer: Callable[[list[torch.Tensor]], list[DeviceMemory] | None]) -> Revealed:
+        """Transfer the outputs of the calls that were chosen since the last choice, by their numbers; begin another.
 
         Raises WrongOutputError if they were chosen from another number of calls than were timed, or if calls have
         changed the access to inputs or outputs.
@@ -156,12 +157,18 @@ class TimedCalls:
         chosen, self._chosen = sorted(self._chosen, key=attrgetter("number")), []
         self._timed = self._measured = 0
         self._caller.synchronize()
-        return chosen
-
-    def changed_outputs(self, chosen: Sequence[ChosenCall]) -> list[str]:
-        """Names of the outputs that calls returned and changed later: a returned output belongs to its caller."""
+        memory = transfer([tensor for call in chosen for tensor in call.outputs])
+        self._overrun.update(find_overrun(self._ring))
+        # A returned output belongs to its caller: nobody may change it later.
         returning = ((call.returned, call.outputs) for call in chosen if call.returned)
-        return sorted({name for pair in returning for name in self._caller.changed(*pair)})
+        changed = {name for pair in returning for name in self._caller.changed(*pair)}
+        return Revealed(
+            memory=memory,
+            numbers=[call.number for call in chosen],
+            changed_inputs=sorted(self._inputs.changed()),
+            overrun=sorted(self._overrun),
+            changed_outputs=sorted(changed),
+        )
 
     def time(self, timer: Timer, wanted: Trial) -> Timed:
         """Time one trial, and again if its measurement fails. Raises RefusalError for MAX_ATTEMPTS in a row."""
@@ -194,14 +201,6 @@ class TimedCalls:
                 call()
             self._caller.synchronize()
         return library_calls.names if library_calls else None
-
-    def changed_inputs(self) -> list[str]:
-        """Names of inputs that timed calls have changed."""
-        return sorted(self._inputs.changed())
-
-    def overrun(self) -> list[str]:
-        """Names of outputs beyond whose ends timed calls have written."""
-        return sorted(self._overrun.union(find_overrun(self._ring)))
 
     def host_overhead_us(self) -> float | None:
         """Microseconds that the host takes to issue a call now; None on CPU, where the host does the work itself."""

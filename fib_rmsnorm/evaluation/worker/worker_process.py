@@ -49,7 +49,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import (
     TimingPrepared,
     WriteOutputs,
 )
-from fib_rmsnorm.sandbox.asking import DeviceOpened, Done, name_handlers, open_device
+from fib_rmsnorm.sandbox.asking import DeviceMemory, DeviceOpened, Done, name_handlers, open_device
 from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
 from fib_rmsnorm.schema import SupportedLanguages, Workload, check_spec
 
@@ -136,12 +136,10 @@ class Worker:
         found, changed_outputs = self._caller.run_checked(inputs, outputs, settle=request.case == 0)
         elapsed_ms = (perf_counter() - started) * 1e3
         with on_one_thread(wanted.device):
-            memory = self._outbox.transfer(found)
             if request.case == 0:
                 self._kept_outputs.forget()
-            self._kept_outputs.remember(found)
             return Called(
-                memory=memory,
+                memory=self._transfer_judged(found),
                 call_ms=elapsed_ms,
                 changed_inputs=[name for name, value in before.items() if not same_bits(placed[name], value)],
                 overrun=find_overrun([outputs]),
@@ -195,19 +193,8 @@ class Worker:
 
     def reveal(self, _: Reveal) -> Revealed:
         """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
-        timed_calls = self._timing
         with on_one_thread(self._target.device):
-            chosen = timed_calls.take_chosen()
-            memory = self._outbox.transfer([tensor for call in chosen for tensor in call.outputs])
-            for call in chosen:
-                self._kept_outputs.remember(call.outputs)
-            return Revealed(
-                memory=memory,
-                numbers=[call.number for call in chosen],
-                changed_inputs=timed_calls.changed_inputs(),
-                overrun=timed_calls.overrun(),
-                changed_outputs=timed_calls.changed_outputs(chosen),
-            )
+            return self._timing.reveal(self._transfer_judged)
 
     def write_outputs(self, _: WriteOutputs) -> Done:
         """Write the outputs of the last call to the file."""
@@ -252,14 +239,13 @@ class Worker:
     def reveal_chain(self, _: RevealChain) -> Revealed:
         """Transfer the outputs of one of the calls of the last trial in a CUDA graph."""
         trial = self._chain_trials.pop()
-        memory = self._outbox.transfer(trial.chosen.outputs)
-        return Revealed(
-            memory=memory,
-            numbers=[trial.chosen.number],
-            changed_inputs=trial.changed_inputs,
-            overrun=trial.overrun,
-            changed_outputs=[],
-        )
+        return replace(trial.revealed, memory=self._outbox.transfer(trial.outputs))
+
+    def _transfer_judged(self, outputs: list[torch.Tensor]) -> list[DeviceMemory] | None:
+        """Transfer outputs, and remember them, to find out whether the solution keeps them."""
+        memory = self._outbox.transfer(outputs)
+        self._kept_outputs.remember(outputs)
+        return memory
 
     def _begin(self, workload: Workload) -> DeviceWorkload:
         """Release the outputs of the last request, which have been copied, and say what to call on."""

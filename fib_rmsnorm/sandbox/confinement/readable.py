@@ -9,7 +9,7 @@ import os
 import site
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,16 +84,7 @@ def find_readable() -> Readable:
             # Such as a clone, which is a registry too: who may list a folder may also lock it, and nobody could record
             # a Trace there. This interpreter has listed it, and so have its forks.
             importlib.machinery.PathFinder.find_spec(_NO_MODULE, [str(entry)])
-    return Readable(_outermost(map(str, found)), tuple(listable))
-
-
-def _outermost(paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths without those that lie under another one: each takes a rule, in each process. Links are followed.
-
-    Not those in /proc, which mean another process there.
-    """
-    found = dict.fromkeys(path if path.startswith("/proc/") else str(Path(path).resolve()) for path in paths)
-    return tuple(path for path in found if found.keys().isdisjoint(map(str, Path(path).parents)))
+    return Readable(tuple(map(str, found)), tuple(listable))
 
 
 def _paths_in(variable: str) -> Iterator[Path]:

@@ -71,7 +71,7 @@ def chained_trial(monkeypatch):
         trial = chained_calls.ChainedCalls(DeviceWorkload(definition, workload, "cpu"), caller).time(
             2, 60, dependent=False
         )
-        return trial, FreshInputs(DeviceWorkload(definition, workload, "cpu")).set(trial.chosen.number)
+        return trial, FreshInputs(DeviceWorkload(definition, workload, "cpu")).set(trial.revealed.numbers[0])
 
     monkeypatch.setattr(chained_calls, "CopyKernel", HostCopies)
     monkeypatch.setattr(chained_calls, "CapturedGraph", Replays)
@@ -94,8 +94,8 @@ def overwrite(x, weight, eps):
 @pytest.mark.parametrize(("function", "in_place"), [(norm, None), (write_norm, {}), (overwrite, {"out": "x"})])
 def test_a_link_computes_what_a_call_alone_does(chained_trial, function, in_place):
     trial, inputs = chained_trial(function, in_place)
-    assert torch.equal(trial.chosen.outputs[0], norm(**inputs))
-    assert (trial.changed_inputs, trial.overrun) == ([], [])
+    assert torch.equal(trial.outputs[0], norm(**inputs))
+    assert (trial.revealed.changed_inputs, trial.revealed.overrun) == ([], [])
     assert len(trial.times.with_ms) == len(trial.times.without_ms) == 2
 
 
@@ -106,8 +106,8 @@ def test_every_link_gets_the_inputs_that_calls_overwrite_anew(chained_trial):
 
     trial, inputs = chained_trial(add, {"out": "x", "new_residual": "residual"}, "fused_add_rmsnorm")
     total = inputs["x"] + inputs["residual"]
-    assert torch.equal(trial.chosen.outputs[1], total)
-    assert torch.equal(trial.chosen.outputs[0], norm(total, inputs["weight"], inputs["eps"]))
+    assert torch.equal(trial.outputs[1], total)
+    assert torch.equal(trial.outputs[0], norm(total, inputs["weight"], inputs["eps"]))
 
 
 def test_a_link_that_does_nothing_leaves_a_wrong_output(chained_trial):
@@ -118,7 +118,7 @@ def test_a_link_that_does_nothing_leaves_a_wrong_output(chained_trial):
             write_norm(x, weight, eps, out)
 
     trial, inputs = chained_trial(skip_the_last, {})
-    assert not torch.allclose(trial.chosen.outputs[0], norm(**inputs), rtol=0.1)
+    assert not torch.allclose(trial.outputs[0], norm(**inputs), rtol=0.1)
 
 
 def test_what_calls_in_a_graph_touch_wrongly_is_reported(chained_trial):
@@ -127,7 +127,7 @@ def test_what_calls_in_a_graph_touch_wrongly_is_reported(chained_trial):
         x.zero_()
         weight.zero_()
 
-    assert chained_trial(change, {})[0].changed_inputs == ["weight", "x"]
+    assert chained_trial(change, {})[0].revealed.changed_inputs == ["weight", "x"]
 
 
 NORM = """

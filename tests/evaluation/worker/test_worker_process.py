@@ -18,7 +18,7 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.channel import RefusalError
 from support.command_line import QUICK_OPTIONS
 from support.kernels import change
-from support.registries import RIGHT, add_kernel, add_sources, make_empty_registry, make_registry, python_manifest
+from support.registries import RIGHT, add_kernel, add_sources, make_empty_registry, python_manifest
 
 CALLS = 5
 
@@ -114,29 +114,10 @@ def test_a_trial_that_fails_three_times_is_a_failure_with_every_cause(registry, 
         worker.time(REQUEST)
 
 
-THREADS = RIGHT.replace(
-    "    x_fp32 = x.float()\n",
-    "    if torch.get_num_threads() != THREADS:\n        raise ValueError('other threads')\n"
-    "    torch.set_num_threads(THREADS)\n    x_fp32 = x.float()\n",
-    1,
-).replace(
-    "import torch\n", "import torch\n\nTHREADS = torch.get_num_threads() + 1\ntorch.set_num_threads(THREADS)\n", 1
-)
-
-
 def test_the_first_call_does_not_wait_for_the_import_of_dynamo():
     """Torch wraps the method of other modes in a function of its own, which imports Dynamo when it is called first."""
     method = LibraryCalls.__dict__["__torch_dispatch__"]
     assert method.__code__.co_filename == timed_calls.__file__
-
-
-@pytest.mark.process
-def test_a_solution_keeps_the_threads_that_it_has_set(fib, tmp_path):
-    registry = make_registry(tmp_path / "registry")
-    (tmp_path / "threads.py").write_text(THREADS)
-    options = ("--definition", "rmsnorm_d128", "--device", "cpu", "--root", registry.root, "--batch-sizes", "2")
-    outcome = fib("try", tmp_path / "threads.py", *options)
-    assert outcome.code == 0, outcome.out
 
 
 DEFINITION = find_operator("fused_add_rmsnorm").define(128)
