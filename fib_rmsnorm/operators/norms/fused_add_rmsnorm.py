@@ -74,7 +74,6 @@ class FusedAddRmsNorm(RmsNorm):
     name: ClassVar[str] = "fused_add_rmsnorm"
     equation: ClassVar[str] = "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * weight"
     rounding: ClassVar[str] = "where s is the sum in float32 before it is rounded to new_residual."
-    conventions: ClassVar[Mapping[str, str]] = {"torch": "fused_add_rmsnorm", "gemma": "fused_add_rmsnorm_gemma"}
     rounds_sum: ClassVar[bool] = False
     """Whether the sum is rounded to the dtype of x before it is normalized."""
     kernel: ClassVar[NormKernel | None] = NormKernel(
@@ -145,8 +144,11 @@ class FusedAddRmsNorm(RmsNorm):
 
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
         """The usual wrong formulas of what is normalized, and those of the norm."""
-        conventions = FusedAddRmsNormLlama.conventions, FusedAddRmsNorm.conventions
-        return wrong_outputs(rows, conventions, rounds_sum=self.rounds_sum)
+        of_dtype = [each for each in OPERATORS if not each.is_strict]
+        rounded, unrounded = (
+            {each.convention: each.name for each in of_dtype if each.rounds_sum is rounds} for rounds in (True, False)
+        )
+        return wrong_outputs(rows, (rounded, unrounded), rounds_sum=self.rounds_sum)
 
 
 class FusedAddRmsNormRounded(FusedAddRmsNorm):
@@ -155,10 +157,6 @@ class FusedAddRmsNormRounded(FusedAddRmsNorm):
     name = "fused_add_rmsnorm_rounded"
     equation = "new_residual = x + residual; out = new_residual * rsqrt(mean(new_residual^2) + eps) * weight"
     rounding = "computed in float32 from the rounded sum and cast once at the end."
-    conventions: ClassVar[Mapping[str, str]] = {
-        "torch": "fused_add_rmsnorm_rounded",
-        "llama": "fused_add_rmsnorm_llama",
-    }
     rounds_sum = True
     kinds: ClassVar[hard_rows.Kinds] = {
         **_KINDS,

@@ -39,12 +39,6 @@ class RmsNorm(NormOperator):
     name: ClassVar[str] = "rmsnorm"
     convention: ClassVar[str] = "torch"
     """The library in whose way the weight is applied, of APPLY_WEIGHT."""
-    conventions: ClassVar[Mapping[str, str]] = {
-        "torch": "rmsnorm",
-        "llama": "rmsnorm_llama",
-        "gemma": "rmsnorm_gemma",
-    }
-    """The operator of each convention."""
     equation: ClassVar[str] = "out = x * rsqrt(mean(x^2) + eps) * weight"
     arguments: ClassVar[tuple[str, ...]] = ("x", "weight", "eps")
     tensors: ClassVar[Mapping[str, NormTensor]] = {
@@ -118,8 +112,8 @@ class RmsNorm(NormOperator):
 
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
         """The same for some rows, whose epilogue is known."""
-        has_conventions = type(self).finish is RmsNorm.finish
-        return usual_mistakes(rows, operators=self.conventions if has_conventions else {})
+        others = OPERATORS if type(self).finish is RmsNorm.finish else ()
+        return usual_mistakes(rows, operators={each.convention: each.name for each in others})
 
     def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes in `finish`, for x of this dtype."""
