@@ -14,7 +14,6 @@ from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.float64_rows import find_rstd, float32_statistic_error
 from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
 from fib_rmsnorm.operators.norms.mistakes.rows import (
-    CenteredRows,
     Rounding,
     Rows,
     Wrong,
@@ -68,7 +67,6 @@ class LayerNormOperator(RmsNorm):
     )
     steps: ClassVar[tuple[str, ...]] = ("add", "subtract the mean", "square", "add", "times rstd", "times weight")
     steps_of_row = (4, "divide twice, add eps, reciprocal square root")
-    rows = CenteredRows
 
     def compute_rows(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> dict[str, ExactOutput]:
         """Compute RMSNorm of x less its mean."""
@@ -178,7 +176,7 @@ def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
         yield _expanded_variance(precision)
 
 
-def _round_mean(rows: CenteredRows, narrow: Rounding) -> torch.Tensor:
+def _round_mean(rows: Rows, narrow: Rounding) -> torch.Tensor:
     middle = narrow(rows.mean)
     return (rows.raw_part - middle) * find_rstd(rows.raw - middle, rows.eps)
 
@@ -190,7 +188,7 @@ def _expanded_variance(dtype: torch.dtype) -> Wrong:
     return Wrong(what, fix, partial(_expand_variance, dtype=dtype))
 
 
-def _expand_variance(rows: CenteredRows, dtype: torch.dtype) -> torch.Tensor:
+def _expand_variance(rows: Rows, dtype: torch.dtype) -> torch.Tensor:
     x = rows.x[rows.rows].to(dtype)
     middle = x.mean(dim=-1, keepdim=True)
     variance = ((x * x).mean(dim=-1, keepdim=True) - middle * middle).clamp(min=0)

@@ -60,8 +60,6 @@ class RmsNorm(NormOperator):
     """Whether `bound_error` is all of the error that an element of `out` may have."""
     needs_whole_rows: ClassVar[bool] = False
     """Whether an element of an output depends on all scaled elements of its row."""
-    rows: ClassVar[type[Rows]] = Rows
-    """The class of the rows of which its usual mistakes are computed."""
 
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """The epilogue: what becomes of the scaled rows before they are rounded, all in float64."""
@@ -107,7 +105,8 @@ class RmsNorm(NormOperator):
         chosen, looked_at = (everything, columns) if self.needs_whole_rows else (columns, None)
         epilogue, epilogues = self.describe_epilogue(output, x.dtype)
         form = getattr(torch, self.dtypes[output]) if output in self.dtypes else None
-        given = self.rows(inputs, rows, chosen, epilogue, tuple(epilogues), self.convention, form, looked_at=looked_at)
+        wrong = tuple(epilogues)
+        given = Rows(inputs, rows, chosen, epilogue, wrong, self.convention, form, looked_at, self.is_centered)
         return self.list_mistakes(given)
 
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
