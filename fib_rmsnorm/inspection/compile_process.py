@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -30,6 +29,7 @@ from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.selection import row_axis
 from fib_rmsnorm.sandbox.asking import name_handlers
 from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
+from fib_rmsnorm.sandbox.fork_server_process import python_command
 from fib_rmsnorm.schema import ScalarInput, Workload
 
 
@@ -156,18 +156,7 @@ def _arguments(asked: Compile, workload: Workload) -> list[object]:
     return arguments
 
 
-_PACKAGE = Path(__file__).parents[1] / "__init__.py"
 _FAKE = Path(__file__).with_name("fake_cudart.cpp")
-# A confined interpreter may be unable to list the folder that our package lies in, so it is told where that is.
-_START = """\
-import importlib.util, os, sys
-sys.path[:] = sys.argv[1].split(os.pathsep)
-spec = importlib.util.spec_from_file_location("fib_rmsnorm", sys.argv[2])
-sys.modules["fib_rmsnorm"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sys.modules["fib_rmsnorm"])
-from fib_rmsnorm.inspection.cuda_recorder import main
-main()
-"""
 _TIMEOUT_S = 60
 _Answer = list[dict[str, Any]] | str
 """The launches of a call, or the reason why they are unknown."""
@@ -205,7 +194,7 @@ def _record_launches(
         }
         try:
             run = subprocess.run(
-                [sys.executable, "-c", _START, os.pathsep.join(sys.path), str(_PACKAGE)],
+                python_command("fib_rmsnorm.inspection.cuda_recorder"),
                 input=json.dumps(request, default=_describe),
                 capture_output=True,
                 text=True,

@@ -15,7 +15,7 @@ from fib_rmsnorm.machine.gpu_models import find_architecture, occupancy
 _CUDA = 2  # DLPack's number of the device type
 _ADDRESS = 1 << 20
 _COUNTER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_int64)
-_KEEPER = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p))
+_NOTER = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_void_p))
 _DTYPES = {"float16": (2, 16), "bfloat16": (4, 16), "float32": (2, 32), "float64": (2, 64)}  # DLPack: code, bits
 _DTYPES |= {f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)} | {"uint8": (1, 8), "bool": (6, 8)}
 _DTYPES |= {"float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8)}
@@ -25,7 +25,6 @@ def main() -> None:
     """Read a request from stdin, and write the launches of each call to stdout, or why there are none."""
     request = json.load(sys.stdin)
     fake = ctypes.CDLL(request["fake"], mode=ctypes.RTLD_GLOBAL)  # before anything that needs the runtime
-    fake.fake_take_launches.restype = ctypes.c_char_p
     kernels, known = request["kernels"], find_architecture(request["arch"])
 
     def count_blocks(name: bytes, threads: int, dynamic_shared: int) -> int:
@@ -35,41 +34,34 @@ def main() -> None:
         registers, static_shared, _ = kernels[name.decode()]
         return occupancy(known, threads, registers, static_shared + dynamic_shared).blocks
 
-    kept: list[list[str]] = []
+    launches: list[dict[str, Any]] = []
 
-    def keep_arguments(name: bytes, values: Any) -> None:
-        """Keep the bytes of a kernel's arguments, whose sizes its parameters tell."""
-        *_, sizes = kernels.get(name.decode(), [[]])
-        kept.append([ctypes.string_at(value, size).hex() for value, size in zip(values or (), sizes, strict=False)])
+    def note_launch(name: bytes, sizes: Any, values: Any) -> None:
+        """Note a launch, with the bytes of its arguments, whose sizes the kernel's parameters tell."""
+        *_, widths = kernels.get(name.decode(), [[]])
+        given = [ctypes.string_at(value, width).hex() for value, width in zip(values or (), widths, strict=False)]
+        launch = {"grid": sizes[:3], "block": sizes[3:6], "dynamic_shared_bytes": sizes[6], "arguments": given}
+        launches.append({"kernel": name.decode(), **launch})
 
     figures = (*known.capability, known.model.multiprocessors, known.max_threads, known.max_blocks)
     memory = (known.registers, known.shared_bytes, known.max_shared_bytes, known.model.l2_bytes)
-    counter, keeper = _COUNTER(count_blocks), _KEEPER(keep_arguments)  # which live as long as the calls
-    fake.fake_start((ctypes.c_int * 9)(*figures, *memory), counter, keeper)
+    counter, noter = _COUNTER(count_blocks), _NOTER(note_launch)  # which live as long as the calls
+    fake.fake_start((ctypes.c_int * 9)(*figures, *memory), counter, noter)
     sys.modules["torch"] = None  # type: ignore[assignment]  # tvm_ffi would import it, and goes without
     import tvm_ffi
 
     entry = getattr(tvm_ffi.load_module(request["library"]), request["symbol"])
     numbers = {name: number for number, name in enumerate(kernels)}
     for arguments in request["calls"]:
-        kept.clear()
+        launches.clear()
         made = [_Tensor(given["shape"], given["dtype"]) if isinstance(given, dict) else given for given in arguments]
         try:
             entry(*(tvm_ffi.from_dlpack(each) if isinstance(each, _Tensor) else each for each in made))
         except Exception as error:
-            fake.fake_take_launches()
             answer: str | list[dict[str, Any]] = f"{type(error).__name__}: {error}".partition("\n")[0]
         else:
-            lines = fake.fake_take_launches().decode().splitlines()
-            answer = [{**_parse(line, numbers), "arguments": each} for line, each in zip(lines, kept, strict=True)]
+            answer = [{"kernel_number": numbers[each.pop("kernel")], **each} for each in launches]
         sys.stdout.write(json.dumps({"found": answer}) + "\n")
-
-
-def _parse(line: str, numbers: dict[str, int]) -> dict[str, Any]:
-    name, *sizes = line.split("\t")
-    values = [int(size) for size in sizes]
-    launch = {"grid": values[:3], "block": values[3:6], "dynamic_shared_bytes": values[6]}
-    return {"kernel_number": numbers[name], **launch}
 
 
 class _DLManagedTensor(ctypes.Structure):

@@ -1,4 +1,4 @@
-// Stands in front of the CUDA runtime and writes down what host code would launch, on a GPU that need not be here.
+// Stands in front of the CUDA runtime and notes what host code would launch, on a GPU that need not be here.
 //
 // Loaded before a library that calls the runtime, it answers those of its functions by which host code chooses a
 // launch: what the device is, and how many blocks fit on it. A launch is noted and not made; memory is never touched.
@@ -8,7 +8,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <string>
@@ -21,9 +20,8 @@ struct Device {
 
 Device device;
 int (*count_blocks)(const char* kernel, int threads, int64_t dynamic_shared) = nullptr;
-void (*keep_arguments)(const char* kernel, void** arguments) = nullptr;
+void (*note_launch)(const char* kernel, const int64_t* sizes, void** arguments) = nullptr;
 std::map<const void*, std::string> names;
-std::string noted;
 
 struct Configuration {
   dim3 grid, block;
@@ -32,11 +30,8 @@ struct Configuration {
 } pending;
 
 cudaError_t note(const void* function, dim3 grid, dim3 block, size_t shared, void** arguments) {
-  char line[160];
-  std::snprintf(line, sizeof(line), "\t%u\t%u\t%u\t%u\t%u\t%u\t%zu\n", grid.x, grid.y, grid.z, block.x, block.y,
-                block.z, shared);
-  noted += names[function] + line;
-  keep_arguments(names[function].c_str(), arguments);
+  const int64_t sizes[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z, static_cast<int64_t>(shared)};
+  note_launch(names[function].c_str(), sizes, arguments);
   return cudaSuccess;
 }
 
@@ -52,20 +47,13 @@ CUresult CUDAAPI launch_by_driver(CUfunction function, unsigned x, unsigned y, u
 
 extern "C" {
 
-// What the tool calls.
-
-void fake_start(const int* figures, int (*counter)(const char*, int, int64_t), void (*keeper)(const char*, void**)) {
+// What the tool calls: the device, who counts the blocks that fit, and who notes the grid, the block and the dynamic
+// shared memory of each launch.
+void fake_start(const int* figures, int (*counter)(const char*, int, int64_t),
+                void (*noter)(const char*, const int64_t*, void**)) {
   device = {figures[0], figures[1], figures[2], figures[3], figures[4], figures[5], figures[6], figures[7], figures[8]};
   count_blocks = counter;
-  keep_arguments = keeper;
-}
-
-// One line for each launch since this was last asked: name, grid, block and dynamic shared memory.
-const char* fake_take_launches() {
-  static std::string taken;
-  taken.swap(noted);
-  noted.clear();
-  return taken.c_str();
+  note_launch = noter;
 }
 
 // What compiled host code calls behind its user's back.

@@ -212,13 +212,9 @@ class Operator(ABC):
 @cache
 def list_operators() -> tuple[Operator, ...]:
     """The known operators: the `OPERATORS` of the modules of each family's package, then of this package's own."""
-
-    def list_modules(package: str) -> list[pkgutil.ModuleInfo]:
-        return list(pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."))
-
-    own = list_modules(__name__.rpartition(".")[0])
-    in_families = [module for family in own if family.ispkg for module in list_modules(family.name)]
-    found = [importlib.import_module(module.name) for module in (*in_families, *own) if not module.ispkg]
+    package = __name__.rpartition(".")[0]
+    names = [each.name for each in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")]
+    found = map(importlib.import_module, sorted(names, key=lambda name: name.count("."), reverse=True))
     return tuple(operator for module in found for operator in getattr(module, "OPERATORS", ()))
 
 

@@ -47,14 +47,24 @@ def remove_private_folder(folder: str) -> None:
         remove_tree(Path(folder))
 
 
+_PACKAGE = Path(__file__).parents[1] / "__init__.py"
+# A confined interpreter may be unable to list the folder that our package lies in, so it is told where that is.
+_START = """\
+import importlib.util, os, sys
+sys.path[:] = sys.argv[1].split(os.pathsep)
+spec = importlib.util.spec_from_file_location("fib_rmsnorm", sys.argv[2])
+sys.modules["fib_rmsnorm"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["fib_rmsnorm"])
+importlib.import_module(sys.argv[3]).main(*sys.argv[4:])
+"""
+
+
 def python_command(module: str, *arguments: object) -> list[str]:
-    """The command that passes arguments to the `main` of a module, in a new process with our own `sys.path`.
+    """The command that passes arguments to the `main` of our module, in a new process with our own `sys.path`.
 
     `-m` would put the working folder first, where a kernel's author may keep a triton.py.
     """
-    code = "import os, sys; sys.path[:] = sys.argv[1].split(os.pathsep)"
-    code = f"{code}; from {module} import main; main(*sys.argv[2:])"
-    return [sys.executable, "-c", code, os.pathsep.join(sys.path), *map(str, arguments)]
+    return [sys.executable, "-c", _START, os.pathsep.join(sys.path), str(_PACKAGE), module, *map(str, arguments)]
 
 
 def kill_children(is_meant: Callable[[int], bool]) -> None:

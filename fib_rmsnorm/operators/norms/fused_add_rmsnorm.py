@@ -17,8 +17,6 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     PER_ELEMENT,
     NormKernel,
     NormTensor,
-    X,
-    write_rms_reference,
 )
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm, RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.operators.norms.rmsnorm_fp8 import RmsNormFp8, RmsNormFp8PerRow
@@ -27,28 +25,7 @@ from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake, Parts
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition
 
-_RESIDUAL = NormTensor(PER_ELEMENT, "What is added to them: the sum of all layers before.")
-_NEW_RESIDUAL = NormTensor(PER_ELEMENT, "The sum, rounded to the dtype of the residual.")
 _SUMMED = ("x", "residual")
-
-
-def _add_residual(norm: type[RmsNorm], out: NormTensor) -> dict[str, NormTensor]:
-    """The tensors of a norm of a sum."""
-    others = {part: tensor for part, tensor in norm.tensors.items() if part not in ("x", "out")}
-    inputs = {part: tensor for part, tensor in others.items() if part not in norm.outputs}
-    return {"x": X, "residual": _RESIDUAL, **inputs, "out": out, "new_residual": _NEW_RESIDUAL, **others}
-
-
-def _write_reference(arguments: str, docstring: str, *end: str) -> str:
-    """The source of a reference that normalizes the float32 `total`."""
-    start = ("total = x.to(torch.float32) + residual.to(torch.float32)",)
-    return write_rms_reference(arguments, docstring, *end, start=start, value="total")
-
-
-def _write_rounded_reference(docstring: str, *end: str) -> str:
-    """The source of a reference that normalizes `total`, which is rounded."""
-    start = ("total = x + residual", "total_fp32 = total.to(torch.float32)")
-    return write_rms_reference("x, residual, weight, eps", docstring, *end, start=start, value="total_fp32")
 
 
 def _nearly_cancel(rows: hard_rows.Rows) -> hard_rows.Rows:
@@ -95,27 +72,31 @@ class FusedAddRmsNorm(RmsNorm):
     """
 
     name: ClassVar[str] = "fused_add_rmsnorm"
-    formula: ClassVar[str] = (
-        "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * weight, where s is the sum in float32 before "
-        "it is rounded to new_residual."
-    )
-    conventions: ClassVar[Mapping[str, str]] = {"torch": "fused_add_rmsnorm", "gemma": "fused_add_rmsnorm_gemma"}
+    equation: ClassVar[str] = "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * weight"
+    rounding: ClassVar[str] = "where s is the sum in float32 before it is rounded to new_residual."
     rounds_sum: ClassVar[bool] = False
     """Whether the sum is rounded to the dtype of x before it is normalized."""
     kernel: ClassVar[NormKernel | None] = NormKernel(
         "Add + RMSNorm",
-        "new_residual = x + residual, and out = its RMSNorm * weight",
         "Add x and residual, (batch, hidden), normalize the rows of the sum, and scale them by weight, (hidden,).",
         "x * rstd * weight",
+        "new_residual = x + residual, and out = its RMSNorm * weight",
     )
-    tensors: ClassVar[Mapping[str, NormTensor]] = _add_residual(
-        RmsNorm, NormTensor(PER_ELEMENT, "The sum, normalized and scaled.")
-    )
+    arguments: ClassVar[tuple[str, ...]] = ("x", "residual", "weight", "eps")
+    tensors: ClassVar[Mapping[str, NormTensor]] = {
+        "residual": NormTensor(PER_ELEMENT, "What is added to them: the sum of all layers before."),
+        "out": NormTensor(PER_ELEMENT, "The sum, normalized and scaled."),
+        "new_residual": NormTensor(PER_ELEMENT, "The sum, rounded to the dtype of the residual."),
+    }
     outputs: ClassVar[tuple[str, ...]] = ("out", "new_residual")
     as_x = ("residual", "out", "new_residual")
-    reference: ClassVar[str] = _write_reference(
-        "x, residual, weight, eps",
-        "Add and normalize in float32; round both outputs once at the end.",
+    says: ClassVar[str] = "Add and normalize in float32; round both outputs once at the end."
+    start: ClassVar[tuple[str, ...]] = (
+        "total = x.to(torch.float32) + residual.to(torch.float32)",
+        "mean_square = total.pow(2).mean(dim=-1, keepdim=True)",
+        "rstd = torch.rsqrt(mean_square + eps)",
+    )
+    end: ClassVar[tuple[str, ...]] = (
         "return (total * rstd * weight.to(torch.float32)).to(x.dtype), total.to(residual.dtype)",
     )
     kinds: ClassVar[hard_rows.Kinds] = {
@@ -163,60 +144,54 @@ class FusedAddRmsNorm(RmsNorm):
 
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
         """The usual wrong formulas of what is normalized, and those of the norm."""
-        conventions = FusedAddRmsNormLlama.conventions, FusedAddRmsNorm.conventions
-        return wrong_outputs(rows, conventions, rounds_sum=self.rounds_sum)
+        of_dtype = [each for each in OPERATORS if not each.is_strict]
+        rounded, unrounded = (
+            {each.convention: each.name for each in of_dtype if each.rounds_sum is rounds} for rounds in (True, False)
+        )
+        return wrong_outputs(rows, (rounded, unrounded), rounds_sum=self.rounds_sum)
 
 
 class FusedAddRmsNormRounded(FusedAddRmsNorm):
     """Round the sum to the dtype of x before it is normalized, as torch does for `F.rms_norm(x + residual)`."""
 
     name = "fused_add_rmsnorm_rounded"
-    formula = (
-        "new_residual = x + residual; out = new_residual * rsqrt(mean(new_residual^2) + eps) * weight, computed in "
-        "float32 from the rounded sum and cast once at the end."
-    )
-    conventions: ClassVar[Mapping[str, str]] = {
-        "torch": "fused_add_rmsnorm_rounded",
-        "llama": "fused_add_rmsnorm_llama",
-    }
+    equation = "new_residual = x + residual; out = new_residual * rsqrt(mean(new_residual^2) + eps) * weight"
+    rounding = "computed in float32 from the rounded sum and cast once at the end."
     rounds_sum = True
     kinds: ClassVar[hard_rows.Kinds] = {
         **_KINDS,
         "one sum of 60000": lambda rows: _make_both(rows, lambda each: hard_rows.set_somewhere(each, 30000.0)),
     }
-    reference = _write_rounded_reference(
-        "Add in the dtype of x, then RMSNorm of the rounded sum in float32, cast once at the end.",
-        "return (total_fp32 * rstd * weight.to(torch.float32)).to(x.dtype), total",
+    says = "Add in the dtype of x, then RMSNorm of the rounded sum in float32, cast once at the end."
+    start = (
+        "total = x + residual",
+        "total_fp32 = total.to(torch.float32)",
+        "mean_square = total_fp32.pow(2).mean(dim=-1, keepdim=True)",
+        "rstd = torch.rsqrt(mean_square + eps)",
     )
+    end = ("return (total_fp32 * rstd * weight.to(torch.float32)).to(x.dtype), total",)
 
 
 class FusedAddRmsNormLlama(FusedAddRmsNormRounded, RmsNormLlama):
     """Round the sum, and the normalized rows before the weight, as Hugging Face's Llama, vLLM and Liger do."""
 
     name = "fused_add_rmsnorm_llama"
-    formula = (
-        "new_residual = x + residual; out = weight * (new_residual * rsqrt(mean(new_residual^2) + eps)), where the "
-        "product in brackets is computed in float32 from the rounded sum and cast to the dtype of x before the weight."
+    equation = "new_residual = x + residual; out = weight * (new_residual * rsqrt(mean(new_residual^2) + eps))"
+    rounding = (
+        "where the product in brackets is computed in float32 from the rounded sum and cast to the dtype of x before "
+        "the weight."
     )
-    reference = _write_rounded_reference(
-        "Add in the dtype of x, then RMSNorm in float32, cast before the weight, as in Hugging Face's Llama.",
-        "return weight * (total_fp32 * rstd).to(x.dtype), total",
-    )
+    says = "Add in the dtype of x, then RMSNorm in float32, cast before the weight, as in Hugging Face's Llama."
+    end = ("return weight * (total_fp32 * rstd).to(x.dtype), total",)
 
 
 class FusedAddRmsNormGemma(FusedAddRmsNorm, RmsNormGemma):
     """Multiply by 1 + weight, as FlashInfer's `gemma_fused_add_rmsnorm` does."""
 
     name = "fused_add_rmsnorm_gemma"
-    formula = (
-        "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * (1 + weight), where s is the sum in float32 "
-        "before it is rounded to new_residual."
-    )
-    reference = _write_reference(
-        "x, residual, weight, eps",
-        "Add, normalize and multiply by 1 + weight in float32; round both outputs once at the end.",
-        "return (total * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype), total.to(residual.dtype)",
-    )
+    equation = "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * (1 + weight)"
+    says = "Add, normalize and multiply by 1 + weight in float32; round both outputs once at the end."
+    end = ("return (total * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype), total.to(residual.dtype)",)
 
 
 _SCALED = "scaled = total * rstd * weight.to(torch.float32)"
@@ -226,15 +201,13 @@ class FusedAddRmsNormFp8(FusedAddRmsNorm, RmsNormFp8):
     """Add, normalize, and divide by a scale that is an input, in float8_e4m3fn."""
 
     name = "fused_add_rmsnorm_fp8"
-    formula = (
-        "new_residual = x + residual; out = s * rsqrt(mean(s^2) + eps) * weight / out_scale, where s is the sum in "
-        "float32 before it is rounded to new_residual; out is limited to 448 and cast to float8_e4m3fn once at the end."
-    )
-    tensors = _add_residual(RmsNormFp8, RmsNormFp8.tensors["out"])
+    equation = f"{FusedAddRmsNorm.equation} / out_scale"
+    rounding = f"{FusedAddRmsNorm.rounding[:-1]}; out is limited to 448 and cast to float8_e4m3fn once at the end."
+    arguments = ("x", "residual", "weight", "out_scale", "eps")
+    tensors: ClassVar[Mapping[str, NormTensor]] = {"out": RmsNormFp8.tensors["out"]}
     extreme_kinds = RmsNormFp8.extreme_kinds
-    reference = _write_reference(
-        "x, residual, weight, out_scale, eps",
-        "Add and normalize in float32; divide by out_scale, limit, and round both outputs once at the end.",
+    says = "Add and normalize in float32; divide by out_scale, limit, and round both outputs once at the end."
+    end = (
         _SCALED,
         "out = (scaled / out_scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",
         "return out, total.to(residual.dtype)",
@@ -246,17 +219,16 @@ class FusedAddRmsNormFp8PerRow(FusedAddRmsNorm, RmsNormFp8PerRow):
     """Add, normalize, and divide by a scale of each row, which is a third output, in float8_e4m3fn."""
 
     name = "fused_add_rmsnorm_fp8_per_row"
-    formula = (
-        "new_residual = x + residual; y = s * rsqrt(mean(s^2) + eps) * weight, where s is the sum in float32 before it "
-        "is rounded to new_residual; out_scale = max(max|y| / 448, 1 / (448 * 512)) of each row, out = y / out_scale "
-        "cast to float8_e4m3fn once at the end."
+    equation = "new_residual = x + residual; y = s * rsqrt(mean(s^2) + eps) * weight"
+    rounding = (
+        "where s is the sum in float32 before it is rounded to new_residual; out_scale = max(max|y| / 448, 1 / (448 * "
+        "512)) of each row, out = y / out_scale cast to float8_e4m3fn once at the end."
     )
-    tensors = _add_residual(RmsNormFp8PerRow, RmsNormFp8PerRow.tensors["out"])
+    tensors: ClassVar[Mapping[str, NormTensor]] = {"out": RmsNormFp8PerRow.tensors["out"]}
     outputs = ("out", "new_residual", "out_scale")
     extreme_kinds = RmsNormFp8PerRow.extreme_kinds
-    reference = _write_reference(
-        "x, residual, weight, eps",
-        "Add and normalize in float32; divide each row by a scale, which is returned too, and round once at the end.",
+    says = "Add and normalize in float32; divide each row by a scale, which is returned too, and round once at the end."
+    end = (
         _SCALED,
         "out_scale = (scaled.abs().amax(dim=-1) / 448.0).clamp(min=1 / (448.0 * 512.0))",
         "out = (scaled / out_scale[:, None]).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",

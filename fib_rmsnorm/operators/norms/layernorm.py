@@ -14,7 +14,6 @@ from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.float64_rows import find_rstd, float32_statistic_error
 from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
 from fib_rmsnorm.operators.norms.mistakes.rows import (
-    CenteredRows,
     Rounding,
     Rows,
     Wrong,
@@ -27,29 +26,13 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     NUMBER,
     PER_COLUMN,
     PER_ELEMENT,
-    SCALE,
     NormKernel,
     NormTensor,
-    X,
-    write_reference,
 )
-from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
+from fib_rmsnorm.operators.norms.rmsnorm import SCALES, RmsNorm
 from fib_rmsnorm.operators.norms.rmsnorm_epilogues import RmsNormBias, RmsNormNoWeight
 from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
 
-CENTER_ROWS = """\
-    x_fp32 = x.to(torch.float32)
-    centered = x_fp32 - x_fp32.mean(dim=-1, keepdim=True)
-    rstd = torch.rsqrt(centered.pow(2).mean(dim=-1, keepdim=True) + eps)
-"""
-_DOCSTRING = "LayerNorm in float32, cast to the dtype of x once at the end."
-_TENSORS = {
-    "x": X,
-    "weight": SCALE,
-    "bias": NormTensor(PER_COLUMN, "Learned shift of each hidden element, added last."),
-    "eps": NormTensor(NUMBER, "Added to the variance before the reciprocal square root."),
-    "out": NormTensor(PER_ELEMENT, "Activations, normalized and scaled, and shifted if there is a bias."),
-}
 _CANCELLED = "half of the row cancels with the bias (what is rounded before the bias shows)"
 
 
@@ -57,24 +40,21 @@ class LayerNormOperator(RmsNorm):
     """The operator LayerNorm over the last axis, with a weight: RMSNorm of x less its mean."""
 
     name = "layernorm"
-    formula = (
-        "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * weight, computed in float32 and cast once at the "
-        "end."
-    )
+    equation = "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * weight"
     kind = "Layer normalization over the hidden axis"
-    tensors: ClassVar[Mapping[str, NormTensor]] = {part: each for part, each in _TENSORS.items() if part != "bias"}
+    tensors: ClassVar[Mapping[str, NormTensor]] = {
+        "eps": NormTensor(NUMBER, "Added to the variance before the reciprocal square root."),
+        "out": NormTensor(PER_ELEMENT, "Activations, normalized and scaled, and shifted if there is a bias."),
+    }
     is_centered = True
-    reference = write_reference(
-        "x, weight, eps",
-        _DOCSTRING,
-        f"{CENTER_ROWS}    return (centered * rstd * weight.to(torch.float32)).to(x.dtype)\n",
+    says = "LayerNorm in float32, cast to the dtype of x once at the end."
+    start: ClassVar[tuple[str, ...]] = (
+        "x_fp32 = x.to(torch.float32)",
+        "centered = x_fp32 - x_fp32.mean(dim=-1, keepdim=True)",
+        "rstd = torch.rsqrt(centered.pow(2).mean(dim=-1, keepdim=True) + eps)",
     )
-    kernel = NormKernel(
-        "LayerNorm",
-        "out = (x - mean) * rsqrt(var + eps) * weight",
-        "Normalize the rows of x, (batch, hidden), and scale them by weight, (hidden,).",
-        "x * rstd * weight",
-    )
+    end: ClassVar[tuple[str, ...]] = ("return (centered * rstd * weight.to(torch.float32)).to(x.dtype)",)
+    kernel = NormKernel("LayerNorm", SCALES, "x * rstd * weight", "out = (x - mean) * rsqrt(var + eps) * weight")
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 10, "hidden": 256}
     kinds: ClassVar[hard_rows.Kinds] = hard_rows.of(
         "x",
@@ -87,7 +67,6 @@ class LayerNormOperator(RmsNorm):
     )
     steps: ClassVar[tuple[str, ...]] = ("add", "subtract the mean", "square", "add", "times rstd", "times weight")
     steps_of_row = (4, "divide twice, add eps, reciprocal square root")
-    rows = CenteredRows
 
     def compute_rows(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> dict[str, ExactOutput]:
         """Compute RMSNorm of x less its mean."""
@@ -130,21 +109,17 @@ class LayerNormBias(LayerNormOperator, RmsNormBias):
     """LayerNorm with a bias after the weight."""
 
     name = "layernorm_bias"
-    formula = (
-        "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * weight + bias, computed in float32 and cast once "
-        "at the end."
-    )
-    tensors: ClassVar[Mapping[str, NormTensor]] = _TENSORS
-    reference = write_reference(
-        "x, weight, bias, eps",
-        _DOCSTRING,
-        f"{CENTER_ROWS}    return (centered * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)\n",
-    )
+    equation = "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * weight + bias"
+    arguments = RmsNormBias.arguments
+    tensors: ClassVar[Mapping[str, NormTensor]] = {
+        "bias": NormTensor(PER_COLUMN, "Learned shift of each hidden element, added last.")
+    }
+    end = ("return (centered * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)",)
     kernel = NormKernel(
         "LayerNorm",
-        "out = (x - mean) * rsqrt(var + eps) * weight + bias",
         "Normalize the rows of x, (batch, hidden), scale them by weight and shift them by bias, both (hidden,).",
         "x * rstd * weight + bias",
+        "out = (x - mean) * rsqrt(var + eps) * weight + bias",
     )
     kinds: ClassVar[hard_rows.Kinds] = {_CANCELLED: lambda rows: rows, **LayerNormOperator.kinds}
 
@@ -163,14 +138,14 @@ class LayerNormNoWeight(LayerNormOperator, RmsNormNoWeight):
     """LayerNorm that only normalizes, as in `F.layer_norm(x, shape)`."""
 
     name = "layernorm_no_weight"
-    formula = "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps), computed in float32 and cast once at the end."
-    tensors: ClassVar[Mapping[str, NormTensor]] = {part: _TENSORS[part] for part in ("x", "eps", "out")}
-    reference = write_reference("x, eps", _DOCSTRING, f"{CENTER_ROWS}    return (centered * rstd).to(x.dtype)\n")
+    equation = "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps)"
+    arguments: ClassVar[tuple[str, ...]] = RmsNormNoWeight.arguments
+    end: ClassVar[tuple[str, ...]] = ("return (centered * rstd).to(x.dtype)",)
     kernel = NormKernel(
         "LayerNorm without a weight",
-        "out = (x - mean) * rsqrt(var + eps)",
         "Normalize the rows of x, (batch, hidden).",
         "x * rstd",
+        "out = (x - mean) * rsqrt(var + eps)",
     )
     steps: ClassVar[tuple[str, ...]] = LayerNormOperator.steps[:-1]
 
@@ -201,7 +176,7 @@ def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
         yield _expanded_variance(precision)
 
 
-def _round_mean(rows: CenteredRows, narrow: Rounding) -> torch.Tensor:
+def _round_mean(rows: Rows, narrow: Rounding) -> torch.Tensor:
     middle = narrow(rows.mean)
     return (rows.raw_part - middle) * find_rstd(rows.raw - middle, rows.eps)
 
@@ -213,7 +188,7 @@ def _expanded_variance(dtype: torch.dtype) -> Wrong:
     return Wrong(what, fix, partial(_expand_variance, dtype=dtype))
 
 
-def _expand_variance(rows: CenteredRows, dtype: torch.dtype) -> torch.Tensor:
+def _expand_variance(rows: Rows, dtype: torch.dtype) -> torch.Tensor:
     x = rows.x[rows.rows].to(dtype)
     middle = x.mean(dim=-1, keepdim=True)
     variance = ((x * x).mean(dim=-1, keepdim=True) - middle * middle).clamp(min=0)

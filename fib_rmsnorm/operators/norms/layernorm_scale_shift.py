@@ -8,15 +8,13 @@ from typing import Any, ClassVar
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.float64_rows import find_rstd
-from fib_rmsnorm.operators.norms.layernorm import CENTER_ROWS, LayerNormNoWeight, LayerNormOperator
+from fib_rmsnorm.operators.norms.layernorm import LayerNormNoWeight, LayerNormOperator
 from fib_rmsnorm.operators.norms.mistakes.rows import Wrong, dtype_name, mended_by, round_to
 from fib_rmsnorm.operators.norms.norm_definitions import (
     PER_ELEMENT,
     PER_GROUP,
     NormKernel,
     NormTensor,
-    X,
-    write_reference,
 )
 from fib_rmsnorm.operators.operator import Inputs
 
@@ -25,29 +23,24 @@ class LayerNormScaleShift(LayerNormNoWeight):
     """LayerNorm, then a scale and a shift of each row or of each sequence, as in diffusion transformers (adaLN)."""
 
     name = "layernorm_scale_shift"
-    formula = (
-        "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * (1 + scale) + shift, computed in float32 and cast "
-        "once at the end."
-    )
+    equation = "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * (1 + scale) + shift"
+    arguments = ("x", "scale", "shift", "eps")
     tensors: ClassVar[Mapping[str, NormTensor]] = {
-        "x": X,
         "scale": NormTensor(PER_GROUP, "Scale of each element, less 1."),
         "shift": NormTensor(PER_GROUP, "Shift of each element, added last."),
-        "eps": LayerNormOperator.tensors["eps"],
         "out": NormTensor(PER_ELEMENT, "Activations, normalized, scaled and shifted."),
     }
     called: ClassVar[Mapping[str, str]] = {"scale": "scale|gamma", "shift": "shift|beta"}
-    reference = write_reference(
-        "x, scale, shift, eps",
-        "LayerNorm with a scale and a shift in float32, cast to the dtype of x once at the end.",
-        f"{CENTER_ROWS}    scaled = centered * rstd * (1.0 + scale.to(torch.float32))\n"
-        "    return (scaled + shift.to(torch.float32)).to(x.dtype)\n",
+    says = "LayerNorm with a scale and a shift in float32, cast to the dtype of x once at the end."
+    end = (
+        "scaled = centered * rstd * (1.0 + scale.to(torch.float32))",
+        "return (scaled + shift.to(torch.float32)).to(x.dtype)",
     )
     kernel = NormKernel(
         "Adaptive LayerNorm",
-        "out = (x - mean) * rsqrt(var + eps) * (1 + scale) + shift",
         "Normalize the rows of x, multiply them by 1 + scale and add shift; all are (batch, hidden).",
         "shift + (1 + scale) * rstd * x",  # long lines of this order break as formatters would
+        "out = (x - mean) * rsqrt(var + eps) * (1 + scale) + shift",
     )
     kinds: ClassVar[hard_rows.Kinds] = {
         "half of the row cancels with the shift": lambda rows: {"shift": _cancel_half(rows)},

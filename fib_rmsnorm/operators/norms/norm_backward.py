@@ -21,23 +21,10 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     PER_ROW,
     SCALE,
     NormTensor,
-    write_reference,
 )
 from fib_rmsnorm.operators.norms.norm_gradients import Gradients
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.operator import Cost, HardCase, Inputs, Scalar
-
-_TENSORS = {
-    "dy": NormTensor(PER_ELEMENT, "Gradient of the norm's output, contiguous by rows."),
-    "dnew_residual": NormTensor(PER_ELEMENT, "Gradient of the new residual, the forward pass's second output."),
-    "x": NormTensor(PER_ELEMENT, "Activations that were normalized."),
-    "weight": SCALE,
-    "mean": NormTensor(PER_ROW, "Mean of each row of x, kept by the forward pass."),
-    "rstd": NormTensor(PER_ROW, "What the forward pass multiplied each row by, and kept."),
-    "dx": NormTensor(PER_ELEMENT, "Gradient of x."),
-    "dweight": NormTensor(PER_COLUMN, "Gradient of the weight: a sum over all rows."),
-    "dbias": NormTensor(PER_COLUMN, "Gradient of the bias: a sum over all rows."),
-}
 
 _EPS = 1e-6
 """The eps of the forward pass that kept rstd."""
@@ -73,33 +60,30 @@ _EXTREME_KINDS: hard_rows.Kinds = {
     "dx beyond the maximum of float16": lambda rows: _reach_limits(rows, 0.5),
 }
 
-_BODY = """\
-    normalized = x.to(torch.float32) * rstd[:, None]
-    scaled = dy.to(torch.float32) * weight.to(torch.float32)
-    dx = (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]
-    dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
-"""
-"""The formula in references of RMSNorm's gradients."""
-
-
-def _choose(*without: str) -> dict[str, NormTensor]:
-    return {part: tensor for part, tensor in _TENSORS.items() if part not in without}
-
 
 class RmsNormBackward(Gradients, NormOperator):
     """The gradients of RMSNorm: computed in float32 and rounded once."""
 
     name: ClassVar[str] = "rmsnorm_backward"
-    formula: ClassVar[str] = (
-        "dx = (w - n * mean(w * n)) * rstd, dweight = sum(dy * n) over rows, where n = x * rstd and w = dy * weight, "
-        "computed in float32 and cast once at the end."
-    )
+    equation: ClassVar[str] = "dx = (w - n * mean(w * n)) * rstd, dweight = sum(dy * n) over rows"
+    rounding: ClassVar[str] = f"where n = x * rstd and w = dy * weight, {NormOperator.rounding}"
     norm: ClassVar[str] = "RMSNorm"
     """The name of the function whose gradients they are, for the first line of a kernel to start from."""
     kind = "Gradients of a norm"
     casts_inputs = False
     stage = "training"
-    tensors: ClassVar[Mapping[str, NormTensor]] = _choose("dnew_residual", "mean", "dbias")
+    tensors: ClassVar[Mapping[str, NormTensor]] = {
+        "dy": NormTensor(PER_ELEMENT, "Gradient of the norm's output, contiguous by rows."),
+        "dnew_residual": NormTensor(PER_ELEMENT, "Gradient of the new residual, the forward pass's second output."),
+        "x": NormTensor(PER_ELEMENT, "Activations that were normalized."),
+        "weight": SCALE,
+        "mean": NormTensor(PER_ROW, "Mean of each row of x, kept by the forward pass."),
+        "rstd": NormTensor(PER_ROW, "What the forward pass multiplied each row by, and kept."),
+        "dx": NormTensor(PER_ELEMENT, "Gradient of x."),
+        "dweight": NormTensor(PER_COLUMN, "Gradient of the weight: a sum over all rows."),
+        "dbias": NormTensor(PER_COLUMN, "Gradient of the bias: a sum over all rows."),
+    }
+    arguments: ClassVar[tuple[str, ...]] = ("dy", "x", "weight", "rstd")
     outputs: ClassVar[tuple[str, ...]] = ("dx", "dweight")
     as_x: ClassVar[tuple[str, ...]] = ("dy", "dnew_residual", "dx")
     dtypes: ClassVar[Mapping[str, str]] = {"mean": "float32", "rstd": "float32"}
@@ -115,11 +99,14 @@ class RmsNormBackward(Gradients, NormOperator):
     extreme_kinds: ClassVar[hard_rows.Kinds] = _EXTREME_KINDS
     operations: ClassVar[tuple[int, int]] = (9, 1)
     """The number of operations of an element, and of a row."""
-    reference: ClassVar[str] = write_reference(
-        "dy, x, weight, rstd",
-        "The gradients of RMSNorm in float32, each cast once at the end; rstd is the forward pass's.",
-        f"{_BODY}    return dx.to(x.dtype), dweight.to(weight.dtype)\n",
+    says: ClassVar[str] = "The gradients of RMSNorm in float32, each cast once at the end; rstd is the forward pass's."
+    start: ClassVar[tuple[str, ...]] = (
+        "normalized = x.to(torch.float32) * rstd[:, None]",
+        "scaled = dy.to(torch.float32) * weight.to(torch.float32)",
+        "dx = (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]",
+        "dweight = (dy.to(torch.float32) * normalized).sum(dim=0)",
     )
+    end: ClassVar[tuple[str, ...]] = ("return dx.to(x.dtype), dweight.to(weight.dtype)",)
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 12, "hidden": 256}
 
     def takes(self, dtypes: Mapping[str, str]) -> bool:
@@ -184,47 +171,37 @@ class RmsNormBiasBackward(RmsNormBackward):
     """The gradients of RMSNorm with a bias, whose own is the sum of dy."""
 
     name = "rmsnorm_bias_backward"
-    formula = RmsNormBackward.formula.replace("dweight = sum(dy * n)", "dweight = sum(dy * n) and dbias = sum(dy)")
-    tensors: ClassVar[Mapping[str, NormTensor]] = _choose("dnew_residual", "mean")
+    equation = "dx = (w - n * mean(w * n)) * rstd, dweight = sum(dy * n) and dbias = sum(dy) over rows"
     outputs = ("dx", "dweight", "dbias")
     operations = (10, 1)
-    reference = write_reference(
-        "dy, x, weight, rstd",
-        "The gradients of RMSNorm with a bias in float32, each cast once at the end; rstd is the forward pass's.",
-        f"{_BODY}    dbias = dy.to(torch.float32).sum(dim=0)\n"
-        "    return dx.to(x.dtype), dweight.to(weight.dtype), dbias.to(weight.dtype)\n",
+    says = "The gradients of RMSNorm with a bias in float32, each cast once at the end; rstd is the forward pass's."
+    end = (
+        "dbias = dy.to(torch.float32).sum(dim=0)",
+        "return dx.to(x.dtype), dweight.to(weight.dtype), dbias.to(weight.dtype)",
     )
 
 
-class LayerNormBackward(RmsNormBackward):
+class LayerNormBackward(RmsNormBiasBackward):
     """The gradients of LayerNorm with a weight and a bias: computed in float32 and rounded once."""
 
     name = "layernorm_backward"
     norm = "LayerNorm"
-    formula = (
-        "dx = (w - mean(w) - n * mean(w * n)) * rstd, dweight = sum(dy * n) and dbias = sum(dy) over rows, where "
-        "n = (x - mean) * rstd and w = dy * weight, computed in float32 and cast once at the end."
-    )
-    tensors: ClassVar[Mapping[str, NormTensor]] = _choose("dnew_residual")
-    outputs = ("dx", "dweight", "dbias")
+    equation = "dx = (w - mean(w) - n * mean(w * n)) * rstd, dweight = sum(dy * n) and dbias = sum(dy) over rows"
+    rounding = f"where n = (x - mean) * rstd and w = dy * weight, {NormOperator.rounding}"
+    arguments = ("dy", "x", "weight", "mean", "rstd")
     derived = ("mean", "rstd")
     kinds: ClassVar[hard_rows.Kinds] = {
         **_KINDS,
         "x + 1000 (a mean far above the deviations)": lambda rows: {"x": rows["x"] + 1000},
     }
     operations = (13, 2)
-    reference = write_reference(
-        "dy, x, weight, mean, rstd",
-        "The gradients of LayerNorm in float32, each cast once at the end; mean and rstd are the forward pass's.",
-        """\
-    normalized = (x.to(torch.float32) - mean[:, None]) * rstd[:, None]
-    scaled = dy.to(torch.float32) * weight.to(torch.float32)
-    centered = scaled - scaled.mean(dim=-1, keepdim=True)
-    dx = (centered - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]
-    dweight = (dy.to(torch.float32) * normalized).sum(dim=0)
-    dbias = dy.to(torch.float32).sum(dim=0)
-    return dx.to(x.dtype), dweight.to(weight.dtype), dbias.to(weight.dtype)
-""",
+    says = "The gradients of LayerNorm in float32, each cast once at the end; mean and rstd are the forward pass's."
+    start = (
+        "normalized = (x.to(torch.float32) - mean[:, None]) * rstd[:, None]",
+        "scaled = dy.to(torch.float32) * weight.to(torch.float32)",
+        "centered = scaled - scaled.mean(dim=-1, keepdim=True)",
+        "dx = (centered - normalized * (scaled * normalized).mean(dim=-1, keepdim=True)) * rstd[:, None]",
+        "dweight = (dy.to(torch.float32) * normalized).sum(dim=0)",
     )
 
 
@@ -241,23 +218,22 @@ class FusedAddRmsNormBackward(RmsNormBackward):
 
     name = "fused_add_rmsnorm_backward"
     norm = "add + RMSNorm"
-    formula = (
-        "dx = (w - n * mean(w * n)) * rstd + dnew_residual, dweight = sum(dy * n) over rows, where n = x * rstd, "
-        "w = dy * weight and x is the saved sum, computed in float32 and cast once at the end; dx is the gradient of "
-        "the residual too."
+    equation = "dx = (w - n * mean(w * n)) * rstd + dnew_residual, dweight = sum(dy * n) over rows"
+    rounding = (
+        "where n = x * rstd, w = dy * weight and x is the saved sum, computed in float32 and cast once at the end; dx "
+        "is the gradient of the residual too."
     )
+    arguments = ("dy", "dnew_residual", "x", "weight", "rstd")
     tensors: ClassVar[Mapping[str, NormTensor]] = {
-        **_choose("mean", "dbias"),
         "x": NormTensor(PER_ELEMENT, "The sum that was normalized, as the forward pass kept it: its new residual."),
         "dx": NormTensor(PER_ELEMENT, "Gradient of x and of the residual, of which only the sum is used."),
     }
     kinds: ClassVar[hard_rows.Kinds] = {**_KINDS, _CANCELS: lambda rows: rows}
     operations = (10, 1)
-    reference = write_reference(
-        "dy, dnew_residual, x, weight, rstd",
-        "The gradients of add + RMSNorm in float32, each cast once at the end; x is the sum, rstd the forward pass's.",
-        f"{_BODY}    return (dx + dnew_residual.to(torch.float32)).to(x.dtype), dweight.to(weight.dtype)\n",
+    says = (
+        "The gradients of add + RMSNorm in float32, each cast once at the end; x is the sum, rstd the forward pass's."
     )
+    end = ("return (dx + dnew_residual.to(torch.float32)).to(x.dtype), dweight.to(weight.dtype)",)
 
     def make_usual_case(self, inputs: Inputs, constants: Mapping[str, float], index: int, seed: str) -> HardCase:
         """Make rows of every hard kind in turn; dnew_residual cancels the norm's part, or is large where that is 0."""

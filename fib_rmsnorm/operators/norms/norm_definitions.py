@@ -87,27 +87,7 @@ class NormTensor:
     description: str
 
 
-X = NormTensor(PER_ELEMENT, "Activations, contiguous by rows.")
 SCALE = NormTensor(PER_COLUMN, "Learned scale of each hidden element.")
-EPS = NormTensor(NUMBER, "Added to the mean square before the reciprocal square root.")
-OUT = NormTensor(PER_ELEMENT, "Normalized and scaled activations.")
-
-
-def write_reference(arguments: str, docstring: str, body: str) -> str:
-    """The source of a reference; its body is indented."""
-    return f'import torch\n\n\ndef run({arguments}):\n    """{docstring}"""\n{body}'
-
-
-def write_rms_reference(
-    arguments: str,
-    docstring: str,
-    *end: str,
-    start: tuple[str, ...] = ("x_fp32 = x.to(torch.float32)",),
-    value: str = "x_fp32",
-) -> str:
-    """The source of a reference of RMSNorm: lines that make the float32 `value`, its rstd, and lines to the end."""
-    statistic = f"mean_square = {value}.pow(2).mean(dim=-1, keepdim=True)", "rstd = torch.rsqrt(mean_square + eps)"
-    return write_reference(arguments, docstring, "".join(f"    {line}\n" for line in (*start, *statistic, *end)))
 
 
 @dataclass(frozen=True)
@@ -115,13 +95,14 @@ class NormKernel:
     """A norm's part of the templates `row_norm_*`."""
 
     title: str
-    formula: str
-    """Both for the first line: `{title} in Triton: {formula}, in float32, rounded once.`"""
+    """The norm's name in the first line: `{title} in Triton: {formula}, in float32, rounded once.`"""
     does: str
     """A sentence on what `run` does."""
     expression: str
     """An element of `out` in Python, by the parts in float32, `rstd`, and `round`, `relu` and `silu`. A language that
     lacks one of these gets no kernel."""
+    formula: str = ""
+    """The formula in the first line, if not the operator's equation."""
     note: str = ""
     """A sentence on the rounding, where that is not done once at the end."""
 

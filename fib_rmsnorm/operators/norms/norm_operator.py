@@ -49,8 +49,17 @@ class NormOperator(Operator):
     kind: ClassVar[str] = "Root mean square normalization over the hidden axis"
     """The beginning of its Definitions' descriptions."""
     stage: ClassVar[str] = "inference"
+    equation: ClassVar[str]
+    rounding: ClassVar[str] = "computed in float32 and cast once at the end."
+    """How the equation is computed, and what in it needs a word: the rest of the formula."""
+    says: ClassVar[str]
+    """The docstring of its reference."""
+    start: ClassVar[tuple[str, ...]]
+    """The lines of its reference that relatives share."""
+    end: ClassVar[tuple[str, ...]]
+    """The other lines, which follow."""
     tensors: ClassVar[Mapping[str, NormTensor]]
-    """The inputs of its own Definitions, then the outputs."""
+    """Its inputs and outputs by part. What a class does not describe itself, its bases do, perhaps for others."""
     columns: ClassVar[Sequence[str]]
     """The inputs whose dtypes `define` may be told: none if not `casts_inputs`."""
     outputs: ClassVar[tuple[str, ...]] = ("out",)
@@ -82,9 +91,13 @@ class NormOperator(Operator):
     """The number of operations of a row, and which."""
 
     def __init_subclass__(cls) -> None:
-        """Take the tensors that are not outputs for the inputs; inherit no kernel, which is of one formula."""
+        """Write the formula and the reference, and inherit each tensor; inherit no kernel, which is of one formula."""
+        cls.formula = f"{cls.equation}, {cls.rounding}"
+        body = "".join(f"    {line}\n" for line in (*cls.start, *cls.end))
+        cls.reference = f'import torch\n\n\ndef run({", ".join(cls.arguments)}):\n    """{cls.says}"""\n{body}'
+        own = (vars(base).get("tensors", {}) for base in reversed(cls.__mro__))
+        cls.tensors = {part: tensor for each in own for part, tensor in each.items()}
         cls.kernel = vars(cls).get("kernel")
-        cls.arguments = tuple(part for part in cls.tensors if part not in cls.outputs)
         cls.columns = [part for part in cls.arguments if cls.casts_inputs and cls.tensors[part].shape == PER_COLUMN]
 
     def define(self, hidden: int = 4096, dtype: str = "float16") -> Definition:
@@ -209,6 +222,7 @@ class NormOperator(Operator):
             "row_norm",
             language,
             kernel=kernel,
+            formula=kernel.formula or self.equation,
             rounded=f". {kernel.note}" if kernel.note else ", rounded once.",
             epilogue=epilogue,
             inputs=inputs,

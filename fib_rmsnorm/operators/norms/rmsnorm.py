@@ -20,13 +20,11 @@ from fib_rmsnorm.operators.norms.float64_rows import (
 from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
 from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wrong
 from fib_rmsnorm.operators.norms.norm_definitions import (
-    EPS,
-    OUT,
+    NUMBER,
+    PER_ELEMENT,
     SCALE,
     NormKernel,
     NormTensor,
-    X,
-    write_rms_reference,
 )
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
@@ -41,29 +39,27 @@ class RmsNorm(NormOperator):
     name: ClassVar[str] = "rmsnorm"
     convention: ClassVar[str] = "torch"
     """The library in whose way the weight is applied, of APPLY_WEIGHT."""
-    conventions: ClassVar[Mapping[str, str]] = {
-        "torch": "rmsnorm",
-        "llama": "rmsnorm_llama",
-        "gemma": "rmsnorm_gemma",
+    equation: ClassVar[str] = "out = x * rsqrt(mean(x^2) + eps) * weight"
+    arguments: ClassVar[tuple[str, ...]] = ("x", "weight", "eps")
+    tensors: ClassVar[Mapping[str, NormTensor]] = {
+        "x": NormTensor(PER_ELEMENT, "Activations, contiguous by rows."),
+        "weight": SCALE,
+        "eps": NormTensor(NUMBER, "Added to the mean square before the reciprocal square root."),
+        "out": NormTensor(PER_ELEMENT, "Normalized and scaled activations."),
     }
-    """The operator of each convention."""
-    formula: ClassVar[str] = "out = x * rsqrt(mean(x^2) + eps) * weight, computed in float32 and cast once at the end."
-    tensors: ClassVar[Mapping[str, NormTensor]] = {"x": X, "weight": SCALE, "eps": EPS, "out": OUT}
-    reference: ClassVar[str] = write_rms_reference(
-        "x, weight, eps",
-        "RMSNorm in float32, cast to the dtype of x once at the end.",
-        "return (x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)",
+    says: ClassVar[str] = "RMSNorm in float32, cast to the dtype of x once at the end."
+    start: ClassVar[tuple[str, ...]] = (
+        "x_fp32 = x.to(torch.float32)",
+        "mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)",
+        "rstd = torch.rsqrt(mean_square + eps)",
     )
+    end: ClassVar[tuple[str, ...]] = ("return (x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)",)
     steps: ClassVar[tuple[str, ...]] = ("square", "add", "times rstd", "times weight")
-    kernel: ClassVar[NormKernel | None] = NormKernel(
-        "RMSNorm", "out = x * rsqrt(mean(x^2) + eps) * weight", SCALES, "x * rstd * weight"
-    )
+    kernel: ClassVar[NormKernel | None] = NormKernel("RMSNorm", SCALES, "x * rstd * weight")
     is_strict: ClassVar[bool] = False
     """Whether `bound_error` is all of the error that an element of `out` may have."""
     needs_whole_rows: ClassVar[bool] = False
     """Whether an element of an output depends on all scaled elements of its row."""
-    rows: ClassVar[type[Rows]] = Rows
-    """The class of the rows of which its usual mistakes are computed."""
 
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """The epilogue: what becomes of the scaled rows before they are rounded, all in float64."""
@@ -109,13 +105,14 @@ class RmsNorm(NormOperator):
         chosen, looked_at = (everything, columns) if self.needs_whole_rows else (columns, None)
         epilogue, epilogues = self.describe_epilogue(output, x.dtype)
         form = getattr(torch, self.dtypes[output]) if output in self.dtypes else None
-        given = self.rows(inputs, rows, chosen, epilogue, tuple(epilogues), self.convention, form, looked_at=looked_at)
+        wrong = tuple(epilogues)
+        given = Rows(inputs, rows, chosen, epilogue, wrong, self.convention, form, looked_at, self.is_centered)
         return self.list_mistakes(given)
 
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
         """The same for some rows, whose epilogue is known."""
-        has_conventions = type(self).finish is RmsNorm.finish
-        return usual_mistakes(rows, operators=self.conventions if has_conventions else {})
+        others = OPERATORS if type(self).finish is RmsNorm.finish else ()
+        return usual_mistakes(rows, operators={each.convention: each.name for each in others})
 
     def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterable[Wrong]:
         """The usual mistakes in `finish`, for x of this dtype."""
@@ -142,18 +139,15 @@ class RmsNormLlama(RmsNorm):
     name = "rmsnorm_llama"
     convention = "llama"
     casts_inputs = False
-    formula = (
-        "out = weight * (x * rsqrt(mean(x^2) + eps)), where the product in brackets is computed in float32 and cast to "
-        "the dtype of x before it is multiplied by the weight."
+    equation = "out = weight * (x * rsqrt(mean(x^2) + eps))"
+    rounding = (
+        "where the product in brackets is computed in float32 and cast to the dtype of x before it is multiplied by "
+        "the weight."
     )
-    reference = write_rms_reference(
-        "x, weight, eps",
-        "RMSNorm in float32, cast to the dtype of x before the weight, as in Hugging Face's LlamaRMSNorm.",
-        "return weight * (x_fp32 * rstd).to(x.dtype)",
-    )
+    says = "RMSNorm in float32, cast to the dtype of x before the weight, as in Hugging Face's LlamaRMSNorm."
+    end = ("return weight * (x_fp32 * rstd).to(x.dtype)",)
     kernel: ClassVar[NormKernel | None] = NormKernel(
         "Llama's RMSNorm",
-        "out = weight * (x * rsqrt(mean(x^2) + eps))",
         SCALES,
         "round(x * rstd) * weight",
         note="The product in brackets is rounded to the dtype of x before the weight.",
@@ -165,15 +159,11 @@ class RmsNormGemma(RmsNorm):
 
     name = "rmsnorm_gemma"
     convention = "gemma"
-    formula = "out = x * rsqrt(mean(x^2) + eps) * (1 + weight), computed in float32 and cast once at the end."
-    reference = write_rms_reference(
-        "x, weight, eps",
-        "RMSNorm times 1 + weight in float32, cast to the dtype of x once at the end, as in Gemma.",
-        "return (x_fp32 * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype)",
-    )
+    equation = "out = x * rsqrt(mean(x^2) + eps) * (1 + weight)"
+    says = "RMSNorm times 1 + weight in float32, cast to the dtype of x once at the end, as in Gemma."
+    end = ("return (x_fp32 * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype)",)
     kernel: ClassVar[NormKernel | None] = NormKernel(
         "Gemma's RMSNorm",
-        "out = x * rsqrt(mean(x^2) + eps) * (1 + weight)",
         "Normalize the rows of x, (batch, hidden), and scale them by 1 + weight, (hidden,).",
         "x * rstd * (weight + 1)",
     )

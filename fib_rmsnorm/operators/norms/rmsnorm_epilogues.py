@@ -11,16 +11,10 @@ from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, find_rstd, float32_statistic_error
 from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mended_by, round_to, rounded_products
 from fib_rmsnorm.operators.norms.norm_definitions import (
-    EPS,
-    OUT,
     PER_COLUMN,
     PER_ELEMENT,
-    SCALE,
     NormKernel,
     NormTensor,
-    X,
-    write_reference,
-    write_rms_reference,
 )
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.operator import Inputs
@@ -31,24 +25,13 @@ class RmsNormNoWeight(RmsNorm):
 
     name = "rmsnorm_no_weight"
     convention = "none"
-    formula = "out = x * rsqrt(mean(x^2) + eps), computed in float32 and cast once at the end."
-    tensors: ClassVar[Mapping[str, NormTensor]] = {"x": X, "eps": EPS, "out": OUT}
+    equation = "out = x * rsqrt(mean(x^2) + eps)"
+    arguments: ClassVar[tuple[str, ...]] = ("x", "eps")
     extreme_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.NON_FINITE_ROWS)
-    reference = write_reference(
-        "x, eps",
-        "RMSNorm without a weight in float32, cast to the dtype of x once at the end.",
-        """\
-    x_fp32 = x.to(torch.float32)
-    mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)
-    return (x_fp32 * torch.rsqrt(mean_square + eps)).to(x.dtype)
-""",
-    )
-    kernel = NormKernel(
-        "RMSNorm without a weight",
-        "out = x * rsqrt(mean(x^2) + eps)",
-        "Normalize the rows of x, (batch, hidden).",
-        "x * rstd",
-    )
+    says = "RMSNorm without a weight in float32, cast to the dtype of x once at the end."
+    start: ClassVar[tuple[str, ...]] = RmsNorm.start[:-1]
+    end: ClassVar[tuple[str, ...]] = ("return (x_fp32 * torch.rsqrt(mean_square + eps)).to(x.dtype)",)
+    kernel = NormKernel("RMSNorm without a weight", "Normalize the rows of x, (batch, hidden).", "x * rstd")
     steps: ClassVar[tuple[str, ...]] = ("square", "add", "times rstd")
 
 
@@ -56,22 +39,15 @@ class RmsNormBias(RmsNorm):
     """RMSNorm with a bias after the weight."""
 
     name = "rmsnorm_bias"
-    formula = "out = x * rsqrt(mean(x^2) + eps) * weight + bias, computed in float32 and cast once at the end."
+    equation = "out = x * rsqrt(mean(x^2) + eps) * weight + bias"
+    arguments = ("x", "weight", "bias", "eps")
     tensors: ClassVar[Mapping[str, NormTensor]] = {
-        "x": X,
-        "weight": SCALE,
-        "bias": NormTensor(PER_COLUMN, "Learned shift of each hidden element."),
-        "eps": EPS,
-        "out": OUT,
+        "bias": NormTensor(PER_COLUMN, "Learned shift of each hidden element.")
     }
-    reference = write_rms_reference(
-        "x, weight, bias, eps",
-        "RMSNorm with a bias in float32, cast to the dtype of x once at the end.",
-        "return (x_fp32 * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)",
-    )
+    says = "RMSNorm with a bias in float32, cast to the dtype of x once at the end."
+    end = ("return (x_fp32 * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)",)
     kernel = NormKernel(
         "RMSNorm with a bias",
-        "out = x * rsqrt(mean(x^2) + eps) * weight + bias",
         "Normalize the rows of x, (batch, hidden), scale them by weight and shift them by bias, both (hidden,).",
         "x * rstd * weight + bias",
     )
@@ -115,17 +91,13 @@ class RmsNormRelu(RmsNorm):
     """RMSNorm, then ReLU."""
 
     name = "rmsnorm_relu"
-    formula = "out = max(x * rsqrt(mean(x^2) + eps) * weight, 0), computed in float32 and cast once at the end."
+    equation = "out = max(x * rsqrt(mean(x^2) + eps) * weight, 0)"
     # Maxima of GPUs pass over a NaN, torch's relu does not.
     extreme_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", {hard_rows.LIMITS: hard_rows.make_limits})
-    reference = write_rms_reference(
-        "x, weight, eps",
-        "RMSNorm and ReLU in float32, cast to the dtype of x once at the end.",
-        "return torch.relu(x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)",
-    )
+    says = "RMSNorm and ReLU in float32, cast to the dtype of x once at the end."
+    end = ("return torch.relu(x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)",)
     kernel = NormKernel(
         "RMSNorm and ReLU",
-        "out = max(x * rsqrt(mean(x^2) + eps) * weight, 0)",
         "Normalize the rows of x, (batch, hidden), scale them by weight, (hidden,), and cut them off below 0.",
         "relu(x * rstd * weight)",
     )
@@ -159,26 +131,19 @@ class RmsNormSiluGate(RmsNorm):
     """RMSNorm times the SiLU of a gate, in this order: as Qwen3-Next does, and Mamba-2 with `norm_before_gate`."""
 
     name = "rmsnorm_silu_gate"
-    formula = (
-        "out = x * rsqrt(mean(x^2) + eps) * weight * silu(gate), silu(g) = g / (1 + exp(-g)), computed in float32 and "
-        "cast once at the end."
-    )
+    equation = "out = x * rsqrt(mean(x^2) + eps) * weight * silu(gate)"
+    rounding = f"silu(g) = g / (1 + exp(-g)), {RmsNorm.rounding}"
+    arguments = ("x", "gate", "weight", "eps")
     tensors: ClassVar[Mapping[str, NormTensor]] = {
-        "x": X,
-        "gate": NormTensor(PER_ELEMENT, "Gate of each element, contiguous by rows."),
-        "weight": SCALE,
-        "eps": EPS,
-        "out": OUT,
+        "gate": NormTensor(PER_ELEMENT, "Gate of each element, contiguous by rows.")
     }
-    reference = write_rms_reference(
-        "x, gate, weight, eps",
-        "RMSNorm times silu(gate) in float32, cast to the dtype of x once at the end.",
+    says = "RMSNorm times silu(gate) in float32, cast to the dtype of x once at the end."
+    end = (
         "gated = torch.nn.functional.silu(gate.to(torch.float32))",
         "return (x_fp32 * rstd * weight.to(torch.float32) * gated).to(x.dtype)",
     )
     kernel = NormKernel(
         "RMSNorm and SiLU gate",
-        "out = x * rsqrt(mean(x^2) + eps) * weight * silu(gate)",
         "Normalize the rows of x, scale them by weight, (hidden,), times silu(gate); x, gate: (batch, hidden).",
         "x * rstd * weight * silu(gate)",
     )

@@ -16,14 +16,10 @@ from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, ro
 from fib_rmsnorm.operators.norms.hard_rows import NAN, Kinds, make_nan, of
 from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wrong, mended_by, rounded_products
 from fib_rmsnorm.operators.norms.norm_definitions import (
-    EPS,
     NUMBER_OR_ONE,
     PER_ELEMENT,
     PER_ROW,
-    SCALE,
     NormTensor,
-    X,
-    write_rms_reference,
 )
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Inputs, Scalar
@@ -35,7 +31,6 @@ _SMALLEST_SCALE = 512.0
 """A row's scale is at least 1 / (the largest number * this), so that a row of zeros has one: vLLM's convention."""
 
 _SCALED = "scaled = x_fp32 * rstd * weight.to(torch.float32)"
-_OUT = NormTensor(PER_ELEMENT, "Normalized and scaled activations, divided by out_scale.")
 _IN_FLOAT32 = "compute in float32 until the conversion to float8"
 
 
@@ -47,6 +42,9 @@ def _in_e5m2(text: str) -> str:
 class _Quantised(RmsNorm):
     """The common base of both: `out` has a format of 8 bits."""
 
+    tensors: ClassVar[Mapping[str, NormTensor]] = {
+        "out": NormTensor(PER_ELEMENT, "Normalized and scaled activations, divided by out_scale.")
+    }
     dtypes: ClassVar[Mapping[str, str]] = _E4M3
     extreme_kinds: ClassVar[Kinds] = {}  # limits of GPUs pass over a NaN, torch's do not
     is_strict = True
@@ -75,20 +73,14 @@ class RmsNormFp8(_Quantised):
     """RMSNorm, divided by a scale that is an input, in float8_e4m3fn: as FlashInfer's `rmsnorm_quant`."""
 
     name = "rmsnorm_fp8"
-    formula = (
-        "out = x * rsqrt(mean(x^2) + eps) * weight / out_scale, computed in float32, limited to 448 and cast to "
-        "float8_e4m3fn once at the end."
-    )
+    equation = "out = x * rsqrt(mean(x^2) + eps) * weight / out_scale"
+    rounding = "computed in float32, limited to 448 and cast to float8_e4m3fn once at the end."
+    arguments: ClassVar[tuple[str, ...]] = ("x", "weight", "out_scale", "eps")
     tensors: ClassVar[Mapping[str, NormTensor]] = {
-        "x": X,
-        "weight": SCALE,
-        "out_scale": NormTensor(NUMBER_OR_ONE, "What a step of out stands for: the norm is out * out_scale."),
-        "eps": EPS,
-        "out": _OUT,
+        "out_scale": NormTensor(NUMBER_OR_ONE, "What a step of out stands for: the norm is out * out_scale.")
     }
-    reference = write_rms_reference(
-        "x, weight, out_scale, eps",
-        "RMSNorm in float32, divided by out_scale, limited and cast to float8_e4m3fn once at the end.",
+    says = "RMSNorm in float32, divided by out_scale, limited and cast to float8_e4m3fn once at the end."
+    end: ClassVar[tuple[str, ...]] = (
         _SCALED,
         "return (scaled / out_scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)",
     )
@@ -131,7 +123,8 @@ class RmsNormFp8E5m2(RmsNormFp8):
     """The same in float8_e5m2."""
 
     name = "rmsnorm_fp8_e5m2"
-    formula, reference = map(_in_e5m2, (RmsNormFp8.formula, RmsNormFp8.reference))
+    rounding, says = map(_in_e5m2, (RmsNormFp8.rounding, RmsNormFp8.says))
+    end = tuple(map(_in_e5m2, RmsNormFp8.end))
     dtypes = _E5M2
 
 
@@ -139,22 +132,20 @@ class RmsNormFp8PerRow(_Quantised):
     """RMSNorm, divided by a scale of each row, which is a second output, in float8_e4m3fn."""
 
     name = "rmsnorm_fp8_per_row"
-    formula = (
+    equation = (
         "y = x * rsqrt(mean(x^2) + eps) * weight, out_scale = max(max|y| / 448, 1 / (448 * 512)) of each row, "
-        "out = y / out_scale, computed in float32 and cast to float8_e4m3fn once at the end."
+        "out = y / out_scale"
     )
+    rounding = "computed in float32 and cast to float8_e4m3fn once at the end."
     tensors: ClassVar[Mapping[str, NormTensor]] = {
-        "x": X,
-        "weight": SCALE,
-        "eps": EPS,
-        "out": _OUT,
-        "out_scale": NormTensor(PER_ROW, "What a step of each row stands for: the norm is out * out_scale."),
+        "out_scale": NormTensor(PER_ROW, "What a step of each row stands for: the norm is out * out_scale.")
     }
     outputs: ClassVar[tuple[str, ...]] = ("out", "out_scale")
-    reference = write_rms_reference(
-        "x, weight, eps",
+    says = (
         "RMSNorm in float32; each row is divided by a scale, which is returned too, and cast to float8_e4m3fn once at "
-        "the end.",
+        "the end."
+    )
+    end: ClassVar[tuple[str, ...]] = (
         _SCALED,
         "out_scale = (scaled.abs().amax(dim=-1) / 448.0).clamp(min=1 / (448.0 * 512.0))",
         "return (scaled / out_scale[:, None]).clamp(-448.0, 448.0).to(torch.float8_e4m3fn), out_scale",
@@ -221,7 +212,10 @@ class RmsNormFp8PerRowE5m2(RmsNormFp8PerRow):
     """The same in float8_e5m2."""
 
     name = "rmsnorm_fp8_per_row_e5m2"
-    formula, reference = map(_in_e5m2, (RmsNormFp8PerRow.formula, RmsNormFp8PerRow.reference))
+    equation, rounding, says = map(
+        _in_e5m2, (RmsNormFp8PerRow.equation, RmsNormFp8PerRow.rounding, RmsNormFp8PerRow.says)
+    )
+    end = tuple(map(_in_e5m2, RmsNormFp8PerRow.end))
     dtypes = _E5M2
 
 

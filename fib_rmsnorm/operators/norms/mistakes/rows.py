@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import APPLY_WEIGHT, round_once
@@ -32,12 +31,12 @@ class Rows:
     """The one by which the weight is applied, of APPLY_WEIGHT."""
     form: torch.dtype | None = None
     """The dtype of the output, if it is not that of the rows."""
-    row_dtype: torch.dtype | None = None
-    """The dtype of the rows that a kernel reads, if x is what it makes of them."""
     looked_at: torch.Tensor | None = None
     """The numbers of some columns that outputs are cut to, where an element depends on its whole row."""
-    is_centered: ClassVar[bool] = False
-    """Whether the mean is subtracted from x first."""
+    is_centered: bool = False
+    """Whether the mean is subtracted from x first, as in LayerNorm; all else is then computed of the rest."""
+    row_dtype: torch.dtype | None = None
+    """The dtype of the rows that a kernel reads, if x is what it makes of them."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -96,9 +95,19 @@ class Rows:
         return self.finish(APPLY_WEIGHT[convention](normalized, self.part_weight, self.dtype))
 
     @cached_property
-    def whole(self) -> torch.Tensor:
-        """The rows' x in all columns, for statistics."""
+    def raw(self) -> torch.Tensor:
+        """The rows' x in all columns."""
         return self.x[self.rows].to(torch.float64)
+
+    @cached_property
+    def mean(self) -> torch.Tensor:
+        """The mean of each row of x, [rows, 1]."""
+        return mean(self.raw)
+
+    @cached_property
+    def whole(self) -> torch.Tensor:
+        """The rows that are normalized, in all columns: x, less its mean if that is subtracted."""
+        return self.raw - self.mean if self.is_centered else self.raw
 
     @cached_property
     def squares(self) -> torch.Tensor:
@@ -117,8 +126,13 @@ class Rows:
 
     @cached_property
     def part(self) -> torch.Tensor:
-        """The rows' x in the chosen columns."""
+        """The same in the chosen columns."""
         return self.whole[:, self.columns]
+
+    @cached_property
+    def raw_part(self) -> torch.Tensor:
+        """The rows' x in the chosen columns."""
+        return self.raw[:, self.columns]
 
     @cached_property
     def normalized(self) -> torch.Tensor:
@@ -197,30 +211,3 @@ def fewer_columns(hidden: int) -> list[int]:
     """Numbers of columns that kernels see when they leave some out: a few tiles, or all but a few."""
     powers = [1 << bit for bit in range(hidden.bit_length()) if 1 << bit < hidden]
     return sorted({*powers, *(hidden - power for power in powers)})
-
-
-@dataclass(frozen=True, eq=False)
-class CenteredRows(Rows):
-    """The same for LayerNorm: statistics and applications are those of x less its mean."""
-
-    is_centered: ClassVar[bool] = True
-
-    @cached_property
-    def raw(self) -> torch.Tensor:
-        """The rows' x in all columns, as it is."""
-        return self.x[self.rows].to(torch.float64)
-
-    @cached_property
-    def mean(self) -> torch.Tensor:
-        """The mean of each row, [rows, 1]."""
-        return mean(self.raw)
-
-    @cached_property
-    def whole(self) -> torch.Tensor:
-        """The rows' x less its mean, in all columns."""
-        return self.raw - self.mean
-
-    @cached_property
-    def raw_part(self) -> torch.Tensor:
-        """The rows' x in the chosen columns, as it is."""
-        return self.raw[:, self.columns]
