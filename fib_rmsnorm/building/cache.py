@@ -103,19 +103,10 @@ def solution_cache(solution: Solution, builds: Path | None = None) -> Path:
 
     Solutions with equal sources share it. Raises InputError if it cannot be made.
     """
-    folder = (builds or _builds()) / content_key(solution)
+    folder = (builds or cache_folder().absolute() / "solutions") / content_key(solution)
     with making_folders():
         folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def is_in_cache(solution: Solution) -> bool:
-    """Whether the Solution has a folder in the cache, as it has once it was built."""
-    return (_builds() / content_key(solution)).exists()
-
-
-def _builds() -> Path:
-    return cache_folder().absolute() / "solutions"
 
 
 def cache_variables(folder: Path) -> dict[str, str]:

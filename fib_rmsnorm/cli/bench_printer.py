@@ -69,9 +69,7 @@ class BenchPrinter:
         if event.plan.large:
             self._bar.print(stderr(), Folded(f"Skipped: {describe_large(event.plan.large)}", 2))
         devices = [f"{many} x {model}" if many > 1 else model for model, many in Counter(event.hardware).items()]
-        minutes = count(max(1, round(event.seconds / 60)), "minute")
-        planned_on = f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(devices)}"
-        self._bar.print(stderr(), f"{planned_on}: about {minutes}")
+        self._bar.print(stderr(), f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(devices)}")
         titles = (title for mine in self._titles.values() for title in mine.values())
         self._table = LiveTable(self._names, titles, stdout())
         if is_first and not self._as_json:

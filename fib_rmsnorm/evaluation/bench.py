@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from fib_rmsnorm.building.cache import is_in_cache
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import BenchRecords, Plan, Selection, Unwritten, make_plan
@@ -25,26 +24,6 @@ from fib_rmsnorm.registry.store import append_lines, write_atomic
 from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, list_undetermined
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Settings, Trace, digest
-
-# Estimates. On an H100 with 16 cores, 24 evaluations of rmsnorm_d4096 took 27 s with nothing built and 19 with all; 92
-# of 20 Definitions, which are built ahead, 122 and 90. On two cores, 30 took 140 s beside other work. A busy machine
-# takes several times as long.
-_START_S: dict[DeviceKind, float] = {"cpu": 10, "cuda": 6}
-_EVALUATION_S: dict[DeviceKind, float] = {"cpu": 2, "cuda": 0.7}
-_BUILD_S: dict[DeviceKind, dict[str, float]] = {
-    "cpu": {"cpp": 20, "tilelang": 8},
-    "cuda": {"cuda": 2, "tilelang": 1.5},
-}
-_OTHER_BUILD_S: dict[DeviceKind, float] = {"cpu": 2, "cuda": 0.5}
-
-
-def estimate_seconds(plan: Plan, kind: DeviceKind, devices: int, done: Collection[object]) -> float:
-    """About how long the evaluations of a plan take, of which some are done, on devices of a kind."""
-    solutions = {solution.name: solution for group in plan.groups for solution in group.solutions}
-    unbuilt = [each for each in solutions.values() if not is_in_cache(each)]
-    building = sum(_BUILD_S[kind].get(each.spec.language.value, _OTHER_BUILD_S[kind]) for each in unbuilt)
-    evaluations = max(0, plan.evaluations - len(done))
-    return _START_S[kind] + building + evaluations * _EVALUATION_S[kind] / devices
 
 
 def collect_records(registry: Registry, batch_sizes: Collection[int] = ()) -> BenchRecords:
@@ -151,8 +130,6 @@ class Started:
     plan: Plan
     hardware: list[str]
     """The model of each device."""
-    seconds: float
-    """About how long they take."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +199,7 @@ def bench(
         keep = partial(record, registry, records, output)
         for plan, hardware in planned:
             done = _find_done(registry, sealer, plan, set(hardware), options.settings) if options.resume else {}
-            yield Started(plan, hardware, estimate_seconds(plan, there.kind, len(hardware), done))
+            yield Started(plan, hardware)
             yield from plan.skips
             for earlier in _take_out(plan, done):
                 keep(event := Evaluated(earlier, is_resumed=True))

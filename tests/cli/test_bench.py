@@ -26,7 +26,7 @@ def test_everything_passes(registry, bench, tmp_path):
     assert found.code == 0, found.err
     assert printed(found.out) == [("right_v1", 1), ("right_v1", 8)]
     assert "2 passed, 0 failed" in found.err
-    assert re.search(r"^2 evaluations on .*: about 1 minute$", found.err, re.M)
+    assert re.search(r"^2 evaluations on .+$", found.err, re.M)
     traces = read_output(tmp_path / "traces.json")
     assert traces == registry.traces()
     assert keys(traces) == [("right_v1", 1), ("right_v1", 8)]

@@ -4,29 +4,25 @@ import multiprocessing
 import os
 import signal
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.evaluation.bench import (
     BenchOptions,
     OutputFile,
     Started,
     bench,
     collect_records,
-    estimate_seconds,
     record,
 )
-from fib_rmsnorm.evaluation.plan import Plan, Selection, make_plan
+from fib_rmsnorm.evaluation.plan import Selection
 from fib_rmsnorm.evaluation.scheduler import Evaluated
-from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, store
 from fib_rmsnorm.schema import Trace
 from support.full_registry import DEFINITION, PYTHON, make_trace
-from support.registries import RIGHT, add_kernel, add_sources, python_manifest, read_output
+from support.registries import RIGHT, add_sources, python_manifest, read_output
 
 FORK = multiprocessing.get_context("fork")  # importing torch in each process would take most of the time
 MOMENTS = (
@@ -144,18 +140,3 @@ def test_only_what_is_chosen_is_written(registry, selection, solutions, workload
                 break
     assert set(registry.packed_solutions()) == solutions
     assert {name for name in registry.definitions() if registry.workloads(name)} == workloads
-
-
-def test_it_counts_evaluations_what_is_to_be_built_and_devices(registry, cold_cache):
-    for version in (1, 2):
-        add_kernel(registry, f"right_v{version}", f"{RIGHT}# {version}\n")
-    plan = make_plan(collect_records(registry), Selection(), choose_devices("cpu")[0])
-    assert plan.evaluations == 4
-    cold = estimate_seconds(plan, "cpu", 1, ())
-    solution_cache(plan.groups[0].solutions[0])
-    warm = estimate_seconds(plan, "cpu", 1, ())
-    assert 0 < warm < cold
-    start = estimate_seconds(replace(plan, groups=[]), "cpu", 1, ())
-    assert start == estimate_seconds(Plan(), "cpu", 1, ())
-    assert estimate_seconds(plan, "cpu", 2, ()) < warm
-    assert warm - estimate_seconds(plan, "cpu", 1, {"one"}) == (warm - estimate_seconds(plan, "cpu", 1, range(4))) / 4
