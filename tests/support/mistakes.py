@@ -102,7 +102,7 @@ def judge_in_process(
         if is_interpreted:
             allow_truncation(verdict, definition)
         wrong |= {name for name, each in verdict.outputs.items() if each.is_wrong}
-        suspects |= {name: [] for name, each in verdict.outputs.items() if each.mismatched and name not in suspects}
+        suspects |= {name: [] for name, each in verdict.outputs.items() if each.is_wrong and name not in suspects}
         suspects = {name: verdict.mistakes.get(name, []) for name in definition.outputs if name in suspects}
     return {name: suspects.get(name, []) for name in definition.outputs if name in wrong}
 

@@ -210,7 +210,8 @@ def _largest_of_rows(output: torch.Tensor) -> torch.Tensor | None:
 def _find_non_finite_rows(definition: Definition, recognition: Recognition, case: Case) -> Outputs:
     """The masks of each output's rows that belong to inputs that are not finite, in a shape that broadcasts over it.
 
-    Only in a case that is made of them: nobody looks through the inputs of others.
+    What is summed over rows belongs to them if there are no others. Only in a case that is made of them: nobody looks
+    through the inputs of others.
     """
     axis = recognition.row_axis
     if case.explains or axis is None:
@@ -227,9 +228,9 @@ def _find_non_finite_rows(definition: Definition, recognition: Recognition, case
     ]
     rows = torch.stack(found).any(dim=0)
     return {
-        name: rows.view([-1 if each == axis else 1 for each in shape])
+        name: (rows if axis in shape else rows.all()).view([-1 if each == axis else 1 for each in shape])
         for name, shape in outputs.items()
-        if axis in shape and rows.any()
+        if rows.any()
     }
 
 

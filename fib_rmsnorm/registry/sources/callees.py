@@ -8,27 +8,29 @@ from itertools import islice, product
 from typing import TypeVar
 
 from fib_rmsnorm.registry.sources.model_file import find_arguments
-from fib_rmsnorm.registry.sources.parameters import STATISTIC, Parameter, Parameters, bind, call_in_order, render
+from fib_rmsnorm.registry.sources.parameters import SPARE, STATISTIC, Parameter, Parameters, bind, call_in_order, render
 from fib_rmsnorm.registry.sources.python_module import (
+    KERNELS,
+    LAUNCH,
     PythonModule,
     find_attributes,
     find_nodes,
     find_own_parameters,
     last_name,
+    reach,
     read_parameters,
 )
 from fib_rmsnorm.schema import Definition
 
 UNNAMED = 2
 """The rank from which on no name tells what a parameter gets."""
-LAUNCH = "["
-_KERNELS = {"jit", "kernel", "prim_func", "autotune", "heuristics", "load_inline"}
-_NOT_KERNELS = re.compile(
+_NOTKERNELS = re.compile(
     r"_$|_*(test|bench|main|check|verify|compare|get_|profile|plot|setup|Model$)|.*(ref|reference|naive|baseline|golden"
     r"|eager|torch|pytorch|backward|bwd|grad)(_|\d|$)",
     re.IGNORECASE,
 )
 _FORWARDS = ("forward", "forward_native", "forward_cuda")  # of which a base class may choose one
+_CONFIG = re.compile(r".*(config|cfg|args|params|options)")
 _VARIANT = re.compile(r"fused|add|residual|gemma|quant|fp8|gate|silu|relu")
 """Words that name a function of another operator, unless the Definition's name has them."""
 
@@ -111,17 +113,18 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
 
     Where something launches a kernel, what does not is a reference to compare with.
     """
-    kernels = {name for name, node in module.functions.items() if _KERNELS & {*map(last_name, node.decorator_list)}}
+    kernels = {name for name, node in module.functions.items() if KERNELS & {*map(last_name, node.decorator_list)}}
     functions = {id(node): name for name, node in module.functions.items()}  # one of its names
     names = [entry] if entry else [*functions.values(), *module.classes, *module.values]
     callable_ = [name for name in names if name not in kernels or _made_by(module, name)]
     forms = {name: form for name in callable_ if (form := _find_form(module, name, definition))}
-    spare = "None"
+    first = next(iter(definition.inputs))
+    absent, spare = "None", f"{first}.new_empty({first}.shape[:-1], dtype=torch.float32)"
     if not forms:  # kernels that nothing launches
         grid = f"[({next(iter(definition.axes))},)]({{}})"
         parameters = {name: module.parameters_of(name) for name in names if name in kernels}
         forms = {name: (f"{name}{grid}", [each]) for name, each in parameters.items() if each}
-        spare = f"torch.empty_like({next(iter(definition.inputs))}, dtype=torch.float32)"  # for what it saves, too
+        absent = spare = f"torch.empty_like({first}, dtype=torch.float32)"  # for what it saves, too
     reached = {name: reach(module, name) for name in forms}
     launching = {name for name, used in reached.items() if LAUNCH in used}
     forms = keep_likely(forms, launching)
@@ -136,7 +139,9 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
         made = find_own_parameters(module.classes[name]).items() if name in modules else ()
         rank += UNNAMED * any(is_always and f"{each!r}: " not in text for each, is_always in made)
         found += make_calls(name, text, stages, definition, rank)
-    return sorted((replace(each, text=each.text.replace("None", spare)) for each in found), key=lambda call: call.rank)
+    given = {"None": absent, SPARE: spare}
+    texts = (re.sub(r"\b(None|spare)\b", lambda name: given[name[0]], each.text) for each in found)
+    return sorted(map(lambda each, text: replace(each, text=text), found, texts), key=lambda call: call.rank)
 
 
 def count_users(name: str, reached: Mapping[str, Collection[str]]) -> float:
@@ -146,7 +151,7 @@ def count_users(name: str, reached: Mapping[str, Collection[str]]) -> float:
 
 def keep_likely(forms: dict[str, _Kind], *preferred: set[str]) -> dict[str, _Kind]:
     """Narrow down what may be the kernel, by name: to what is preferred, and is not called a test, if anything is."""
-    for kept in (*preferred, {name for name in forms if not _NOT_KERNELS.match(name)}):
+    for kept in (*preferred, {name for name in forms if not _NOTKERNELS.match(name)}):
         forms = {name: form for name, form in forms.items() if name in kept} or forms
     return forms
 
@@ -168,33 +173,6 @@ def overwrite_inputs(call: KernelCall, definition: Definition) -> list[KernelCal
     return found
 
 
-def may_overwrite(function: ast.FunctionDef | None) -> bool:
-    """Whether a function returns nothing but parameters: it may leave its outputs in their memory."""
-    if function is None:
-        return False
-    returned = [each.value for each in find_nodes(function, ast.Return) if each.value]
-    names = [name for each in returned for name in (each.elts if isinstance(each, ast.Tuple) else [each])]
-    assigned = {each.id for each in find_nodes(function, ast.Name) if isinstance(each.ctx, ast.Store)}
-    kept = {each.arg for each in find_nodes(function, ast.arg)} - assigned
-    return all(isinstance(each, ast.Constant) or (isinstance(each, ast.Name) and each.id in kept) for each in names)
-
-
-def reach(module: PythonModule, name: str) -> set[str]:
-    """The names that something in a file uses, directly or indirectly; LAUNCH for `kernel[grid](x)`, `@triton.jit`."""
-    found, waiting = {name}, [name]
-    while waiting:
-        name = waiting.pop()
-        node = module.functions.get(name) or module.classes.get(name) or module.values.get(name)
-        for each in ast.walk(node) if node else ():
-            if isinstance(each, ast.Name) and each.id not in found:
-                found.add(each.id)
-                waiting.append(each.id)
-            is_launch = isinstance(each, ast.Call) and isinstance(each.func, ast.Subscript)
-            if is_launch or (isinstance(each, ast.Name | ast.Attribute) and last_name(each) in _KERNELS):
-                found.add(LAUNCH)
-    return found
-
-
 def _find_form(module: PythonModule, name: str, definition: Definition) -> _Form | None:
     """How something in a file is called, and the parameters of each stage; None if it cannot be."""
     parameters = module.parameters_of(name)
@@ -207,7 +185,19 @@ def _find_form(module: PythonModule, name: str, definition: Definition) -> _Form
     function = module.functions.get(name)
     if function and (form := _find_packed_form(function, definition)):
         return form
-    return f"{name}({{}})" + _choose_outputs(function, definition), [parameters]
+    chosen = _choose_outputs(function, definition)
+    for at, each in enumerate(parameters):
+        if each.default is None and _is_config(module, each) and (read := find_attributes(function, each.name)):
+            before, fields = ("{}, " if at else ""), tuple(Parameter(field, is_keyword=True) for field in read)
+            stages = [*([parameters[:at]] if at else []), fields, parameters[at + 1 :]]
+            named = f"{each.name}=" if each.is_keyword else ""
+            return f"{name}({before}{named}SimpleNamespace({{}}), {{}}){chosen}", stages
+    return f"{name}({{}}){chosen}", [parameters]
+
+
+def _is_config(module: PythonModule, parameter: Parameter) -> bool:
+    """Whether a parameter is an object that holds values: by its name, or because its type is a class of the file."""
+    return parameter.type.strip("'\"") in module.classes or _CONFIG.fullmatch(parameter.name) is not None
 
 
 def _find_form_of_class(module: PythonModule, name: str, definition: Definition) -> _Form | None:
@@ -231,7 +221,8 @@ def _find_form_of_class(module: PythonModule, name: str, definition: Definition)
     made = tuple(replace(each, type="bool") if each.name in own else each for each in made)  # whether it has one
     makers = [made]
     needed = [each for each in made if each.default is None]
-    if len(needed) == 1 and (read := find_attributes(node, needed[0].name)):  # of a configuration
+    configs = [name for each in needed for name in (each.name, *([f"self.{each.name}"] * _is_config(module, each)))]
+    if len(needed) == 1 and (read := find_attributes(node, *configs)):
         others = tuple(replace(each, is_keyword=True) for each in made if each is not needed[0])
         makers, arguments = (
             [tuple(Parameter(each, is_keyword=True) for each in read), others],
@@ -290,9 +281,13 @@ def _made_by(module: PythonModule, name: str) -> Parameters | None:
 def _choose_outputs(function: ast.FunctionDef | None, definition: Definition) -> str:
     """The expression that chooses the outputs of a function that returns more than the Definition has."""
     count = len(definition.outputs)
-    returned = [
-        each.value.elts for each in find_nodes(function, ast.Return) if isinstance(each.value, ast.Tuple | ast.List)
-    ]
+    values = [each.value for each in find_nodes(function, ast.Return)]
+    for each in values if count == 1 else ():
+        keys = [key.value for key in each.keys if isinstance(key, ast.Constant)] if isinstance(each, ast.Dict) else []
+        outputs = [key for key in keys if not STATISTIC.fullmatch(str(key))]
+        if outputs and definition.outputs.keys().isdisjoint(keys):
+            return f"[{outputs[0]!r}]"
+    returned = [each.elts for each in values if isinstance(each, ast.Tuple | ast.List)]
     more = next((each for each in returned if len(each) > count), [])
     named = [at for at, each in enumerate(more) if not STATISTIC.fullmatch(last_name(each))]
     return "" if not more else f"[{[*named, 0][0]}]" if count == 1 else f"[:{count}]"

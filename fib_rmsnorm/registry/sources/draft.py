@@ -196,7 +196,7 @@ def _draft_call(
         return make_solution(kernel.path, kernel.path.name, AUTHOR, definition, built, sources, called)
 
 
-def _read_kernel(path: Path, entry: str | None) -> PythonKernel | NativeKernel:
+def _read_kernel(path: Path, entry: str | None, seen: tuple[Path, ...] = ()) -> PythonKernel | NativeKernel:
     """Read a file. `entry` defaults to `run`, and in C++ and CUDA to the only export; imports tell Python's languages.
 
     Raises InputError for a file that is not there or whose suffix is of no language, KernelError for what it holds.
@@ -212,7 +212,9 @@ def _read_kernel(path: Path, entry: str | None) -> PythonKernel | NativeKernel:
             raise InputError(f"{path}: is empty")
         if languages[0].is_compiled:
             return NativeKernel(path, text, languages[0], entry)
-        return PythonKernel(path, text, languages, entry)
+        read = PythonKernel(path, text, languages, entry)
+        origin = read.find_origin()
+        return _read_kernel(*origin, (*seen, path)) if origin and origin[0] not in seen else read
 
 
 def _find_calls(

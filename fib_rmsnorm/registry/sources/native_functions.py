@@ -1,14 +1,15 @@
 """The functions that code in C++ and CUDA defines, read without compiling it."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters
 from fib_rmsnorm.schema import Definition
 
 _FUNCTION = re.compile(r"\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*)\)\s*\{")
-_CLASS = re.compile(r"\b(?:struct|class|union)\b[^;{}()=]*\{")
+_CLASS = re.compile(r"\b(?:struct|class|union)\b(?:\s+(\w+))?[^;{}()=]*\{")
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return"}
 
 
@@ -33,7 +34,7 @@ class NativeFunction:
         return any(text in parameter.type for text in types for parameter in self.parameters)
 
 
-def leave_out_classes(code: str) -> str:
+def _leave_out_classes(code: str) -> str:
     """Code without the bodies of classes, whose functions cannot be called alone."""
     while found := _CLASS.search(code):
         braces = accumulate({"{": 1, "}": -1}.get(each, 0) for each in code[found.end() - 1 :])
@@ -43,18 +44,27 @@ def leave_out_classes(code: str) -> str:
 
 
 def find_functions(code: str) -> list[NativeFunction]:
-    """The functions that code without comments and preprocessor lines defines."""
+    """The functions that code without comments and preprocessor lines defines outside of classes."""
+    classes, code = {*_CLASS.findall(code)}, _leave_out_classes(code)
     matches = [match for match in _FUNCTION.finditer(code) if match["name"] not in _NOT_FUNCTIONS]
     found = []
     for match, following in zip(matches, [*matches[1:], None], strict=False):
         head = re.split("[;{}]", code[: match.start()])[-1]
         body = code[match.end() : following.start() if following else None]
-        found.append(
-            NativeFunction(
-                match["name"], split_parameters(match["parameters"]), frozenset(re.findall(r"\w+", head)), body
-            )
-        )
+        parameters = [_give_object(each, classes) for each in split_parameters(match["parameters"])]
+        found.append(NativeFunction(match["name"], tuple(parameters), frozenset(re.findall(r"\w+", head)), body))
     return found
+
+
+def _give_object(parameter: Parameter, classes: Collection[str]) -> Parameter:
+    """Give a parameter whose type is one of these classes, such as a context, an object that its default makes."""
+    kind = re.sub(r"\bconst\b|[\s*&]", "", parameter.type)
+    made = f"std::make_unique<{kind}>()"
+    return (
+        replace(parameter, given=f"{made}.get()" if "*" in parameter.type else f"*{made}")
+        if kind in classes
+        else parameter
+    )
 
 
 def split_parameters(parameters: str) -> Parameters:

@@ -10,10 +10,9 @@ from fib_rmsnorm.registry.sources.callees import KernelCall, count_users, keep_l
 from fib_rmsnorm.registry.sources.native_functions import (
     NativeFunction,
     find_functions,
-    leave_out_classes,
     split_parameters,
 )
-from fib_rmsnorm.registry.sources.parameters import SCRATCH, STREAM, Parameters
+from fib_rmsnorm.registry.sources.parameters import SCRATCH, SPARE, STREAM, Parameters
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 
@@ -48,7 +47,7 @@ class NativeKernel:
 
     def __init__(self, path: Path, text: str, language: Language, entry: str | None) -> None:
         self.path, self.name, self.text, self.language = path, path.name, text, language
-        code = leave_out_classes(_NOT_CODE.sub(lambda match: match[0] if match[0][0] == '"' else " ", text))
+        code = _NOT_CODE.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
         self._all = {function.name: function for function in find_functions(code)}
         self._functions = {name: each for name, each in self._all.items() if each.words.isdisjoint(_ON_GPU)}
         self.names = [name for name, each in self._functions.items() if each.takes("Tensor", "*")]
@@ -93,7 +92,9 @@ class NativeKernel:
                 count_users(name, reached),
             )
         ]
-        calls = [each for each in calls if "None" not in each.text and self._can_write(each, definition)]
+        calls = [
+            each for each in calls if not any(map(each.uses, ("None", SPARE))) and self._can_write(each, definition)
+        ]
         return sorted(calls, key=lambda call: call.rank)
 
     def _can_write(self, call: KernelCall, definition: Definition) -> bool:
@@ -200,7 +201,7 @@ def _write_export(
     """Lines that export a call of a function of a text. Raises InputError if its pointers are of another dtype."""
     specs = {**definition.inputs, **definition.outputs}
     tensors = {name: spec.dtype.value for name, spec in specs.items() if spec.shape is not None}
-    pointers = [each.type.partition("*")[0] for each in function.parameters if "*" in each.type]
+    pointers = [each.type.partition("*")[0] for each in function.parameters if "*" in each.type and not each.given]
     pointer = re.sub(r"\bconst\b|\s", "", pointers[0]) if pointers else ""
     if pointer in function.words:  # of a template
         fitting = (name for name, dtype in _DTYPES.items() if name in text and dtype in tensors.values())

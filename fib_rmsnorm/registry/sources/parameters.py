@@ -20,6 +20,8 @@ _COLUMNS = re.compile(
 _STRIDE, _BLOCK = re.compile(r"(?i).*stride.*|ld[a-z]?|nb\d+"), re.compile(r"(?i).*(block|blk|tile|threads).*")
 SCRATCH = "scratch"
 """The argument for memory that a function writes beside the outputs."""
+SPARE = "spare"
+"""The argument for a tensor that a function in Python writes beside the outputs: a number for each row."""
 STREAM = "stream"
 """The argument for the stream on which a function shall launch its kernels."""
 _TOLD = {"cudaStream_t": STREAM, "optional<": "{}"}
@@ -180,7 +182,8 @@ def _options(parameter: Parameter, definition: Definition, *, reads: bool) -> Se
             (1 if STATISTIC.fullmatch(name) else _UNLIKE, SCRATCH),
             *((_UNLIKE + 1, each) for each in fitting if each in definition.outputs),
         ]
-    return [*((_UNLIKE + (each in definition.outputs), each) for each in fitting), (_UNLIKE + 2, "None")]
+    written = [(1, SPARE)] if STATISTIC.fullmatch(name) else []
+    return [*written, *((_UNLIKE + (each in definition.outputs), each) for each in fitting), (_UNLIKE + 2, "None")]
 
 
 def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str | None]]:

@@ -11,15 +11,19 @@ from pathlib import Path, PurePath
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
 from fib_rmsnorm.registry.sources.callees import (
-    LAUNCH,
     KernelCall,
     find_calls,
-    may_overwrite,
     overwrite_inputs,
-    reach,
 )
 from fib_rmsnorm.registry.sources.parameters import Parameters
-from fib_rmsnorm.registry.sources.python_module import PythonModule, last_name, read_module
+from fib_rmsnorm.registry.sources.python_module import (
+    LAUNCH,
+    PythonModule,
+    last_name,
+    may_overwrite,
+    reach,
+    read_module,
+)
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 from fib_rmsnorm.syntax_trees import parse_expression
@@ -62,7 +66,7 @@ class PythonKernel:
 
     def __init__(self, path: Path, text: str, languages: Sequence[Language], entry: str | None) -> None:
         check_module_name(path)
-        self.path, self.text, self.entry = path, text, entry or "run"
+        self.path, self.text, self.is_named, self.entry = path, text, entry is not None, entry or "run"
         self.module = read_module(path, text)
         self.root = self._find_root()
         self.name = path.absolute().relative_to(self.root).as_posix()
@@ -86,6 +90,18 @@ class PythonKernel:
         ):
             return top
         return [folder, *folder.parents][: max(level, 1)][-1]
+
+    def find_origin(self) -> tuple[Path, str | None] | None:
+        """The neighbour from which a file that defines nothing imports its entry point, and that one's name there."""
+        for node in self.module.tree.body if not self.names else ():
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            file = [*self.path.parents][max(node.level, 1) - 1] / f"{node.module.replace('.', '/')}.py"
+            names = {each.asname or each.name: each.name for each in node.names}
+            if file.is_file() and (names.keys() & {self.entry, "*"} or not self.is_named):
+                only = node.names[0].name if len(names) == 1 and "*" not in names else None
+                return file, names.get(self.entry, self.entry if self.is_named else only)
+        return None
 
     @property
     def parameters(self) -> Parameters | None:

@@ -11,6 +11,9 @@ from fib_rmsnorm import syntax_trees
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters
 
+LAUNCH = "["
+KERNELS = {"jit", "kernel", "prim_func", "autotune", "heuristics", "load_inline"}
+"""The names of what makes a kernel."""
 _Node = TypeVar("_Node", bound=ast.AST)
 _NORMS = {
     each.name: each
@@ -76,6 +79,9 @@ def read_module(path: Path, text: str) -> PythonModule:
                 module.functions[name] = node
                 module.values.pop(name, None)
             case ast.ClassDef(name=name):
+                if "dataclass" in map(last_name, node.decorator_list):
+                    fields = ", ".join(ast.unparse(each) for each in find_nodes(node, ast.AnnAssign))
+                    node.body += syntax_trees.parse(f"def __init__(self, *, {fields}): pass").body
                 _inherit(node, module.classes)
                 module.classes[name] = node
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda(args=arguments, body=body)):
@@ -148,11 +154,9 @@ def last_name(node: ast.expr) -> str:
     return ""
 
 
-def find_attributes(node: ast.AST, name: str) -> list[str]:
-    """The attributes of a name that code reads, in order."""
-    found = [
-        each for each in find_nodes(node, ast.Attribute) if isinstance(each.value, ast.Name) and each.value.id == name
-    ]
+def find_attributes(node: ast.AST | None, *names: str) -> list[str]:
+    """The attributes that code reads of names such as `self.config`, in order."""
+    found = [each for each in find_nodes(node, ast.Attribute) if ast.unparse(each.value) in names]
     return [*dict.fromkeys(each.attr for each in found)]
 
 
@@ -179,3 +183,30 @@ def find_own_parameters(node: ast.ClassDef) -> dict[str, bool]:
 def find_nodes(node: ast.AST | None, kind: type[_Node]) -> list[_Node]:
     """The nodes of a kind below a node and itself; none without a node."""
     return [each for each in ast.walk(node) if isinstance(each, kind)] if node else []
+
+
+def may_overwrite(function: ast.FunctionDef | None) -> bool:
+    """Whether a function returns nothing but parameters: it may leave its outputs in their memory."""
+    if function is None:
+        return False
+    returned = [each.value for each in find_nodes(function, ast.Return) if each.value]
+    names = [name for each in returned for name in (each.elts if isinstance(each, ast.Tuple) else [each])]
+    assigned = {each.id for each in find_nodes(function, ast.Name) if isinstance(each.ctx, ast.Store)}
+    kept = {each.arg for each in find_nodes(function, ast.arg)} - assigned
+    return all(isinstance(each, ast.Constant) or (isinstance(each, ast.Name) and each.id in kept) for each in names)
+
+
+def reach(module: PythonModule, name: str) -> set[str]:
+    """The names that something in a file uses, directly or indirectly; LAUNCH for `kernel[grid](x)`, `@triton.jit`."""
+    found, waiting = {name}, [name]
+    while waiting:
+        name = waiting.pop()
+        node = module.functions.get(name) or module.classes.get(name) or module.values.get(name)
+        for each in ast.walk(node) if node else ():
+            if isinstance(each, ast.Name) and each.id not in found:
+                found.add(each.id)
+                waiting.append(each.id)
+            is_launch = isinstance(each, ast.Call) and isinstance(each.func, ast.Subscript)
+            if is_launch or (isinstance(each, ast.Name | ast.Attribute) and last_name(each) in KERNELS):
+                found.add(LAUNCH)
+    return found

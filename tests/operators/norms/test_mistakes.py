@@ -24,6 +24,7 @@ MISTAKES = [
     ("rmsnorm_llama", (LLAMAS, "(x_fp32 * rstd * weight.float()).to(x.dtype)"), f"{R} {ONCE}"),
     ("rmsnorm_llama", (LLAMAS, GEMMAS), f"{R} with 1 + weight instead of weight, as in Gemma"),
     ("rmsnorm_gemma", ("(1.0 + weight.float())", "weight.float()"), f"{R} {ONCE}"),
+    ("rmsnorm_gemma", ("(1.0 + weight.float())", "(1.0 + weight).float()"), f"{R} with 1 + weight rounded to float16"),
     ("rmsnorm_gemma", (GEMMAS, LLAMAS), f"{R} with x * rstd rounded to float16 before the weight, as in Hugging Face"),
     ("rmsnorm_no_weight", ("x_fp32.pow(2)", "x.pow(2).float()"), f"{R} with squares in float16"),
     ("rmsnorm_no_weight", ("(x_fp32 * torch", "(x_fp32 + 0 * torch"), f"{R} reduced to x itself"),

@@ -120,6 +120,13 @@ def _wrong_applications(rows: Rows) -> Iterator[Wrong]:
             lambda r: r.finish(r.normalized * r.weight_of(r.columns + 1)),
         )
         yield Wrong("of x * weight", "compute mean(x^2) of x alone", _square_products)
+    if rows.convention == "gemma" and rows.weight.dtype is not torch.float32:
+        narrow = round_to(rows.weight.dtype)
+        yield Wrong(
+            f"with 1 + weight rounded to {dtype_name(rows.weight.dtype)}",
+            "add 1 to the weight in float32",
+            lambda r: r.finish(r.normalized * narrow(1 + r.part_weight)),
+        )
     yield from _wrong_roundings(rows.dtype)
     if not rows.is_centered:
         yield Wrong("with the mean subtracted, as in LayerNorm", "do not subtract the mean", _center)

@@ -1,0 +1,2 @@
+# 0 rms_norm() returns its outputs
+from .kernels import rms_norm as rms_norm
