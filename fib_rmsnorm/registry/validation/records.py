@@ -14,7 +14,7 @@ from fib_rmsnorm.registry.files.tensor_files import check_blob
 from fib_rmsnorm.registry.layout import FOLDERS
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.seals import Sealer
-from fib_rmsnorm.registry.selection import bench_command
+from fib_rmsnorm.registry.selection import bench_command, find_main_definition
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique
@@ -61,6 +61,7 @@ def validate(root: Path, *, published_only: bool = False) -> Validation:
                 if folder != "traces"  # nothing refers to Traces
             ),
             *dataset.findings,
+            *_check_main_definition(dataset),
             *_check_definitions(dataset),
             *_check_solutions(dataset),
             *_check_workloads(dataset),
@@ -69,6 +70,16 @@ def validate(root: Path, *, published_only: bool = False) -> Validation:
     counts = {kind: len(getattr(dataset, kind)) for kind in FOLDERS}
     ordered = sorted(dict.fromkeys(findings), key=lambda finding: (finding.path, finding.line or 0))
     return Validation(root, counts, ordered)
+
+
+def _check_main_definition(dataset: Dataset) -> Iterator[Finding]:
+    """Check that registry.toml names a Definition of the registry."""
+    path = dataset.layout.registry_file
+    try:
+        if dataset.layout.definitions.is_dir():
+            find_main_definition(dataset.layout.root)
+    except InputError as error:
+        yield dataset.finding("error", path, str(error).removeprefix(f"{path}:").strip())
 
 
 def _check_definitions(dataset: Dataset) -> Iterator[Finding]:
