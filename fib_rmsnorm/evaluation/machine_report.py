@@ -3,7 +3,9 @@
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
@@ -30,9 +32,17 @@ def report_machine() -> MachineReport:
         cache=CacheUse(str(cache), len(cached), sum(cached)),
         notes=[
             *([] if gpus else [_why_no_gpu(libraries)]),
+            *_note_bytecode(),
             *find_gaps(),
         ],
     )
+
+
+def _note_bytecode() -> Iterator[str]:
+    torch = find_spec("torch")
+    if torch and torch.origin and torch.cached and not Path(torch.cached).exists():
+        folder = Path(torch.origin).parents[1]
+        yield f"torch has no bytecode, so each process compiles it: run python -m compileall -q {folder}"
 
 
 def _check_device(device: Device) -> DeviceReport:

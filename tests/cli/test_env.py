@@ -1,6 +1,7 @@
 import json
 import platform
 import sys
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,13 @@ def test_system_calls_that_cannot_be_filtered_here_are_one_line(fib, machine):
     machine.setattr(platform, "machine", lambda: "riscv64")
     (line,) = [line for line in json.loads(fib("env", "--json").out)["notes"] if "filtered" in line]
     assert "riscv64" in line and "talk to the network" in line
+
+
+def test_packages_without_bytecode_are_one_line(fib, machine, tmp_path):
+    spec = spec_from_file_location("torch", tmp_path / "torch" / "__init__.py")
+    machine.setattr(machine_report, "find_spec", lambda _: spec)
+    (line,) = [line for line in json.loads(fib("env", "--json").out)["notes"] if "bytecode" in line]
+    assert line.endswith(f"python -m compileall -q {tmp_path}")
 
 
 def test_where_cuda_needs_a_socket_the_others_are_open_too(fib, machine, tmp_path):
