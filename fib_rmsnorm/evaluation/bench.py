@@ -250,21 +250,17 @@ def _find_done(
         for solution in group.solutions
         for name in hardware
     }
-    return {
-        (trace.workload.uuid, trace.solution or ""): trace
-        for trace in registry.traces()
-        if _key_of(trace) in wanted and sealer.find_origin(trace) is TraceOrigin.OWN
-    }
-
-
-def _key_of(trace: Trace) -> tuple[str | Settings | None, ...] | None:
-    """The key that equal evaluations share; None for a failure, which will be evaluated again."""
-    evaluation = trace.evaluation
-    if evaluation is None or evaluation.performance is None:
-        return None
-    contents = evaluation.definition_sha256, evaluation.solution_sha256
-    hardware = evaluation.environment.hardware.removesuffix(INTERPRETER)
-    return trace.definition, *contents, trace.workload.uuid, hardware, evaluation.settings
+    done = {}
+    for trace in registry.traces():
+        evaluation = trace.evaluation
+        if evaluation is None or evaluation.performance is None:
+            continue  # a failure is evaluated again
+        contents = evaluation.definition_sha256, evaluation.solution_sha256
+        name = evaluation.environment.hardware.removesuffix(INTERPRETER)
+        key = trace.definition, *contents, trace.workload.uuid, name, evaluation.settings
+        if key in wanted and sealer.find_origin(trace) is TraceOrigin.OWN:
+            done[trace.workload.uuid, trace.solution or ""] = trace
+    return done
 
 
 def _take_out(plan: Plan, done: dict[tuple[str, str], Trace]) -> Iterator[Trace]:
