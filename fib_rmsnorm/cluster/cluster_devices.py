@@ -14,9 +14,8 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices, Told
 from fib_rmsnorm.evaluation.plan import BenchRecords, Group, Plan, Skip, make_plan
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, WorkQueue
 from fib_rmsnorm.languages import DeviceKind
-from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
-from fib_rmsnorm.schema import SafetensorsInput
+from fib_rmsnorm.schema import SafetensorsInput, Trace
 
 _POLL_S = 1.0
 _NO_FILES = "it reads tensors from files, which the nodes do not have; bench it without --ray"
@@ -57,9 +56,9 @@ class ClusterDevices(LocalDevices):
             raise InputError(f"nothing to evaluate with --ray: {_NO_FILES}")
         return plan
 
-    def run(self, sealer: Sealer, record: Callable[[Evaluated], None]) -> Generator[Event | Told]:
+    def run(self, record: Callable[[Trace], Trace]) -> Generator[Event | Told]:
         """Run the plan of each model on its devices. Yield each Trace when it is on disk."""
-        self._sealer, self._record = sealer, record
+        self._record = record
         devices = Counter(device.hardware for device in self._pool.devices)
         planned = [(group.definition.name, group.workload) for plan in self._plans.values() for group in plan.groups]
         self._titles = title_by_definition((definition, NamedWorkload.of(each)) for definition, each in planned)
@@ -112,9 +111,9 @@ class ClusterDevices(LocalDevices):
                 return
             key = self._key(device, group, event.trace.solution or "")
             if key not in self._recorded:
-                self._record(event := Evaluated(self._sealer.seal(event.trace)))
+                recorded = self._record(event.trace)
                 self._recorded.add(key)
-                yield event
+                yield Evaluated(recorded)
 
     def _give_up(self) -> Generator[Event]:
         """Skip what has no device of its model any more."""

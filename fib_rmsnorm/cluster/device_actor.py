@@ -96,7 +96,7 @@ class DeviceActor:
         _undo_settings_of_ray()
         self._fork_server = ForkServer(ROLES)
         self._device = choose_devices(self._kind)[0]
-        # Without a sealer: the driver's user records, and has the key.
+        # It records nothing: the driver's user does, and has the key that seals.
         config = RunConfig(self._settings, self._timeout_s)
         self._scheduler = Scheduler(self._fork_server, [self._device], config)
         return describe_node(self._device)

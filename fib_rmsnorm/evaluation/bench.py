@@ -90,14 +90,14 @@ class OutputFile(AbstractContextManager["OutputFile"]):
             append_lines(self._lines, [record])
 
 
-def record(registry: Registry, records: BenchRecords, output: OutputFile | None, event: Evaluated) -> None:
-    """Record a Trace; a resumed one is in the registry already."""
-    trace = event.trace
-    if not event.is_resumed and trace.solution is not None:
-        author = records.solutions[trace.solution].author
-        registry.append_trace(trace, author, records.definitions[trace.definition].op_type)
+def record(registry: Registry, records: BenchRecords, output: OutputFile | None, sealer: Sealer, trace: Trace) -> Trace:
+    """Seal a Trace and record it. Returns the sealed one."""
+    sealed = sealer.seal(trace)
+    author = records.solutions[trace.solution or ""].author
+    registry.append_trace(sealed, author, records.definitions[trace.definition].op_type)
     if output:
-        output.add(trace)
+        output.add(sealed)
+    return sealed
 
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -159,10 +159,9 @@ class LocalDevices:
         self._plan = make_plan(records, self._selection, self._devices[0])
         return [(self._plan, [device.hardware for device in self._devices])]
 
-    def run(self, sealer: Sealer, record: Callable[[Evaluated], None]) -> Generator[Event | Told]:
+    def run(self, record: Callable[[Trace], Trace]) -> Generator[Event | Told]:
         """Run the plans that were made. Each Trace is sealed and recorded before its event is yielded."""
-        config = replace(self._config, sealer=sealer)
-        yield from Scheduler(self._fork_server, self._devices, config, record=record).run(self._plan)
+        yield from Scheduler(self._fork_server, self._devices, self._config, record=record).run(self._plan)
 
 
 @contextmanager
@@ -196,15 +195,15 @@ def bench(
             chosen = {name for plan, _ in planned for name in plan.chosen}
             made = [Made(each.what, each.write()) for each in records.unwritten if each.owner in chosen]
         yield from made
-        keep = partial(record, registry, records, output)
         for plan, hardware in planned:
             done = _find_done(registry, sealer, plan, set(hardware), options.settings) if options.resume else {}
             yield Started(plan, hardware)
             yield from plan.skips
             for earlier in _take_out(plan, done):
-                keep(event := Evaluated(earlier, is_resumed=True))
-                yield event
-        yield from there.run(sealer, keep)
+                if output:
+                    output.add(earlier)
+                yield Evaluated(earlier, is_resumed=True)
+        yield from there.run(partial(record, registry, records, output, sealer))
 
 
 def check_options(options: BenchOptions, kind: str) -> None:
@@ -228,21 +227,17 @@ def _find_done(
         for solution in group.solutions
         for name in hardware
     }
-    return {
-        (trace.workload.uuid, trace.solution or ""): trace
-        for trace in registry.traces()
-        if _key_of(trace) in wanted and sealer.find_origin(trace) is TraceOrigin.OWN
-    }
-
-
-def _key_of(trace: Trace) -> tuple[str | Settings | None, ...] | None:
-    """The key that equal evaluations share; None for a failure, which will be evaluated again."""
-    evaluation = trace.evaluation
-    if evaluation is None or evaluation.performance is None:
-        return None
-    contents = evaluation.definition_sha256, evaluation.solution_sha256
-    hardware = evaluation.environment.hardware.removesuffix(INTERPRETER)
-    return trace.definition, *contents, trace.workload.uuid, hardware, evaluation.settings
+    done = {}
+    for trace in registry.traces():
+        evaluation = trace.evaluation
+        if evaluation is None or evaluation.performance is None:
+            continue  # a failure is evaluated again
+        contents = evaluation.definition_sha256, evaluation.solution_sha256
+        name = evaluation.environment.hardware.removesuffix(INTERPRETER)
+        key = trace.definition, *contents, trace.workload.uuid, name, evaluation.settings
+        if key in wanted and sealer.find_origin(trace) is TraceOrigin.OWN:
+            done[trace.workload.uuid, trace.solution or ""] = trace
+    return done
 
 
 def _take_out(plan: Plan, done: dict[tuple[str, str], Trace]) -> Iterator[Trace]:

@@ -259,7 +259,7 @@ class DeviceRunner:
         """The Trace of a Solution that is wrong, which tells why, or of one that is right, with its log."""
         failure = verdict if isinstance(verdict, EvaluationFailedError) else None
         correctness = verdict.correctness
-        trace = Trace(
+        return Trace(
             definition=definition.name,
             workload=workload,
             solution=solution.name,
@@ -278,4 +278,3 @@ class DeviceRunner:
                 build_flags=compiler_flags(solution),
             ),
         )
-        return self._config.sealer.seal(trace)

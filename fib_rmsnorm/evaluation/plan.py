@@ -9,13 +9,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
-from fib_rmsnorm.registry.selection import (
-    choose,
-    choose_batches,
-    choose_peers,
-    choose_solutions,
-    row_axis,
-)
+from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, row_axis
 from fib_rmsnorm.registry.sources.packing import FaultySources, require_packed
 from fib_rmsnorm.registry.validation.records import find_workload_faults
 from fib_rmsnorm.registry.workload_generation import find_empty_axis

@@ -1,13 +1,12 @@
 """The configuration of a run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved
-from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.schema import Definition, Settings, Workload
 
 _MEMORY_SHARE = 0.75
@@ -26,8 +25,6 @@ class RunConfig:
     """The folder to which the paths of safetensors inputs are relative."""
     memory_limit_bytes: int = int(psutil.virtual_memory().total * _MEMORY_SHARE)
     """The limit of a worker's and its descendants' resident memory."""
-    sealer: Sealer = field(default_factory=lambda: Sealer(None))
-    """Seals the Traces; without a key, they say nothing of who recorded them."""
     drafts: Path | None = None
     """The folder for what drafts build; None for that of all builds."""
 

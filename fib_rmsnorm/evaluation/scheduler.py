@@ -114,8 +114,9 @@ class Scheduler:
         devices: list[Device],
         config: RunConfig,
         *,
-        record: Callable[[Evaluated], None] = lambda _: None,
+        record: Callable[[Trace], Trace] = lambda trace: trace,
     ) -> None:
+        """`record` returns a Trace as it is on disk."""
         self._fork_server = fork_server
         self._record = record
         self._record_lock = threading.Lock()
@@ -152,7 +153,7 @@ class Scheduler:
                     yield found
                 else:
                     with self._record_lock:  # before it is yielded, and before the next evaluation starts
-                        self._record(event := Evaluated(found))
-                    yield event
+                        recorded = self._record(found)
+                    yield Evaluated(recorded)
         except ReferenceFailedError as error:
             yield Skip(group.definition.name, None, str(error), group.workload, is_failure=True)

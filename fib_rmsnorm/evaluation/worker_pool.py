@@ -26,12 +26,7 @@ from fib_rmsnorm.sandbox.asking import DeviceUnusableError, require_device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process
-from fib_rmsnorm.schema import (
-    Definition,
-    Solution,
-    digest,
-    list_strided,
-)
+from fib_rmsnorm.schema import Definition, Solution, digest, list_strided
 
 # Each worker holds memory, and a context on a GPU. Beyond this number, the one that was idle the longest is ended.
 MAX_WORKERS = 24

@@ -102,17 +102,16 @@ def _run_trials(
     parameters = {solution.name: dict(each) for solution, each in zip(solutions, combinations, strict=True)}
     multiprocessors = count_multiprocessors(device)
 
-    def convert(trace: Trace) -> Trace:
+    def record(trace: Trace) -> Trace:
         """Turn the Trace of a variant into one of its Solution, with the variant's parameters."""
         if trace.evaluation is None:
             return trace
         details = {"parameters": parameters[trace.solution or ""], "multiprocessors": multiprocessors}
         evaluation = trace.evaluation.model_copy(update=details)
-        return trace.model_copy(update={"solution": tunable.solution.name, "evaluation": evaluation})
-
-    def record(event: Evaluated) -> None:
+        converted = trace.model_copy(update={"solution": tunable.solution.name, "evaluation": evaluation})
         if tunable.tuning_file:
-            append_lines(tunable.tuning_file, [convert(event.trace).model_dump_json()], tunable.root)
+            append_lines(tunable.tuning_file, [converted.model_dump_json()], tunable.root)
+        return converted
 
     plan = Plan([Group(tunable.definition, workload, solutions) for workload in workloads])
     with (
@@ -120,7 +119,7 @@ def _run_trials(
         closing(Scheduler(fork_server, [device], config, record=record).run(plan)) as events,
     ):
         for event in events:
-            yield convert(event.trace) if isinstance(event, Evaluated) else event
+            yield event.trace if isinstance(event, Evaluated) else event
 
 
 def split_evenly(items: Sequence[Parameters], most: int) -> list[Sequence[Parameters]]:

@@ -17,9 +17,9 @@ from fib_rmsnorm.evaluation.bench import (
     record,
 )
 from fib_rmsnorm.evaluation.plan import Selection
-from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, store
+from fib_rmsnorm.registry.seals import Sealer
 from fib_rmsnorm.schema import Trace
 from support.full_registry import DEFINITION, PYTHON, make_trace
 from support.registries import RIGHT, add_sources, python_manifest, read_output
@@ -73,7 +73,7 @@ def record_all(registry: Registry, output: Path, traces: list[Trace], said: Path
         for number, trace in enumerate(traces):
             if number == kept:
                 arm(moment)
-            record(registry, records, file, Evaluated(trace))
+            record(registry, records, file, Sealer(None), trace)
             if number == kept:
                 die()
             with said.open("a") as lines:
@@ -114,7 +114,7 @@ def test_a_killed_scheduler_loses_nothing_and_the_next_goes_on(full_registry, tm
             file.add(each)
         records = collect_records(full_registry)
         for each in traces[len(recorded) :]:
-            record(full_registry, records, file, Evaluated(each))
+            record(full_registry, records, file, Sealer(None), each)
     assert times(full_registry.traces()) == times(traces)
     assert times(read_output(output)) == times(traces)
     assert not list(tmp_path.glob("*.unfinished.jsonl"))

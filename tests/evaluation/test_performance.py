@@ -22,8 +22,10 @@ def make_trial(*samples):
 def test_on_a_gpu_all_calls_count_with_their_pieces():
     trials = [make_trial(Sample(0.5, 0.25, 2), Sample(0.5, 0.25, 2))] * 2
     results = TrialResults(ADMITTED, TimingPrepared("cupti", 0.0, None), trials)
-    found = describe_performance(results, results, Performance(bytes_moved=1024, cold_l2=True))
+    shared = Performance(bytes_moved=1024, cold_l2=True, noisy=["no copy to compare with"])
+    found = describe_performance(results, results, shared)
     assert (found.samples, found.disturbed_calls, found.pieces, found.busy_ms) == (4, None, 2, 0.25)
+    assert (found.noisy, found.cold_l2, found.bytes_moved) == (shared.noisy, True, 1024)
 
 
 def describe(own_ms, reference_ms, *, ceiling=None, clocks=None):

@@ -190,7 +190,7 @@ def make_groups(hidden: int, batch_sizes=BATCH_SIZES, solutions: int = 3) -> lis
     return [Group(definition, workload, some) for workload in generate_workloads(definition, batch_sizes)]
 
 
-def run(groups, devices: int) -> tuple[float, list[list[Group]]]:
+def run_groups(groups, devices: int) -> tuple[float, list[list[Group]]]:
     """Simulate devices that take as long as is estimated: the time until all are done, and what each has taken."""
     queue = WorkQueue(groups, devices)
     taken: list[list[Group]] = [[] for _ in range(devices)]
@@ -206,14 +206,13 @@ def run(groups, devices: int) -> tuple[float, list[list[Group]]]:
 
 def test_one_device_takes_the_groups_in_their_order():
     groups = [*make_groups(256), *make_groups(128), *make_groups(512)]
-    _, (taken,) = run(groups, 1)
-    assert taken == groups
+    assert run_groups(groups, 1)[1] == [groups]
 
 
 @pytest.mark.parametrize("devices", [2, 3, 4, 8])
 def test_devices_end_at_about_the_same_time(devices):
     groups = [*make_groups(4096), *make_groups(2048), *make_groups(1024)]
-    end, taken = run(groups, devices)
+    end, taken = run_groups(groups, devices)
     assert taken[0][0].workload.axes["batch"] == max(BATCH_SIZES)
     assert {id(group) for each in taken for group in each} == set(map(id, groups))
     work = [estimate_work(group) for group in groups]
@@ -223,7 +222,7 @@ def test_devices_end_at_about_the_same_time(devices):
 
 def test_a_device_stays_with_a_definition_until_it_is_done():
     """It holds workers for the Definition's Solutions, which another device would have to build again."""
-    _, taken = run([*make_groups(128), *make_groups(256), *make_groups(512)], 3)
+    _, taken = run_groups([*make_groups(128), *make_groups(256), *make_groups(512)], 3)
     assert [len({group.definition.name for group in each}) for each in taken] == [1, 1, 1]
 
 

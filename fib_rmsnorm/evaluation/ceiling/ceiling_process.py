@@ -17,13 +17,7 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import POISON, count_kept_cal
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer
 from fib_rmsnorm.evaluation.timing.host_overhead import host_overhead_us
 from fib_rmsnorm.evaluation.timing.latency_statistics import choose_undisturbed, grouped_median, measure_calls
-from fib_rmsnorm.evaluation.timing.timer import (
-    MAX_ATTEMPTS,
-    Call,
-    MeasurementError,
-    Sample,
-    Trial,
-)
+from fib_rmsnorm.evaluation.timing.timer import MAX_ATTEMPTS, Call, MeasurementError, Sample, Trial
 from fib_rmsnorm.machine.devices import version_of_torch
 from fib_rmsnorm.sandbox.asking import Done, name_handlers, open_device
 from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve

@@ -14,7 +14,7 @@ from fib_rmsnorm.evaluation.tensors.output_buffers import as_bytes, same_bits
 from fib_rmsnorm.operators import RmsNorm, define_by_name, find_operator, recognise_source
 from fib_rmsnorm.operators.norms.hard_rows import choose_other_eps
 from fib_rmsnorm.registry import generate_workloads
-from fib_rmsnorm.schema import Definition, RandomInput, SafetensorsInput, ScalarInput, Workload
+from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, Workload
 from support.norms import NORMS
 
 DEFINITION = RmsNorm().define(256)
@@ -32,13 +32,9 @@ def cases_of(workload: Workload, dataset=None, **options) -> list[Case]:
 
 
 def test_inputs_depend_on_the_uuid_and_the_name():
-    definition = DEFINITION
-    one, other = generate_workloads(definition, [4, 5])
-    same_size = one.model_copy(update={"uuid": other.uuid})
-    first, second = (
-        generate_inputs(DeviceWorkload(definition, one, "cpu")),
-        generate_inputs(DeviceWorkload(definition, same_size, "cpu")),
-    )
+    one = workload_of(4)
+    same_size = one.model_copy(update={"uuid": workload_of(5).uuid})
+    first, second = (generate_inputs(DeviceWorkload(DEFINITION, each, "cpu")) for each in (one, same_size))
     assert not torch.equal(first["x"], second["x"])
     assert not torch.equal(first["x"][0], first["weight"])
     assert first["eps"] == 1e-6
@@ -148,10 +144,10 @@ def test_an_interpreter_gets_every_kind_of_case_on_few_rows():
     assert same == count_cases(DEFINITION, RECOGNITION, workload_of(1)), "one row is few"
 
 
-def make(hidden=4096, batch=3, dtype="float16", device="cpu") -> tuple[Definition, Workload, FreshInputs]:
+def make(hidden=4096, batch=3, dtype="float16", device="cpu") -> FreshInputs:
     definition = RmsNorm().define(hidden, dtype)
     (workload,) = generate_workloads(definition, [batch])
-    return definition, workload, FreshInputs(DeviceWorkload(definition, workload, device))
+    return FreshInputs(DeviceWorkload(definition, workload, device))
 
 
 def tensors(inputs):
@@ -160,7 +156,7 @@ def tensors(inputs):
 
 @pytest.mark.parametrize("hidden", [128, 4096, 32768])
 def test_not_even_the_mean_square_of_an_earlier_call_is_right(hidden):
-    _, _, inputs = make(hidden, 50)
+    inputs = make(hidden, 50)
     one, other = (inputs.set(number)["x"].float().pow(2).mean(dim=1).rsqrt() for number in (1, 2))
     assert ((one / other - 1).abs() > 1e-3).float().mean() > 0.95
 
@@ -190,7 +186,7 @@ def test_other_dtypes(dtype):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_setting_inputs_copies_no_whole_tensor(dtype):
-    _, _, inputs = make(batch=64, dtype=dtype)
+    inputs = make(batch=64, dtype=dtype)
     x = inputs.set(1)["x"]
     with torch.profiler.profile(profile_memory=True) as profile:
         inputs.set(2)
@@ -202,19 +198,19 @@ def test_setting_inputs_copies_no_whole_tensor(dtype):
 @given(st.lists(st.booleans(), min_size=1, max_size=80))
 def test_the_inputs_of_a_number_do_not_depend_on_earlier_numbers(device, further):
     """The next number takes one step. A process that skips numbers, like another process, starts anew."""
-    walker, number = make(128, device=device)[2], None
+    walker, number = make(128, device=device), None
     for once in further:
         number = walker.number_after(number)
         if not once:
             number = walker.number_after(number)
         reached = tensors(walker.set(number))
-    afresh = tensors(make(128, device=device)[2].set(number))
+    afresh = tensors(make(128, device=device).set(number))
     assert reached.keys() == afresh.keys() and all(torch.equal(reached[name], afresh[name]) for name in afresh)
     assert walker.changed() == []
 
 
 def test_in_every_row_the_next_call_differs_at_two_places():
-    _, _, inputs = make(128)
+    inputs = make(128)
     number = inputs.number_after(None)
     first = inputs.set(number)
     place, before = (first["x"].data_ptr(), first["eps"]), tensors(first)
@@ -231,7 +227,7 @@ def test_in_every_row_the_next_call_differs_at_two_places():
 
 
 def test_a_change_by_a_call_is_found_after_the_next_step():
-    _, _, inputs = make(128)
+    inputs = make(128)
     number = inputs.number_after(None)
     inputs.set(number)
     assert inputs.changed() == []
