@@ -15,6 +15,7 @@ from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import RmsNorm, find_operator
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Trace
+from support.kernels import change
 from support.norms import (
     BACKWARD,
     FOREIGN_BACKWARD,
@@ -140,12 +141,6 @@ REPLACES_THE_COMPARISON = """\
             break
         frame = frame.f_back
 """
-
-
-def with_attack(reference: str) -> str:
-    """The reference, which begins to run with the attack."""
-    head, end, body = reference.partition("):\n")
-    return head + end + REPLACES_THE_COMPARISON + body
 
 
 def define_doubling(name: str, reference: str) -> Definition:
@@ -283,7 +278,7 @@ def test_its_inputs_are_read_only_in_a_second_call(fork_server):
 
 
 def test_a_reference_that_replaces_the_comparison_makes_no_wrong_kernel_pass(fork_server):
-    traces, skips = judge(fork_server, with_attack(DOUBLES), ZEROS)
+    traces, skips = judge(fork_server, change(DOUBLES, "):\n", f"):\n{REPLACES_THE_COMPARISON}"), ZEROS)
     assert skips == []
     assert [trace.evaluation.status.value for trace in traces] == ["INCORRECT_NUMERICAL"] * 2
 
