@@ -162,7 +162,7 @@ class Judge:
     def _read_reference(self, request: Expect, workload: Workload) -> Sequence[Outputs | None]:
         """The outputs of the Definition's reference for each call; None if they were not transferred."""
         if request.expected_file is None and True not in self._taken:
-            return [None] * request.count
+            return [None] * (len(request.numbers) or 1)
         return self._read(request, workload, request.expected_file, are_expected=True)
 
     def _read(
@@ -178,7 +178,7 @@ class Judge:
             )
             for name, spec in request.definition.outputs.items()
         ]
-        every = like * request.count
+        every = like * (len(request.numbers) or 1)
         found = (
             view_outputs(self._taken.pop(are_expected, []), every)
             if file is None

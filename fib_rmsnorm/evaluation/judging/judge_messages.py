@@ -107,11 +107,6 @@ class Expect(Request, do="expect", doing="computing the right outputs"):
     """The index of the request's file that holds the outputs of the Definition's reference: they are the
     expected ones without a recognised operator. None if they were taken from a GPU's memory, or are not needed."""
 
-    @property
-    def count(self) -> int:
-        """The number of calls."""
-        return len(self.numbers) if self.case is None else 1
-
 
 class Compare(Expect, do="compare", doing="comparing"):
     """Compare the outputs that a worker transferred with the expected ones."""

@@ -55,7 +55,8 @@ class ChainTrial:
 class ChainedCalls:
     """The inputs and outputs of the links of one trial's graphs, which are captured on the current stream."""
 
-    def __init__(self, timed: DeviceWorkload, caller: SolutionCaller) -> None:
+    def __init__(self, timed: DeviceWorkload, caller: SolutionCaller, *, dependent: bool) -> None:
+        self._kernel = CopyKernel(dependent=dependent)
         definition, device = timed.definition, timed.device
         self._caller = caller
         self._produced = find_produced_input(definition)
@@ -74,15 +75,14 @@ class ChainedCalls:
         in_its_place = [outputs[name] for name, source in caller.in_place.items() if source == self._produced]
         self._written = in_its_place[0] if in_its_place else self._place
 
-    def time(self, replays: int, budget_s: float, *, dependent: bool) -> ChainTrial:
+    def time(self, replays: int, budget_s: float) -> ChainTrial:
         """Time up to `replays` replays of both graphs, fewer if the budget is spent first.
 
         Raises UncapturableError, or WrongOutputError for invalid outputs.
         """
-        kernel = CopyKernel(dependent=dependent)
-        self._call_link(0, kernel)  # some allocate, tune or compile at their first call on a stream
-        without_calls = CapturedGraph(lambda number: self._skip_link(number, kernel), LINKS)
-        with_calls = _capture(lambda number: self._call_link(number, kernel))
+        self._call_link(0)  # some allocate, tune or compile at their first call on a stream
+        without_calls = CapturedGraph(self._skip_link, LINKS)
+        with_calls = _capture(self._call_link)
         times = ChainTimes([], [])
         numbers, outputs, is_changed = self._numbers, self._kept, False
         for index in repeat(replays, budget_s):
@@ -97,7 +97,7 @@ class ChainedCalls:
                 is_changed = is_changed or self._is_produced_changed()
             times.without_ms.append(without_calls.time_replay())
         del with_calls, without_calls
-        kernel.close()
+        self._kernel.close()
         changed = {name for fresh in self._fresh for name in fresh.changed()}
         revealed = Revealed(
             memory=None,
@@ -111,26 +111,31 @@ class ChainedCalls:
     def _set_inputs(self) -> None:
         self._inputs = [fresh.set(number) for fresh, number in zip(self._fresh, self._numbers, strict=True)]
 
-    def _bind(self, link: int, kernel: CopyKernel) -> Callable[[], Any]:
+    def _bind(self, link: int) -> Callable[[], Any]:
         """Enqueue the producer of a link; return the call behind it."""
         inputs = self._inputs[link % _SETS]
         call = self._caller.bind({**inputs, self._produced: self._place}, self._buffers)
-        _copy(kernel, self._written, inputs[self._produced])
+        self._copy(self._written, inputs[self._produced])
         return call
 
-    def _call_link(self, link: int, kernel: CopyKernel) -> None:
-        outputs = self._caller.outputs_of(self._bind(link, kernel)(), self._buffers)
-        self._consume(link, kernel, outputs)
+    def _call_link(self, link: int) -> None:
+        outputs = self._caller.outputs_of(self._bind(link)(), self._buffers)
+        self._consume(link, outputs)
 
-    def _skip_link(self, link: int, kernel: CopyKernel) -> None:
-        self._bind(link, kernel)
-        self._consume(link, kernel, [self._written, *self._buffers.tensors[1:]])
+    def _skip_link(self, link: int) -> None:
+        self._bind(link)
+        self._consume(link, [self._written, *self._buffers.tensors[1:]])
 
-    def _consume(self, link: int, kernel: CopyKernel, outputs: _Tensors) -> None:
+    def _consume(self, link: int, outputs: _Tensors) -> None:
         """Enqueue the consumer of the first output; the one link that may be judged keeps all outputs."""
         is_kept = link == self._kept_link
         for target, output in zip(self._kept if is_kept else [self._sink], outputs, strict=False):
-            _copy(kernel, target, output)
+            self._copy(target, output)
+
+    def _copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        if not source.is_contiguous():
+            raise UncapturableError("its output is not contiguous, which the consumer of a chain needs")
+        self._kernel.copy(address_of(target), address_of(source), target.nbytes)
 
     def _is_produced_changed(self) -> bool:
         """Whether the last call changed the input that it was given to read."""
@@ -138,14 +143,14 @@ class ChainedCalls:
         return self._written is self._place and not same_bits(self._place, last)
 
 
-def time_chain(make: Callable[[], ChainedCalls], replays: int, budget_s: float, *, dependent: bool) -> ChainTrial:
+def time_chain(make: Callable[[], ChainedCalls], replays: int, budget_s: float) -> ChainTrial:
     """Time one trial on a stream of its own: the default stream cannot be captured.
 
     Raises what `ChainedCalls.time` raises.
     """
     torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
-        trial = make().time(replays, budget_s, dependent=dependent)
+        trial = make().time(replays, budget_s)
     torch.cuda.empty_cache()  # leaves the memory to other workers
     return trial
 
@@ -164,9 +169,3 @@ def _capture(link: Callable[[int], None]) -> CapturedGraph:
         raise
     except Exception as error:
         raise UncapturableError(describe_exception(error).partition("\n")[0]) from None
-
-
-def _copy(kernel: CopyKernel, target: torch.Tensor, source: torch.Tensor) -> None:
-    if not source.is_contiguous():
-        raise UncapturableError("its output is not contiguous, which the consumer of a chain needs")
-    kernel.copy(address_of(target), address_of(source), target.nbytes)

@@ -200,7 +200,7 @@ class TimedCalls:
             with library_calls if library_calls and index == 0 else nullcontext():
                 call()
             self._caller.synchronize()
-        return library_calls.names if library_calls else None
+        return list(library_calls.names) if library_calls else None
 
     def host_overhead_us(self) -> float | None:
         """Microseconds that the host takes to issue a call now; None on CPU, where the host does the work itself."""
@@ -240,17 +240,13 @@ class LibraryCalls(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._names: dict[str, None] = {}
+        self.names: dict[str, None] = {}
+        """Qualified names, such as `aten::mean.dim`, in the order of their first call."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Whether torch wraps `__torch_dispatch__` to keep Dynamo out, whose import takes seconds at the first call."""
         return False
-
-    @property
-    def names(self) -> list[str]:
-        """Qualified names, such as `aten::mean.dim`, in the order of their first call."""
-        return list(self._names)
 
     def __torch_dispatch__(
         self, function: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -258,5 +254,5 @@ class LibraryCalls(TorchDispatchMode):
         """Note the operator, and run it."""
         name: str = function.name()
         if not function.is_view and name.partition("::")[2].partition(".")[0] not in _PLAIN:
-            self._names[name] = None
+            self.names[name] = None
         return function(*args, **(kwargs or {}))

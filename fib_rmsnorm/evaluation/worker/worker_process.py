@@ -225,12 +225,12 @@ class Worker:
 
     def time_chain(self, request: TimeChain) -> ChainTimed:
         """Time one trial of calls in a CUDA graph. That they cannot be captured is an answer, not a failure."""
-        make = partial(ChainedCalls, self._begin(request.workload), self._caller)
+        make = partial(ChainedCalls, self._begin(request.workload), self._caller, dependent=request.dependent)
         self.check()
         self._timer.rest()  # a timer that is attached records each kernel of a graph, which slows it down
         self._chain_trials.clear()
         try:
-            trial = time_chain(make, request.replays, request.budget_s, dependent=request.dependent)
+            trial = time_chain(make, request.replays, request.budget_s)
         except UncapturableError as error:
             return ChainTimed(None, str(error)[:MAX_REASON], perf_counter_ns())
         self._chain_trials.append(trial)

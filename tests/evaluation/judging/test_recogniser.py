@@ -2,20 +2,20 @@
 
 import ast
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.evaluation import ROLES, judging
+from fib_rmsnorm.evaluation import judging
 from fib_rmsnorm.evaluation.plan import Group, Plan, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import RmsNorm, find_operator
-from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Trace
-from support.lent_fork_server import LentForkServer
+from support.kernels import change
 from support.norms import (
     BACKWARD,
     FOREIGN_BACKWARD,
@@ -31,7 +31,7 @@ from support.norms import (
     kernel_for,
     workload_of,
 )
-from support.registries import DOUBLES, QUICK, add_kernel, make_definition, make_doubling_registry
+from support.registries import DOUBLES, QUICK, make_definition
 
 NAMES = ("a", "scale", "y")
 
@@ -121,6 +121,33 @@ def define_post_norm(dtype: str) -> Definition:
     return make_definition(f"post_norm_{dtype}", POST_NORM, inputs, {"y": rows}, channels=4096)
 
 
+ZEROS = DOUBLES.replace("x * 2", "torch.zeros_like(x)")
+# A product with a matrix whose rows are the weight, shifted: most sums are much smaller than their terms.
+MULTIPLIES = DOUBLES.replace("x * 2", "x @ torch.stack([weight.roll(shift) for shift in range(len(weight))])")
+MULTIPLIES_EXACTLY = (
+    MULTIPLIES.replace("return x @", "weight = weight.double()\n    y = x.double() @") + "    return y.float()\n"
+)
+MULTIPLIES_ROUNDED = MULTIPLIES.replace("return x", "return x.bfloat16().float()")
+RIGHT_BUT_WHEN_TIMED = DOUBLES.replace("x * 2", "x * (2 if x.abs().max() < 10 else 3)")
+
+# Whoever calls it to compare with its outputs finds all outputs right from then on.
+REPLACES_THE_COMPARISON = """\
+    import sys
+
+    frame = sys._getframe(1)
+    while frame:
+        if callable(compare := frame.f_globals.get("compare")):
+            frame.f_globals["compare"] = lambda pair, *rest: compare(type(pair)(pair.expected, pair.expected), *rest)
+            break
+        frame = frame.f_back
+"""
+
+
+def define_doubling(name: str, reference: str) -> Definition:
+    """Of an operator that nobody knows, although its tensors have RMSNorm's shapes."""
+    return define_norm(name, reference, ("x", "weight", "y"), eps=None, dtype="float32")
+
+
 CASES = {
     "rmsnorm_tanh_d128": (
         RmsNorm().define(128).model_copy(update={"name": "rmsnorm_tanh_d128", "reference": TANH}),
@@ -159,6 +186,12 @@ CASES = {
     ),
     "post_norm_bfloat16": (define_post_norm("bfloat16"), ("reference", RIGHT_POST_NORMS, WRONG_POST_NORMS)),
     "post_norm_float16": (define_post_norm("float16"), ("reference", RIGHT_POST_NORMS, WRONG_POST_NORMS)),
+    "double": (define_doubling("double", DOUBLES), ("reference", [DOUBLES], [ZEROS, RIGHT_BUT_WHEN_TIMED])),
+    # A sum that is more exact than the reference is right where terms cancel.
+    "multiplies": (
+        define_doubling("multiplies", MULTIPLIES),
+        ("reference", [MULTIPLIES_EXACTLY], [MULTIPLIES_ROUNDED]),
+    ),
     "only_in_small": (define_norm("only_in_small", ONLY_IN_SMALL, NAMES), ("rmsnorm", [PLAIN, ONLY_IN_SMALL], [])),
 }
 """Definitions, what judges them, and the kernels that pass and that fail, by name."""
@@ -168,6 +201,8 @@ LOGS = {
     ("my_norm", "no_eps"): r"hard rows, eps=[\d.e-]+: y:",
     ("rmsnorm_h128", "other_eps"): r"(?s)hard rows, eps=1e-05.*eps dominates",
     ("fused_add_rmsnorm_h128", "added_no_eps"): r"RMSNorm of s = x \+ residual without eps",
+    ("double", "zeros"): "workload: y:",
+    ("double", "right_but_when_timed"): "timed call: y:",
     ("gemma", "plain"): "with the weight multiplied in float32 and one rounding, as in torch",
     ("gated", "gated_without_eps"): "without eps",
     ("adaptive", "adaptive_swapped"): "LayerNorm with scale and shift swapped",
@@ -178,22 +213,27 @@ def kernel_name(source: str) -> str:
     return next(name.lower() for name, value in globals().items() if value is source)
 
 
+def make_groups(definition: Definition, sources: Sequence[str], rows: Sequence[int]) -> list[Group]:
+    kernels = tuple(kernel_for(definition, kernel_name(source), source) for source in sources)
+    return [Group(definition, workload_of(definition, each), kernels) for each in rows]
+
+
+def evaluate(fork_server: ForkServer, groups: list[Group], timeout_s: float) -> tuple[list[Trace], list[Skip]]:
+    events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, timeout_s)).run(Plan(groups)))
+    traces = [event.trace for event in events if isinstance(event, Evaluated)]
+    return traces, [event for event in events if isinstance(event, Skip)]
+
+
 @pytest.fixture(scope="module")
-def traces():
+def traces(fork_server):
     """The Trace of each kernel by Definition, kernel and number of rows, all of one run."""
     groups = [
-        Group(
-            definition,
-            workload_of(definition, rows),
-            tuple(kernel_for(definition, kernel_name(source), source) for source in (*right, *wrong)),
-        )
+        group
         for definition, (_, right, wrong) in CASES.values()
-        for rows in ROWS.get(definition.name, (8,))
+        for group in make_groups(definition, [*right, *wrong], ROWS.get(definition.name, (8,)))
     ]
-    with LentForkServer(ROLES) as fork_server:
-        events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, 60)).run(Plan(groups)))
-    assert not [event.reason for event in events if isinstance(event, Skip)]
-    traces = [event.trace for event in events if isinstance(event, Evaluated)]
+    traces, skips = evaluate(fork_server, groups, 60)
+    assert skips == []
     return {(each.definition, each.solution, *each.workload.axes.values()): each.evaluation for each in traces}
 
 
@@ -219,81 +259,26 @@ def test_a_reference_that_computes_something_else_at_another_size_judges_there_i
     assert_judged(traces, "only_in_small", 16, "reference", [ONLY_IN_SMALL], [PLAIN])
 
 
-ZEROS = DOUBLES.replace("x * 2", "torch.zeros_like(x)")
 RESTORES = DOUBLES.replace("    return x * 2", "    y = x.neg_() * -2\n    x.neg_()\n    return y")
-# A product with a matrix whose rows are the weight, shifted: most sums are much smaller than their terms.
-MULTIPLIES = DOUBLES.replace("x * 2", "x @ torch.stack([weight.roll(shift) for shift in range(len(weight))])")
-MULTIPLIES_EXACTLY = (
-    MULTIPLIES.replace("return x @", "weight = weight.double()\n    y = x.double() @") + "    return y.float()\n"
-)
-MULTIPLIES_ROUNDED = MULTIPLIES.replace("return x", "return x.bfloat16().float()")
-RIGHT_BUT_WHEN_TIMED = DOUBLES.replace("x * 2", "x * (2 if x.abs().max() < 10 else 3)")
-
-# Whoever calls it to compare with its outputs finds all outputs right from then on.
-REPLACES_THE_COMPARISON = """\
-    import sys
-
-    frame = sys._getframe(1)
-    while frame:
-        if callable(compare := frame.f_globals.get("compare")):
-            frame.f_globals["compare"] = lambda pair, *rest: compare(type(pair)(pair.expected, pair.expected), *rest)
-            break
-        frame = frame.f_back
-"""
-
-
-def with_attack(reference: str) -> str:
-    """The reference, which begins to run with the attack."""
-    head, end, body = reference.partition("):\n")
-    return head + end + REPLACES_THE_COMPARISON + body
-
-
-@pytest.fixture
-def doubling(tmp_path) -> Registry:
-    """A registry whose operator nobody knows."""
-    return make_doubling_registry(tmp_path)
 
 
 def judge(
-    fork_server: ForkServer, registry: Registry, reference: str, *sources: str, timeout_s: float = 60
+    fork_server: ForkServer, reference: str, kernel: str, timeout_s: float = 60
 ) -> tuple[list[Trace], list[Skip]]:
-    (definition,) = registry.definitions().values()
-    definition = definition.model_copy(update={"reference": reference})
-    solutions = tuple(
-        add_kernel(registry, f"kernel_v{number}", source).model_copy(update={"definition": definition.name})
-        for number, source in enumerate(sources)
-    )
-    plan = Plan([Group(definition, workload, solutions) for workload in generate_workloads(definition, (1, 8))])
-    events = list(Scheduler(fork_server, choose_devices("cpu"), RunConfig(QUICK, timeout_s)).run(plan))
-    traces = [event.trace for event in events if isinstance(event, Evaluated)]
-    return sorted(traces, key=lambda trace: trace.solution), [event for event in events if isinstance(event, Skip)]
+    groups = make_groups(define_doubling("double", reference), [kernel], (1, 8))
+    return evaluate(fork_server, groups, timeout_s)
 
 
 @pytest.mark.process
-def test_an_unknown_operator_is_judged_by_its_reference(fork_server, doubling):
-    traces, skips = judge(fork_server, doubling, DOUBLES, DOUBLES, ZEROS, RIGHT_BUT_WHEN_TIMED)
-    assert skips == []
-    assert [trace.evaluation.status.value for trace in traces] == [*["PASSED"] * 2, *["INCORRECT_NUMERICAL"] * 4]
-    assert "workload: y:" in traces[2].evaluation.log
-    assert "timed call: y:" in traces[4].evaluation.log
-
-
-def test_a_sum_that_is_more_exact_than_its_reference_is_right_where_terms_cancel(fork_server, doubling):
-    traces, skips = judge(fork_server, doubling, MULTIPLIES, MULTIPLIES_EXACTLY, MULTIPLIES_ROUNDED)
-    assert skips == []
-    assert [trace.evaluation.status.value for trace in traces] == ["PASSED"] * 2 + ["INCORRECT_NUMERICAL"] * 2
-
-
-@pytest.mark.process
-def test_its_inputs_are_read_only_in_a_second_call(fork_server, doubling):
+def test_its_inputs_are_read_only_in_a_second_call(fork_server):
     """Elsewhere in the other cases; an operator that is not recognised has the Workload's alone."""
-    traces, _ = judge(fork_server, doubling, DOUBLES, RESTORES)
+    traces, _ = judge(fork_server, DOUBLES, RESTORES)
     assert [trace.evaluation.status.value for trace in traces] == ["RUNTIME_ERROR"] * 2
     assert "inputs are guarded" in traces[0].evaluation.log
 
 
-def test_a_reference_that_replaces_the_comparison_makes_no_wrong_kernel_pass(fork_server, doubling):
-    traces, skips = judge(fork_server, doubling, with_attack(DOUBLES), ZEROS)
+def test_a_reference_that_replaces_the_comparison_makes_no_wrong_kernel_pass(fork_server):
+    traces, skips = judge(fork_server, change(DOUBLES, "):\n", f"):\n{REPLACES_THE_COMPARISON}"), ZEROS)
     assert skips == []
     assert [trace.evaluation.status.value for trace in traces] == ["INCORRECT_NUMERICAL"] * 2
 
@@ -307,8 +292,8 @@ def test_a_reference_that_replaces_the_comparison_makes_no_wrong_kernel_pass(for
         pytest.param("while True: pass", "timed out after 5 s", marks=pytest.mark.process),
     ],
 )
-def test_a_reference_that_fails_is_not_a_failure_of_a_solution(fork_server, doubling, fault, reason):
-    traces, skips = judge(fork_server, doubling, DOUBLES.replace("return x * 2", fault), DOUBLES, ZEROS, timeout_s=5)
+def test_a_reference_that_fails_is_not_a_failure_of_a_solution(fork_server, fault, reason):
+    traces, skips = judge(fork_server, DOUBLES.replace("return x * 2", fault), DOUBLES, timeout_s=5)
     assert traces == []
     assert len(skips) == 2
     assert all("the reference of double failed" in skip.reason and reason in skip.reason for skip in skips)

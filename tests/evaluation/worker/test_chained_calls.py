@@ -68,10 +68,9 @@ def chained_trial(monkeypatch):
         solution: Any = SimpleNamespace(spec=spec)
         workload = generate_workloads(definition, [3])[0]
         caller = SolutionCaller(function, definition, solution, "cpu")
-        trial = chained_calls.ChainedCalls(DeviceWorkload(definition, workload, "cpu"), caller).time(
-            2, 60, dependent=False
-        )
-        return trial, FreshInputs(DeviceWorkload(definition, workload, "cpu")).set(trial.revealed.numbers[0])
+        timed = DeviceWorkload(definition, workload, "cpu")
+        trial = chained_calls.ChainedCalls(timed, caller, dependent=False).time(2, 60)
+        return trial, FreshInputs(timed).set(trial.revealed.numbers[0])
 
     monkeypatch.setattr(chained_calls, "CopyKernel", HostCopies)
     monkeypatch.setattr(chained_calls, "CapturedGraph", Replays)

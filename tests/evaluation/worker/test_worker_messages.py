@@ -35,7 +35,8 @@ CHAINED = ChainTimed(ChainTimes([0.2, 0.3], [0.1, 0.1]), None, clock_ns=5)
 
 @pytest.mark.parametrize("answer", [TIMED, CHAINED, ChainTimed(None, "it synchronises", clock_ns=5)], ids=str)
 def test_a_trial_arrives_unchanged(answer):
-    assert ask(Answers(answer), CountCosts(), type(answer), 0.0) == answer
+    process: Any = Answers(answer)
+    assert ask(process, CountCosts(), type(answer), 0.0) == answer
 
 
 WRONG_SAMPLES: tuple[dict[str, Any], ...] = (
@@ -67,7 +68,7 @@ WRONG_CHAINED = [
     ids=lambda value: str(value)[:60],
 )
 def test_anything_else_is_refused_and_ends_the_process(answer, changes):
-    process = Answers(replace(answer, **changes))
+    process: Any = Answers(replace(answer, **changes))
     with pytest.raises(NoAnswerError, match="invalid answer") as caught:
         ask(process, CountCosts(), type(answer), 0.0)
     assert process.killed

@@ -69,15 +69,11 @@ def test_the_package_and_the_interpreter_wherever_they_lie():
     assert all(lies_beneath(Path(path), found) for path in (fib_rmsnorm.__file__, sys.executable, sys.prefix))
 
 
-def test_libraries_that_the_environment_names_but_no_home(home, monkeypatch):
+def test_what_the_environment_names_is_readable_but_of_libraries_no_home(home, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{home}:{home / 'registry'}")
-    found = find_readable().readable
-    assert str(home) not in found and str(home / "registry") in found
-
-
-def test_what_the_user_names_is_readable(home, monkeypatch):
-    monkeypatch.setenv("FIB_RMSNORM_READABLE", f"{home / 'registry'}:{home / 'key'}")
-    assert {str(home / "registry"), str(home / "key")} <= set(find_readable().readable)
+    monkeypatch.setenv("FIB_RMSNORM_READABLE", f"{home / 'package'}:{home / 'key'}")
+    found = {*find_readable().readable}
+    assert {str(home / name) for name in ("registry", "package", "key")} <= found and str(home) not in found
 
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root")
