@@ -103,9 +103,8 @@ class RmsNorm(NormOperator):
         x = inputs["x"]
         everything = torch.arange(x.shape[1], device=rows.device)
         chosen, looked_at = (everything, columns) if self.needs_whole_rows else (columns, None)
-        epilogue, epilogues = self.describe_epilogue(output, x.dtype)
+        epilogue, wrong = self.describe_epilogue(output, x.dtype)
         form = getattr(torch, self.dtypes[output]) if output in self.dtypes else None
-        wrong = tuple(epilogues)
         given = Rows(inputs, rows, chosen, epilogue, wrong, self.convention, form, looked_at, self.is_centered)
         return self.list_mistakes(given)
 
@@ -118,9 +117,9 @@ class RmsNorm(NormOperator):
         """The usual mistakes in `finish`, for x of this dtype."""
         return ()
 
-    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
+    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, tuple[Wrong, ...]]:
         """The last step of an output of scaled rows, and the usual mistakes in it, for x of this dtype."""
-        return self.finish, self.list_wrong_epilogues(dtype)
+        return self.finish, tuple(self.list_wrong_epilogues(dtype))
 
 
 def _scale_otherwise(normalized: torch.Tensor, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
