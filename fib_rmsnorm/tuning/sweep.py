@@ -5,7 +5,6 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil
 
 from fib_rmsnorm.errors import InputError
@@ -124,20 +123,18 @@ def _run_trials(
 
 def split_evenly(items: Sequence[Parameters], most: int) -> list[Sequence[Parameters]]:
     """Split into parts of about equal size, at most `most` each."""
-    parts = ceil(len(items) / most)
-    bounds = [len(items) * part // parts for part in range(parts + 1)]
-    return [items[start:end] for start, end in pairwise(bounds)]
+    size = ceil(len(items) / ceil(len(items) / most))
+    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def choose_finalists(traces: Sequence[Trace]) -> list[Parameters]:
     """Choose the combinations that come near the best at any batch, the nearest first."""
-    losses: dict[Parameters, float] = {}
-    for latencies in collect_timings(traces).values():
-        best = min(latencies.values())
-        for parameters, latency in latencies.items():
-            losses[parameters] = min(losses.get(parameters, float("inf")), latency / best - 1)
-    near = sorted((loss, parameters) for parameters, loss in losses.items() if loss <= 3 * TOLERANCE)
-    return [parameters for _, parameters in near[:_FINALISTS]]
+    losses = sorted(
+        (latency / min(latencies.values()) - 1, parameters)
+        for latencies in collect_timings(traces).values()
+        for parameters, latency in latencies.items()
+    )
+    return list(dict.fromkeys(parameters for loss, parameters in losses if loss <= 3 * TOLERANCE))[:_FINALISTS]
 
 
 def read_kept(tunables: Sequence[TunableFolder], hardware: str, multiprocessors: int | None) -> dict[str, list[Trace]]:

@@ -76,7 +76,7 @@ class FusedAddRmsNorm(RmsNorm):
     rounding: ClassVar[str] = "where s is the sum in float32 before it is rounded to new_residual."
     rounds_sum: ClassVar[bool] = False
     """Whether the sum is rounded to the dtype of x before it is normalized."""
-    kernel: ClassVar[NormKernel | None] = NormKernel(
+    kernel = NormKernel(
         "Add + RMSNorm",
         "Add x and residual, (batch, hidden), normalize the rows of the sum, and scale them by weight, (hidden,).",
         "x * rstd * weight",

@@ -6,6 +6,7 @@ Its usual mistakes are those of its mean and variance, and RMSNorm's of x less i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -26,10 +27,9 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     NUMBER,
     PER_COLUMN,
     PER_ELEMENT,
-    NormKernel,
     NormTensor,
 )
-from fib_rmsnorm.operators.norms.rmsnorm import SCALES, RmsNorm
+from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.norms.rmsnorm_epilogues import RmsNormBias, RmsNormNoWeight
 from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
 
@@ -54,7 +54,7 @@ class LayerNormOperator(RmsNorm):
         "rstd = torch.rsqrt(centered.pow(2).mean(dim=-1, keepdim=True) + eps)",
     )
     end: ClassVar[tuple[str, ...]] = ("return (centered * rstd * weight.to(torch.float32)).to(x.dtype)",)
-    kernel = NormKernel("LayerNorm", SCALES, "x * rstd * weight", "out = (x - mean) * rsqrt(var + eps) * weight")
+    kernel = replace(RmsNorm.kernel, title="LayerNorm", formula="out = (x - mean) * rsqrt(var + eps) * weight")
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 10, "hidden": 256}
     kinds: ClassVar[hard_rows.Kinds] = hard_rows.of(
         "x",
@@ -115,11 +115,8 @@ class LayerNormBias(LayerNormOperator, RmsNormBias):
         "bias": NormTensor(PER_COLUMN, "Learned shift of each hidden element, added last.")
     }
     end = ("return (centered * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)",)
-    kernel = NormKernel(
-        "LayerNorm",
-        "Normalize the rows of x, (batch, hidden), scale them by weight and shift them by bias, both (hidden,).",
-        "x * rstd * weight + bias",
-        "out = (x - mean) * rsqrt(var + eps) * weight + bias",
+    kernel = replace(
+        RmsNormBias.kernel, title="LayerNorm", formula="out = (x - mean) * rsqrt(var + eps) * weight + bias"
     )
     kinds: ClassVar[hard_rows.Kinds] = {_CANCELLED: lambda rows: rows, **LayerNormOperator.kinds}
 
@@ -141,11 +138,8 @@ class LayerNormNoWeight(LayerNormOperator, RmsNormNoWeight):
     equation = "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps)"
     arguments: ClassVar[tuple[str, ...]] = RmsNormNoWeight.arguments
     end: ClassVar[tuple[str, ...]] = ("return (centered * rstd).to(x.dtype)",)
-    kernel = NormKernel(
-        "LayerNorm without a weight",
-        "Normalize the rows of x, (batch, hidden).",
-        "x * rstd",
-        "out = (x - mean) * rsqrt(var + eps)",
+    kernel = replace(
+        RmsNormNoWeight.kernel, title="LayerNorm without a weight", formula="out = (x - mean) * rsqrt(var + eps)"
     )
     steps: ClassVar[tuple[str, ...]] = LayerNormOperator.steps[:-1]
 

@@ -28,7 +28,7 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
 from fib_rmsnorm.operators.operator import Cost, HardCase, Inputs, Operator, Option, Parts, Scalar
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Definition
+    from fib_rmsnorm.schema import Definition, TensorSpec
 
 # The machine epsilons are those of float16, bfloat16 and float32, torch's default.
 _USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-7, 2.0**-23, 0.0)
@@ -36,7 +36,6 @@ _USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-
 # Primes, because no tile divides them. Few, because some kernels compile for each shape. None near the largest
 # batches, because each would add a full-size check.
 _AWKWARD_ROWS = (3, 31, 509, 4099)
-_AXES = {"rows": "batch", "groups": "batch", "hidden": "hidden"}
 # Upstream's kernels rely on it where the Definition says so; a hidden size that is none has no constraint.
 _EASY_HIDDEN = 128
 _OPTIONS_IN_NAMES = r"_d(\d+)((?:_bf16|_fp32)?)((?:_[a-z]+_(?:fp16|bf16|fp32))*)"
@@ -107,7 +106,7 @@ class NormOperator(Operator):
         name. Short names of dtypes work too: fp16, bf16, fp32. Raises InputError if the hidden size is not one of 1 to
         2^20, or for what `read_dtypes` refuses.
         """
-        from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
+        from fib_rmsnorm.schema import AxisConst, AxisVar, Definition
 
         if not 0 < hidden <= MOST_HIDDEN:
             raise InputError(f"hidden must be 1 to {MOST_HIDDEN}, not {hidden}")
@@ -117,13 +116,7 @@ class NormOperator(Operator):
 
         def specify(part: str) -> TensorSpec:
             tensor = self.tensors[part]
-            return TensorSpec.model_validate(
-                {
-                    "shape": [_AXES[axis] for axis in tensor.shape if axis in _AXES] or None,
-                    "dtype": own.get(part) or by_shape.get(tensor.shape, "float32"),
-                    "description": tensor.description,
-                }
-            )
+            return tensor.specify(own.get(part) or by_shape.get(tensor.shape, "float32"))
 
         return Definition(
             name=f"{self.name}_d{hidden}{name_dtypes(dtypes)}",

@@ -7,6 +7,7 @@ rows. Each has Definitions of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
@@ -28,9 +29,6 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
 )
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
 from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
-
-SCALES = "Normalize the rows of x, (batch, hidden), and scale them by weight, (hidden,)."
-"""A sentence on what kernels of RMSNorm do."""
 
 
 class RmsNorm(NormOperator):
@@ -55,7 +53,11 @@ class RmsNorm(NormOperator):
     )
     end: ClassVar[tuple[str, ...]] = ("return (x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)",)
     steps: ClassVar[tuple[str, ...]] = ("square", "add", "times rstd", "times weight")
-    kernel: ClassVar[NormKernel | None] = NormKernel("RMSNorm", SCALES, "x * rstd * weight")
+    kernel = NormKernel(
+        "RMSNorm",
+        "Normalize the rows of x, (batch, hidden), and scale them by weight, (hidden,).",
+        "x * rstd * weight",
+    )
     is_strict: ClassVar[bool] = False
     """Whether `bound_error` is all of the error that an element of `out` may have."""
     needs_whole_rows: ClassVar[bool] = False
@@ -103,9 +105,8 @@ class RmsNorm(NormOperator):
         x = inputs["x"]
         everything = torch.arange(x.shape[1], device=rows.device)
         chosen, looked_at = (everything, columns) if self.needs_whole_rows else (columns, None)
-        epilogue, epilogues = self.describe_epilogue(output, x.dtype)
+        epilogue, wrong = self.describe_epilogue(output, x.dtype)
         form = getattr(torch, self.dtypes[output]) if output in self.dtypes else None
-        wrong = tuple(epilogues)
         given = Rows(inputs, rows, chosen, epilogue, wrong, self.convention, form, looked_at, self.is_centered)
         return self.list_mistakes(given)
 
@@ -118,9 +119,9 @@ class RmsNorm(NormOperator):
         """The usual mistakes in `finish`, for x of this dtype."""
         return ()
 
-    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
+    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, tuple[Wrong, ...]]:
         """The last step of an output of scaled rows, and the usual mistakes in it, for x of this dtype."""
-        return self.finish, self.list_wrong_epilogues(dtype)
+        return self.finish, tuple(self.list_wrong_epilogues(dtype))
 
 
 def _scale_otherwise(normalized: torch.Tensor, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -146,10 +147,10 @@ class RmsNormLlama(RmsNorm):
     )
     says = "RMSNorm in float32, cast to the dtype of x before the weight, as in Hugging Face's LlamaRMSNorm."
     end = ("return weight * (x_fp32 * rstd).to(x.dtype)",)
-    kernel: ClassVar[NormKernel | None] = NormKernel(
-        "Llama's RMSNorm",
-        SCALES,
-        "round(x * rstd) * weight",
+    kernel = replace(
+        RmsNorm.kernel,
+        title="Llama's RMSNorm",
+        expression="round(x * rstd) * weight",
         note="The product in brackets is rounded to the dtype of x before the weight.",
     )
 
@@ -162,7 +163,7 @@ class RmsNormGemma(RmsNorm):
     equation = "out = x * rsqrt(mean(x^2) + eps) * (1 + weight)"
     says = "RMSNorm times 1 + weight in float32, cast to the dtype of x once at the end, as in Gemma."
     end = ("return (x_fp32 * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype)",)
-    kernel: ClassVar[NormKernel | None] = NormKernel(
+    kernel = NormKernel(
         "Gemma's RMSNorm",
         "Normalize the rows of x, (batch, hidden), and scale them by 1 + weight, (hidden,).",
         "x * rstd * (weight + 1)",

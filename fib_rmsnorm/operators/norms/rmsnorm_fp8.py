@@ -7,7 +7,7 @@ nearest, ties to even. Nothing is rounded before that.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -175,7 +175,7 @@ class RmsNormFp8PerRow(_Quantised):
         error = float32_statistic_error(scaled.shape[1])
         return {"out_scale": ExactOutput(scales, error * numbers, common_error=error, alternative=numbers)}
 
-    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, Iterable[Wrong]]:
+    def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, tuple[Wrong, ...]]:
         """The scales, or the rows that are divided by them."""
         is_scale = output == "out_scale"
         wrong = [

@@ -79,12 +79,8 @@ def test_it_is_wrong(tmp_path, operator, options, part, replace, rows):
 
 
 @few_and_many
-def test_so_is_a_gradient_that_saturates(tmp_path, rows):
+def test_so_is_a_gradient_that_saturates_or_whose_rstd_is_computed_again_by_another_eps(tmp_path, rows):
     assert judge("rmsnorm_backward", {}, lambda inputs: inputs, rows, tmp_path, without_infinity)
-
-
-@few_and_many
-def test_so_is_an_rstd_that_is_computed_again_by_another_eps(tmp_path, rows):
     assert judge("rmsnorm_backward", {}, rstd_by_usual_eps, rows, tmp_path)
 
 
