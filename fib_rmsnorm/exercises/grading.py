@@ -23,7 +23,6 @@ from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Settings, Solution, SupportedLanguages, digest
-from fib_rmsnorm.sessions.contenders import Contender
 from fib_rmsnorm.sessions.evaluator import Evaluator
 from fib_rmsnorm.sessions.try_plan import plan_try
 
@@ -90,7 +89,7 @@ def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask)
         return str(error)
     trial = plan_try(registry, definition, {KernelCall(""): draft}, (), device)
     with closing(Evaluator(registry, device, fork_server, Settings(), 60.0)) as evaluator:
-        *_, version = evaluator.evaluate(Contender(draft), trial, timed=False)
+        *_, version = evaluator.evaluate(draft, trial, timed=False)
     for check in version.failures:
         first = next(iter(check.log.strip().splitlines()), "")
         return f"{check.status.value} at batch={check.workload.axes['batch']}: {first}"

@@ -5,7 +5,6 @@ import os
 import tempfile
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder, held, making_folders
@@ -14,55 +13,44 @@ from fib_rmsnorm.schema import Solution, digest
 from fib_rmsnorm.sessions.version import Version
 
 
-@dataclass
-class Contender:
-    """A version of a kernel, with its results."""
-
-    solution: Solution
-    number: int = 1
-    """The number of a version."""
-    content: str = ""
-    """A digest of a version's files, whatever the right call is."""
-    version: Version | None = None
-    """The results of a version so far; None until it is judged."""
-
-    @property
-    def passed(self) -> bool:
-        """Whether it is correct."""
-        return self.version is not None and self.version.passed
-
-
 class History:
     """The versions of one kernel, of which a service judges one after the other."""
 
     def __init__(self) -> None:
         self.count = 0
         """The number of versions, of which some may have been refused."""
-        self._latest: Contender | None = None
-        self._before: Contender | None = None
+        self.latest: Version | None = None
+        """The results of the latest version so far; None until it is judged."""
+        self._number = 0
+        self._content = ""
+        """A digest of its files, whatever the right call is."""
+        self._before: Solution | None = None
 
-    def take_up(self, draft: Solution) -> tuple[Contender, Contender | None]:
-        """Make a draft the latest version, unless its files are that; the last correct one before it comes second."""
+    def take_up(self, draft: Solution) -> tuple[Solution, int, Solution | None]:
+        """Make a draft the latest version, unless its files are that; the last correct one before it comes third.
+
+        The first is the draft, named after the number of the version, which comes second.
+        """
         content = digest(draft)
-        if self._latest is None or self._latest.version is None or self._latest.content != content:
-            if self._latest is not None and self._latest.passed:
-                self._before = self._latest
+        if self.latest is None or self._content != content:
+            if self.latest is not None and self.latest.passed:
+                self._before = self.latest.solution
             self.count += 1
-            named = draft.model_copy(update={"name": f"{draft.name}#{self.count}"})
-            self._latest = Contender(named, self.count, content)
-        is_other = self._before is not None and self._before.solution.definition != draft.definition
-        return self._latest, None if is_other else self._before
+            self.latest, self._number, self._content = None, self.count, content
+        named = draft.model_copy(update={"name": f"{draft.name}#{self._number}"})
+        is_other = self._before is not None and self._before.definition != draft.definition
+        return named, self._number, None if is_other else self._before
 
     @property
     def workers(self) -> list[Solution]:
         """The versions whose workers are kept. A latest one that failed is not among them: it may build now."""
-        kept = [self._before, self._latest if self._latest and self._latest.passed else None]
-        return [version.solution for version in kept if version]
+        kept = [self._before, self.latest.solution if self.latest and self.latest.passed else None]
+        return [solution for solution in kept if solution]
 
     @property
     def builds(self) -> list[Solution]:
         """The versions whose builds are kept."""
-        return [version.solution for version in (self._before, self._latest) if version]
+        return [solution for solution in (self._before, self.latest and self.latest.solution) if solution]
 
 
 class DraftBuilds:

@@ -24,7 +24,7 @@ from fib_rmsnorm.registry.sources.draft import ask_for_call
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Settings, Solution, Trace, Workload, digest
-from fib_rmsnorm.sessions.contenders import Contender, DraftBuilds
+from fib_rmsnorm.sessions.contenders import DraftBuilds
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.try_plan import TryPlan, measure_distance
 from fib_rmsnorm.sessions.version import Version
@@ -57,7 +57,7 @@ class Evaluator:
         self._runner = DeviceRunner(forks, device, config)
         self._abandoned = threading.Event()
         self._ending = threading.Lock()
-        self._evaluated: Contender | None = None
+        self._evaluated: Solution | None = None
         """The kernel whose evaluation `abandon` may end: the latest one while it is judged or timed."""
         self._kept: list[Solution] = []
         """The Solutions whose workers are kept beside the references."""
@@ -85,7 +85,7 @@ class Evaluator:
         self._abandoned.set()
         with self._ending:
             if self._evaluated is not None:
-                self._runner.workers.end(self._evaluated.solution)
+                self._runner.workers.end(self._evaluated)
 
     def keep_only(self, workers: Iterable[Solution], builds: Iterable[Solution]) -> None:
         """End the workers of other Solutions except references, and remove the builds of others."""
@@ -101,15 +101,16 @@ class Evaluator:
 
     def evaluate(
         self,
-        current: Contender,
+        kernel: Solution,
         plan: TryPlan,
+        number: int = 1,
         *,
         timed: bool = True,
         crowded: bool = False,
         rivals: Sequence[Solution] = (),
         before: Solution | None = None,
     ) -> Generator[Version]:
-        """Judge a kernel and time it in turn with others.
+        """Judge a kernel, the version of this number, and time it in turn with others.
 
         Of the calls that may be meant, the right one is found first. Yields its Version once that is known, and again
         with each verdict and each timing. Ends at the first timeout, which would come again on every other Workload,
@@ -117,18 +118,18 @@ class Evaluator:
         instead. With `crowded`, other Evaluators use the device too. Raises InputError if the reference fails.
         """
         started = time.monotonic()
-        self._evaluated = current
+        self._evaluated = kernel
         self._runner.workers.may_time = timed or not crowded
-        version = Version(current.number, plan.draft.name, plan.definition.name, self.device.hardware)
+        version = Version(number, plan.draft.name, plan.definition.name, self.device.hardware)
         try:
-            plan = self._find_call(current, plan, timed=timed)
-            called = replace(version, solution=current.solution, workloads=plan.workloads, note=plan.note)
-            for version in self._judge(current, plan, called, started, timed=timed):
+            kernel, plan = self._find_call(kernel, plan, timed=timed)
+            called = replace(version, solution=kernel, workloads=plan.workloads, note=plan.note)
+            for version in self._judge(kernel, plan, called, started, timed=timed):
                 yield version
             if not version.done:
                 others = () if plan.is_interpreted else (*([before] if before else []), *rivals)
                 version = replace(version, before=before.name if before else "")
-                yield from self._time(current.solution, plan, version, others)
+                yield from self._time(kernel, plan, version, others)
             self._runner.start_spare(plan.definition, plan.workloads[0], plan.draft.spec.language.value)
         except KernelError as error:
             yield version.with_fault(error)
@@ -138,8 +139,8 @@ class Evaluator:
             with self._ending:
                 self._evaluated = None
 
-    def _find_call(self, current: Contender, plan: TryPlan, *, timed: bool) -> TryPlan:
-        """The plan with the draft whose call is right on its first Workload; `current` is the kernel called so.
+    def _find_call(self, kernel: Solution, plan: TryPlan, *, timed: bool) -> tuple[Solution, TryPlan]:
+        """The kernel with the call that is right on its first Workload, and the plan with that draft.
 
         If none is, the nearest one is chosen: its verdict says what is wrong. One that overwrites inputs is the last to
         be: what returns nothing has often lost its `return`. Of equally likely calls those of all functions are made;
@@ -147,19 +148,19 @@ class Evaluator:
         ReferenceFailedError.
         """
         if len(plan.drafts) == 1:
-            return plan
+            return kernel, plan
         self._warm_up(plan, timed=timed)
-        name, checks, hanging = current.solution.name, dict[KernelCall, Check](), set[str]()
+        checks, hanging = dict[KernelCall, Check](), set[str]()
         for _, equal in groupby(plan.drafts, key=lambda call: call.rank):
             right: dict[str, KernelCall] = {}
             for call in equal:
                 if call.callee in right or call.callee in hanging:
                     continue
-                current.solution = plan.drafts[call].model_copy(update={"name": name})
+                self._evaluated = tried = plan.drafts[call].model_copy(update={"name": kernel.name})
                 if self._abandoned.is_set():
-                    return plan
+                    return tried, plan
                 with self._runner.workers.limited(inf if plan.draft.spec.binding else _CALL_LIMIT_S):
-                    found, _ = self._check(plan.definition, plan.workloads[0], current.solution, is_timed=True)
+                    found, _ = self._check(plan.definition, plan.workloads[0], tried, is_timed=True)
                 checks[call] = found
                 if found.passed:
                     right[call.callee] = call
@@ -175,11 +176,11 @@ class Evaluator:
         else:
             chosen = min(checks, key=lambda call: (bool(call.in_place), *measure_distance(checks[call])))
         draft = plan.drafts[chosen]
-        current.solution = draft.model_copy(update={"name": name})
-        return replace(plan, draft=draft)
+        self._evaluated = called = draft.model_copy(update={"name": kernel.name})
+        return called, replace(plan, draft=draft)
 
     def _judge(
-        self, current: Contender, plan: TryPlan, version: Version, started: float, *, timed: bool
+        self, kernel: Solution, plan: TryPlan, version: Version, started: float, *, timed: bool
     ) -> Iterator[Version]:
         """Judge a kernel on one Workload after the other. Yields its Version before the first, and with each verdict.
 
@@ -187,13 +188,13 @@ class Evaluator:
         """
         with ThreadPoolExecutor(1) as pool:
             warming = pool.submit(self._warm_up, plan, timed=timed)  # while the kernel is built
-            admitted = self._admitted[digest(current.solution)]
+            admitted = self._admitted[digest(kernel)]
             admitted.clear()
             for workload in plan.workloads:
                 yield version
                 if self._abandoned.is_set():
                     break
-                check, verdict = self._check(plan.definition, workload, current.solution, is_timed=timed)
+                check, verdict = self._check(plan.definition, workload, kernel, is_timed=timed)
                 if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                     break
                 if why := self._runner.reason_to_skip(verdict):
@@ -203,7 +204,7 @@ class Evaluator:
                 if isinstance(verdict, Admitted):
                     admitted[workload.uuid] = verdict
                 elif timed:
-                    failed.append(self._runner.make_trace(plan.definition, workload, current.solution, verdict))
+                    failed.append(self._runner.make_trace(plan.definition, workload, kernel, verdict))
                 version = version.with_verdict(check, failed)
                 if check.status is EvaluationStatus.TIMEOUT:
                     break

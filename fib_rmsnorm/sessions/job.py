@@ -1,9 +1,8 @@
 """A request to a service, and its results so far."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.sessions.contenders import History
@@ -56,17 +55,3 @@ class Job:
         if self.error or self.version is None:
             raise FibRmsnormError(self.error or "this request is not about a kernel")
         return self.version
-
-
-def follow(job: Job, changed: SimpleQueue[Job]) -> Iterator[Version]:
-    """The results of a job as they come, at last those that are done; `changed` has the job after every change.
-
-    Raises FibRmsnormError if there is no verdict.
-    """
-    last = None
-    while not job.finished.is_set():
-        version = changed.get().version
-        if version is not None and version is not last and not version.done:
-            last = version
-            yield version
-    yield job.wait()

@@ -21,7 +21,7 @@ from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definiti
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import StoppedError
 from fib_rmsnorm.schema import Settings, Solution
-from fib_rmsnorm.sessions.contenders import Contender, History
+from fib_rmsnorm.sessions.contenders import History
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.evaluator import Evaluator
 from fib_rmsnorm.sessions.job import Job, QueueFullError
@@ -242,7 +242,7 @@ class Service(AbstractContextManager["Service"]):
         plan, device = job.plan, evaluator.device
         assert plan is not None
         history = job.history
-        current, before = history.take_up(plan.draft) if history else (Contender(plan.draft), None)
+        kernel, number, before = history.take_up(plan.draft) if history else (plan.draft, 1, None)
         is_timed = job.timed and not plan.is_interpreted
         rivals = self._find_rivals(plan, device) if is_timed else ()
 
@@ -256,14 +256,11 @@ class Service(AbstractContextManager["Service"]):
         try:
             crowded = len(self._running) > 1
             for version in evaluator.evaluate(
-                current,
-                plan,
-                timed=job.timed,
-                crowded=crowded,
-                rivals=rivals,
-                before=before.solution if before else None,
+                kernel, plan, number, timed=job.timed, crowded=crowded, rivals=rivals, before=before
             ):
-                job.version = current.version = version
+                job.version = version
+                if history:
+                    history.latest = version
                 job.on_change(job)
         finally:
             end_others()

@@ -22,7 +22,7 @@ from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definiti
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.schema import Solution, digest
 from fib_rmsnorm.sessions.contenders import History
-from fib_rmsnorm.sessions.job import Job, follow
+from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 
@@ -53,8 +53,8 @@ class Watch:
         self._batch_sizes = batch_sizes
         self._history = History()
         self._stop = threading.Event()
-        self._begun: SimpleQueue[Iterable[Version]] = SimpleQueue()
-        """The results of each version that the caller has not seen yet."""
+        self._changed: SimpleQueue[Job | None] = SimpleQueue()
+        """The request of a version at every change of its results; None at the end."""
         self._content = ""
         """The content of the newest version."""
         self._job: Job | None = None
@@ -65,30 +65,34 @@ class Watch:
     def versions(self) -> Generator[Version]:
         """Evaluate the kernel now and whenever its content changes, without end.
 
-        Yields what `follow` yields of each version; a newer save ends the evaluation of an older one, whatever that
-        does. Raises InputError for a wrong argument at the start, and FibRmsnormError if the reference fails.
+        Yields the results of each version as they come, at last those that are done; a newer save ends the evaluation
+        of an older one, whatever that does. Raises InputError for a wrong argument at the start, and FibRmsnormError if
+        the reference fails.
         """
         self._content, self._drafts = self._read()
         self._evaluate()
         with ThreadPoolExecutor(1) as pool, ExitStack() as ending:
             ending.callback(self._stop.set)  # before the thread runs: after Ctrl-C, the pool waits for it
             watching = pool.submit(self._watch)
-            watching.add_done_callback(lambda _: self._begun.put(()))
-            while not watching.done():
-                yield from self._begun.get()
+            watching.add_done_callback(lambda _: self._changed.put(None))
+            last = None
+            while (job := self._changed.get()) is not None:
+                is_done = job.finished.is_set()
+                version = job.wait() if is_done else job.version
+                if version is not None and version is not last and version.done == is_done:
+                    last = version
+                    yield version
             watching.result()  # raises why it ended
 
     def _evaluate(self) -> None:
-        changed: SimpleQueue[Job] = SimpleQueue()
         self._job = self._service.submit(
             "watch",
             self._kernel,
             timed=self._timed,
             batch_sizes=self._batch_sizes,
-            on_change=changed.put,
+            on_change=self._changed.put,
             history=self._history,
         )
-        self._begun.put(follow(self._job, changed))
 
     def _watch(self) -> None:
         """Evaluate each new content, in a thread of its own.
@@ -134,7 +138,9 @@ class Watch:
             self._history.count += 1
             name, hardware = self._kernel.file.name, self._service.devices[0].hardware
             refused = Version(self._history.count, name, self._kernel.definition or "", hardware)
-            self._begun.put([refused.with_fault(error)])
+            self._job = Job("", "watch", self._changed.put, refused.with_fault(error))
+            self._job.finished.set()
+            self._changed.put(self._job)
 
     def _read(self) -> tuple[str, Mapping[KernelCall, Solution] | None]:
         """A digest of the kernel's content, and the kernel; None if it cannot be read."""
