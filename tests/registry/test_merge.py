@@ -243,7 +243,7 @@ def test_a_merge_copies_no_tensors_through_a_link(fib, with_tensors, tmp_path):
     assert list(elsewhere.iterdir()) == []
 
 
-@pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/hostname", "missing.safetensors"])
+@pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/hostname", "missing.safetensors", "a\0b"])
 def test_paths_lead_nowhere_else(fib, full_registry, tmp_path, path):
     (tmp_path / "outside.safetensors").touch()
     full_registry.write_workloads(full_registry.definition(DEFINITION), [tensors_workload(full_registry, path)])

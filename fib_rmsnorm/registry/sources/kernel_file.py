@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from fnmatch import fnmatch
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -114,13 +113,13 @@ def named_definitions(registry: Registry, path: Path, definitions: dict[str, Def
     folder = path.resolve() if path.is_dir() else path.resolve().parent
     if not (folder / MANIFEST).is_file():
         return []
-    wanted = read_manifest(folder / MANIFEST).definitions
-    named = [name for name in definitions if any(fnmatch(name, glob) for glob in wanted)]
+    manifest, home = read_manifest(folder / MANIFEST), folder.parent.name
+    wanted = manifest.definitions
+    named = [name for name in definitions if manifest.serves(name, home)]
     if wanted and not named:
         others = name_others(wanted[0], definitions)
         raise InputError(f"{folder / MANIFEST}: no Definition matches {', '.join(wanted)} ({others})")
-    home = folder.parent.name
-    return [home] if home in (named or definitions) else named
+    return [home] if home in named else named
 
 
 def definition_line(suffix: str, definition: str) -> str:

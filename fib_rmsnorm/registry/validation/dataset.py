@@ -5,18 +5,17 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import find_files, read_lines
 from fib_rmsnorm.registry.layout import Layout, is_source
 from fib_rmsnorm.registry.registry import Named
-from fib_rmsnorm.registry.store import describe, is_json, read_text
+from fib_rmsnorm.registry.store import Model, describe, is_json, read_text
 from fib_rmsnorm.schema import Definition, Solution, Trace
 
-Model = TypeVar("Model", bound=BaseModel)
 Level = Literal["error", "warning", "note"]
 
 

@@ -127,7 +127,7 @@ def test_a_safetensors_input_is_loaded_from_the_dataset_and_determines_the_size(
     assert all(case.workload == workload and case.inputs["x"].shape == x.shape for case in others)
 
 
-@pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/passwd", "missing.safetensors"])
+@pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/passwd", "missing.safetensors", "a\0b"])
 def test_a_safetensors_input_outside_the_dataset_is_refused(tmp_path, path):
     with pytest.raises(InputError, match=r"is outside|no such file"):
         generate_inputs(DeviceWorkload(DEFINITION, safetensors_workload(path), "cpu", tmp_path))

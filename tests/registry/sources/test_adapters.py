@@ -100,24 +100,27 @@ def write(path: Path, source: str) -> Path:
     return path
 
 
+NEW = "or start from a kernel of: fib-rmsnorm new"
+NAMELESS = 'M(m) { m.def("a", &a); m.def("b", &b); }\n'
+
+
 @pytest.mark.parametrize(
-    ("source", "call", "said"),
+    ("file", "source", "call", "said"),
     [
-        ("", None, "kernel.py: is empty"),
-        ("X = 1\n", None, "no function 'run'; define run(x, weight, eps), or start from a kernel of: fib-rmsnorm new"),
-        ("def run(): pass\n", None, "run() cannot be called as run(x, weight, eps) for rmsnorm_d128_fp32"),
-        (
-            "class Net:\n    def forward(self): pass\n",
-            None,
-            "no function 'run'; define run(x, weight, eps), or give",
-        ),
-        (FUNCTION, "mine(x)", "--call 'mine(x)': kernel.py has no 'mine' (available: norm)"),
-        (FUNCTION, "norm(x", "--call 'norm(x': '(' was never closed"),
+        ("kernel.py", "", None, "kernel.py: is empty"),
+        ("kernel.py", "X = 1\n", None, f"no function 'run'; define run(x, weight, eps), {NEW}"),
+        ("kernel.py", "def run(): pass\n", None, "run() cannot be called as run(x, weight, eps) for rmsnorm_d128_fp32"),
+        ("kernel.py", "class Net:\n    def forward(self): pass\n", None, "define run(x, weight, eps), or give"),
+        ("kernel.py", FUNCTION, "mine(x)", "--call 'mine(x)': kernel.py has no 'mine' (available: norm)"),
+        ("kernel.py", FUNCTION, "norm(x", "--call 'norm(x': '(' was never closed"),
+        ("kernel.cu", "__global__ void k(float* x) {}\n", None, "a __global__ function cannot be the entry point"),
+        ("kernel.cu", "// TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);\n", None, "does not export 'run': add"),
+        ("kernel.cu", NAMELESS, None, "does not export 'run'; choose one with --call: a, b"),
     ],
 )
-def test_what_nothing_can_call_is_reported_in_one_line(source, call, said, tmp_path):
+def test_what_nothing_can_call_is_reported_in_one_line(file, source, call, said, tmp_path):
     with pytest.raises(InputError) as refused:
-        draft(tmp_path / "kernel.py", source, call)
+        draft(tmp_path / file, source, call)
     assert said in str(refused.value) and not refused.value.paste
 
 
@@ -170,17 +173,3 @@ def test_an_export_in_another_order_is_called_by_one_that_is_added(tmp_path):
     solution = draft(tmp_path / "kernel.cpp", f"{VIEWS}\nTVM_FFI_DLL_EXPORT_TYPED_FUNC(run, norm);\n")
     assert (solution.spec.entry_point, solution.spec.destination_passing_style) == ("kernel.cpp::called", True)
     assert solution.description == "Called as norm(out, x, weight, eps)"
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("__global__ void k(const float* x, float* y) {}\n", "a __global__ function cannot be the entry point"),
-        ("// TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, run);\n", "does not export 'run': add"),
-        ('M(m) { m.def("a", &a); m.def("b", &b); }\n', "does not export 'run'; choose one with --call: a, b"),
-    ],
-)
-def test_what_cannot_be_exported_is_reported_in_one_line(source, said, tmp_path):
-    with pytest.raises(InputError) as refused:
-        draft(tmp_path / "kernel.cu", source)
-    assert said in str(refused.value) and not refused.value.paste

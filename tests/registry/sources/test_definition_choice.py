@@ -77,6 +77,8 @@ def test_the_manifest_of_a_folder_chooses(check, write):
     several = check(write(LLAMA, "folder/kernel.py", 'definitions = ["rmsnorm_[bln]*_d4096"]\n'))
     assert several.code == 2 and several.err.count("\n") == 1
     assert "choose with --definition (available: rmsnorm_bias_d4096, rmsnorm_llama_d4096, " in several.err
+    one = check(write(LLAMA, "folder/kernel.py", 'definitions = ["rmsnorm_[bl]*_d4096", "!*_bias_*"]\n'))
+    assert one.code == 0, one.err
     home = check(write(LLAMA, "rmsnorm_llama_d4096/mine/kernel.py", 'definitions = ["rmsnorm_*d4096"]\n'))
     assert home.code == 0
     unknown = check(write(LLAMA, "folder/kernel.py", 'definitions = ["rmsnorm_lama_d4096"]\n'))

@@ -74,6 +74,7 @@ FAULTS = {
     "entry point that is not there": ("kernel.py::run", "other.py::run", "other.py"),
     "entry point that leads out": ("kernel.py::run", "../kernel.py::run", "../kernel.py"),
     "no TOML": ("[spec]", "[spec", "line "),
+    "endless number": ("[spec]", f"number = {'9' * 6000}\n[spec]", "limit"),
 }
 
 

@@ -47,6 +47,7 @@ FAULTS = [
     (WORKLOAD_FILE, ("workload", "inputs", "weight", ...), "input 'weight' is missing"),
     (WORKLOAD_FILE, ("workload", "inputs", "x", {"type": "randm"}), "workload.inputs.x.RandomInput.type: "),
     (WORKLOAD_FILE, ("workload", "inputs", "x", ELSEWHERE), "input 'x': '../x.safetensors' leads outside the dataset"),
+    (WORKLOAD_FILE, ("workload", "inputs", "x", {**ELSEWHERE, "path": "a\0b"}), r"input 'x': 'a\x00b' leads outside"),
     (WORKLOAD_FILE, ("workload", "inputs", "x", {**ELSEWHERE, "path": "x"}), "input 'x': no such file: 'x'"),
     (CUDA_TRACES, ("solution", "rmsnorm_gone_v1"), "no Solution 'rmsnorm_gone_v1'"),
     (CUDA_TRACES, ("definition", "rmsnorm_d64"), "no Definition 'rmsnorm_d64'"),
