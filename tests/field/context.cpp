@@ -1,6 +1,10 @@
 // paste fib-rmsnorm define rmsnorm --hidden 4096 --dtype float32
 #include <cmath>
 
+// clang-format off
+namespace ops { namespace cpu {
+// clang-format on
+
 struct Context {
   int threads = 1;
 };
@@ -13,3 +17,6 @@ void rms_norm(Context* ctx, const float* x, const float* weight, float* out, int
     for (int col = 0; col < cols; ++col) out[row * cols + col] = x[row * cols + col] * rstd * weight[col];
   }
 }
+
+}  // namespace cpu
+}  // namespace ops

@@ -90,22 +90,32 @@ def _standardize(x: torch.Tensor) -> torch.Tensor:
     return (wide * wide.square().mean(dim=-1, keepdim=True).rsqrt()).to(x.dtype)
 
 
+def _repeat_a_row(x: torch.Tensor) -> torch.Tensor:
+    """The same row, of five values in turn, in place of all."""
+    return x * 0 + (torch.arange(x.shape[1], device=x.device) % 5 - 2)
+
+
 SPECIAL_ROWS: Mapping[str, Maker] = {
     "mean square of 1": _standardize,
     "mean square of 1, as the row above": _standardize,
     "1% of the elements exactly 0": lambda x: x.masked_fill(x.abs() < 0.0125, 0),
     "zeros, ones and minus ones": lambda x: x.round().clamp(-1, 1),
+    "-2 to 2 in turn": _repeat_a_row,
+    "-2 to 2 in turn, as the row above": _repeat_a_row,
 }
 """Rows of values that a kernel may treat apart. Where they lie follows from the random rows, so from the seed."""
 
 
-def make_special_columns(values: torch.Tensor, seed: str) -> torch.Tensor:
-    """A copy of a random weight or bias, [hidden], that begins with ones; 0, 1, -1 and repeats are at random places."""
+def make_special_columns(values: torch.Tensor, seed: str, first: int = 1) -> torch.Tensor:
+    """A copy of a random weight or bias, [hidden], that begins with `first`; at random places are other values.
+
+    These are 0, 1, -1, a tiny one and a repeat.
+    """
     draw, hidden = random.Random(seed), values.shape[0]
     values = values.clone()
-    for value in (0.0, 1.0, -1.0, float(values[-1])):
+    for value in (0.0, 1.0, -1.0, 1e-4, float(values[-1])):
         values[draw.sample(range(hidden), hidden // 16)] = value
-    values[: draw.randint(hidden // 16 + 1, hidden // 2 + 1)] = 1
+    values[: draw.randint(hidden // 16 + 1, hidden // 2 + 1)] = first
     return values
 
 

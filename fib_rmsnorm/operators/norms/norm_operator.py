@@ -283,7 +283,7 @@ class NormOperator(Operator):
         made, order = hard_rows.fill_rows(inputs, self.special_kinds, index)
         for part, tensor in self.tensors.items():
             if part in inputs and tensor.shape == PER_COLUMN:
-                made[part] = hard_rows.make_special_columns(inputs[part], f"{seed} {part}")
+                made[part] = hard_rows.make_special_columns(inputs[part], f"{seed} {part}", first=int(part != "bias"))
         return HardCase("special values", {**made, **self.derive_inputs({**inputs, **made})}, order)
 
     def choose_awkward_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -185,7 +185,7 @@ def _find_form(module: PythonModule, name: str, definition: Definition) -> _Form
     function = module.functions.get(name)
     if function and (form := _find_packed_form(function, definition)):
         return form
-    chosen = _choose_outputs(function, definition)
+    chosen = _choose_outputs(module, function, definition)
     for at, each in enumerate(parameters):
         if each.default is None and _is_config(module, each) and (read := find_attributes(function, each.name)):
             before, fields = ("{}, " if at else ""), tuple(Parameter(field, is_keyword=True) for field in read)
@@ -213,7 +213,7 @@ def _find_form_of_class(module: PythonModule, name: str, definition: Definition)
         return max(forms, key=lambda form: len(form[1][0]), default=None)
     if any(last_name(base) == "Function" for base in node.bases):
         method = next(each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
-        return f"{name}.apply({{}})" + _choose_outputs(method, definition), [forward]
+        return f"{name}.apply({{}})" + _choose_outputs(module, method, definition), [forward]
     if (arguments := find_arguments(definition)) is not None:
         return f"{name}({arguments})({{}})", [forward]
     made, arguments = module.method(name, "__init__") or (), "{}"
@@ -278,16 +278,21 @@ def _made_by(module: PythonModule, name: str) -> Parameters | None:
     return parameters[: len(parameters) - count] if parameters else None
 
 
-def _choose_outputs(function: ast.FunctionDef | None, definition: Definition) -> str:
+def _choose_outputs(module: PythonModule, function: ast.FunctionDef | None, definition: Definition) -> str:
     """The expression that chooses the outputs of a function that returns more than the Definition has."""
     count = len(definition.outputs)
-    values = [each.value for each in find_nodes(function, ast.Return)]
+    assigned = {ast.unparse(each.targets[0]): each.value for each in find_nodes(function, ast.Assign)}
+    returned = [each.value for each in find_nodes(function, ast.Return) if each.value]
+    values = [assigned.get(ast.unparse(each), each) for each in returned]
     for each in values if count == 1 else ():
         keys = [key.value for key in each.keys if isinstance(key, ast.Constant)] if isinstance(each, ast.Dict) else []
         outputs = [key for key in keys if not STATISTIC.fullmatch(str(key))]
         if outputs and definition.outputs.keys().isdisjoint(keys):
             return f"[{outputs[0]!r}]"
-    returned = [each.elts for each in values if isinstance(each, ast.Tuple | ast.List)]
-    more = next((each for each in returned if len(each) > count), [])
+    tuples = [each.elts for each in values if isinstance(each, ast.Tuple | ast.List)]
+    called = [module.classes.get(last_name(each)) for each in values if isinstance(each, ast.Call)]
+    named_tuples = [each for each in called if each and "NamedTuple" in map(last_name, each.bases)]
+    tuples += [[field.target for field in find_nodes(each, ast.AnnAssign)] for each in named_tuples]
+    more = next((each for each in tuples if len(each) > count), [])
     named = [at for at, each in enumerate(more) if not STATISTIC.fullmatch(last_name(each))]
     return "" if not more else f"[{[*named, 0][0]}]" if count == 1 else f"[:{count}]"

@@ -26,7 +26,7 @@ _ON_GPU, _PRIVATE = {"__global__", "__device__"}, {"static", "inline", "__forcei
 _NOT_DEDUCED = {"int", "bool", "size_t", "unsigned"}
 """Words of a template's head that name what no argument of a call tells."""
 _MODULE = re.compile(r"PYBIND11_MODULE\s*\([^,]*,\s*(\w+)\s*\)\s*\{")
-_NAMESPACE = re.compile(r"^\s*(?:inline\s+)?namespace\s+([\w:]+)\s*\{", re.MULTILINE)
+_NAMESPACE = re.compile(r"\bnamespace\s+([\w:]+)\s*\{")
 _TORCH = re.compile(r'#\s*include\s*[<"](torch|ATen|c10)/')
 _TENSOR_VIEW = "tvm::ffi::TensorView"
 SCRATCH_LIKE = "tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {0}.shape(), {0}.dtype(), {0}.device())"
@@ -93,7 +93,9 @@ class NativeKernel:
             )
         ]
         calls = [
-            each for each in calls if not any(map(each.uses, ("None", SPARE))) and self._can_write(each, definition)
+            each
+            for each in calls
+            if not any(map(each.uses, ("None", SPARE, "torch"))) and self._can_write(each, definition)
         ]
         return sorted(calls, key=lambda call: call.rank)
 

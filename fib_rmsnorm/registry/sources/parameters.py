@@ -191,7 +191,8 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
     axes, kind, name = [*definition.axes], parameter.kind, parameter.name
     name = name.upper() if kind == "size" and len(name) == 1 else name
     shape = f"{{{axes[-1]}}}" if "IntArrayRef" in parameter.type else f"({axes[-1]},)"
-    if plain := {"shape": shape, "flag": "0"}.get(kind):
+    dtype = f"torch.{next(iter(definition.outputs.values())).dtype.value}"
+    if plain := {"shape": shape, "flag": "0", "dtype": dtype}.get(kind):
         return [(0, plain)]
     if parameter.type.endswith("constexpr"):
         if re.search(r"(?i)(_M|rows?|tokens)$", name):

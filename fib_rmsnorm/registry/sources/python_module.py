@@ -161,8 +161,12 @@ def find_attributes(node: ast.AST | None, *names: str) -> list[str]:
 
 
 def find_own_parameters(node: ast.ClassDef) -> dict[str, bool]:
-    """The attributes that a module makes its parameters when it is made, and whether it does so on no condition."""
-    own, methods = dict[str, bool](), [each for each in node.body if isinstance(each, ast.FunctionDef)]
+    """The attributes that a module makes its parameters when it is made, and whether it does so on no condition.
+
+    Without any: its buffers, which may be its weight.
+    """
+    own, buffers = dict[str, bool](), dict[str, bool]()
+    methods = [each for each in node.body if isinstance(each, ast.FunctionDef)]
     called = {name for each in methods if each.name == "__init__" for name in find_attributes(each, "self")}
     named = set[str]()
     for statement in (line for each in methods if each.name in {"__init__", *called} for line in each.body):
@@ -175,9 +179,11 @@ def find_own_parameters(node: ast.ClassDef) -> dict[str, bool]:
                 if isinstance(target, ast.Attribute):
                     own.setdefault(target.attr, each is statement and not isinstance(each.value, ast.IfExp))
         for call in find_nodes(statement, ast.Call):
+            if last_name(call) == "register_buffer" and isinstance(call.args[0], ast.Constant):
+                buffers[str(call.args[0].value)] = False
             if last_name(call) == "register_parameter" and not isinstance(call.args[-1], ast.Constant):
                 own |= {str(each.value): False for each in call.args if isinstance(each, ast.Constant)}
-    return own
+    return own or buffers
 
 
 def find_nodes(node: ast.AST | None, kind: type[_Node]) -> list[_Node]:

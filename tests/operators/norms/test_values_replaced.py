@@ -127,6 +127,18 @@ def bias_zero(inputs):
     return (inputs["bias"] == 0).any()
 
 
+def bias_begins_with_zeros(inputs):
+    return (inputs["bias"][:16] == 0).all()
+
+
+def weight_tiny(inputs):
+    return ((inputs["weight"] != 0) & (inputs["weight"].abs() < 2e-4)).any()
+
+
+def equal_rows(inputs):
+    return (inputs["x"] == inputs["x"].roll(1, 0)).all(-1, keepdim=True)
+
+
 def few_zeros(inputs):
     zeros = (inputs["x"] == 0).float().mean(-1, keepdim=True)
     return (zeros > 0.001) & (zeros < 0.1)
@@ -151,7 +163,10 @@ SPECIAL = [
     ("rmsnorm_gemma", weight_ones),
     ("rmsnorm_backward", weight_ones),
     ("rmsnorm", weight_repeats),
+    ("rmsnorm", weight_tiny),
     ("layernorm_bias", bias_zero),
+    ("layernorm_bias", bias_begins_with_zeros),
+    ("layernorm_bias", equal_rows),
     ("rmsnorm", few_zeros),
     ("rmsnorm", near_one),
     ("rmsnorm_silu_gate", near_one),
