@@ -144,16 +144,21 @@ def _add_other_tools(server: MCPServer, requests: Requests) -> None:
         return await _work(context, requests, work, TimedComparison, is_alone=True)
 
     @server.tool()
-    def best(definition: DefinitionName = None, batch_sizes: Sizes = []) -> Rankings:  # noqa: B006
+    def best(
+        definition: DefinitionName = None,
+        batch_sizes: Sizes = [],  # noqa: B006
+    ) -> Annotated[CallToolResult, Rankings]:
         """The fastest recorded Solution for each Workload and device, with ties."""
         with _telling():
-            return requests.rank(definition, batch_sizes)
+            return _answer(requests.rank(definition, batch_sizes).model_dump_json())
 
     @server.tool()
-    def new(language: Annotated[str, Language], definition: DefinitionName = None) -> NewKernel:
+    def new(
+        language: Annotated[str, Language], definition: DefinitionName = None
+    ) -> Annotated[CallToolResult, NewKernel]:
         """Return a small kernel to start from, correct for a known operator. Writes no file."""
         with _telling():
-            return requests.start_kernel(language, definition)
+            return _answer(requests.start_kernel(language, definition).model_dump_json())
 
 
 def _add_resources(server: MCPServer, requests: Requests) -> None:

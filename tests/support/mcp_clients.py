@@ -25,8 +25,8 @@ async def ask(client: Any, tool: str, arguments: dict, **options) -> dict:
     """The structured result of a tool, which its text repeats."""
     found = await client.call_tool(tool, arguments, **options)
     assert not found.is_error, found
-    if tool in ("check", "measure"):
-        assert json.loads(found.content[0].text) == found.structured_content
+    (told,) = found.content
+    assert json.loads(told.text) == found.structured_content and "\n" not in told.text
     return found.structured_content
 
 

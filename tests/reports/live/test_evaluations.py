@@ -113,6 +113,10 @@ def test_a_cell_has_the_interval_if_it_is_wide_and_the_ratio_of_the_numbers_show
 def test_of_a_time_with_no_lower_bound_no_speedup_is_reported(make):
     trace = make(latency_low_ms=0.0, latency_high_ms=0.0125)
     assert show_table([trace], 100)[2] == f"{CUDA}  12.5 us or less"
+    trace.evaluation.performance.latency_high_ms = 0.0277
+    assert show_table([trace], 100)[2] == f"{CUDA}  12.5 us up to 27.7 us"
+    trace.evaluation.performance.latency_high_ms = None  # as of a single call
+    assert "or less" not in show_table([trace], 100)[2]
 
 
 def test_what_is_interpreted_is_correct_in_the_table(make):
