@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import (
-    BatchSizes,
-    DefinitionNames,
-    DefinitionNamesOrMain,
-    Json,
-    Root,
-    SolutionNames,
-    Traces,
-    check_output,
-    name_option,
-    parse_latency,
-    read_traces,
-    refuse_empty,
-)
+from fib_rmsnorm.cli import options
 from fib_rmsnorm.cli.printing import note, print_report
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.reports.legend import LEGEND
@@ -31,73 +18,75 @@ if TYPE_CHECKING:
 
 
 def analyze(
-    traces: Traces = None,
-    definitions: DefinitionNamesOrMain = None,
-    solutions: SolutionNames = None,
-    batch_sizes: BatchSizes = None,
-    root: Root = None,
-    json: Json = False,
+    traces: options.Traces = None,
+    definitions: options.DefinitionNamesOrMain = None,
+    solutions: options.SolutionNames = None,
+    batch_sizes: options.BatchSizes = None,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> None:
     """Explain results: arithmetic intensity, bottleneck, distance from the peak, scaling."""
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.analysis.roofline import analyze_sections
     from fib_rmsnorm.reports.findings import describe_findings, finding_records
 
-    found = read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
+    found = options.read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
     findings = analyze_sections(find_results(found), found.roots)
     print_report(describe_findings, finding_records, findings, is_json=json)
 
 
 def best(
-    traces: Traces = None,
-    definitions: DefinitionNamesOrMain = None,
-    solutions: SolutionNames = None,
-    batch_sizes: BatchSizes = None,
-    root: Root = None,
-    json: Json = False,
+    traces: options.Traces = None,
+    definitions: options.DefinitionNamesOrMain = None,
+    solutions: options.SolutionNames = None,
+    batch_sizes: options.BatchSizes = None,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> None:
     """Show the fastest Solution per Workload and device, with ties, and a leaderboard."""
     from fib_rmsnorm.analysis.results import find_results
     from fib_rmsnorm.reports.ranking import describe_rankings, ranking_records
 
-    found = read_traces(traces, root, definitions, solutions, batch_sizes, believes_all=False)
+    found = options.read_traces(traces, root, definitions, solutions, batch_sizes, believes_all=False)
     print_report(describe_rankings, ranking_records, find_results(found), is_json=json)
 
 
 def history(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", callback=refuse_empty, help="Solution; or comma-separated names or globs."),
+        typer.Argument(
+            metavar="NAME", callback=options.refuse_empty, help="Solution; or comma-separated names or globs."
+        ),
     ],
-    traces: Traces = None,
-    definitions: DefinitionNames = None,
-    batch_sizes: BatchSizes = None,
-    root: Root = None,
-    json: Json = False,
+    traces: options.Traces = None,
+    definitions: options.DefinitionNames = None,
+    batch_sizes: options.BatchSizes = None,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> None:
     """Show a Solution's latency over time, and which runs certainly changed it."""
     from fib_rmsnorm.analysis.comparing.history import find_histories
     from fib_rmsnorm.reports.comparison import describe_histories, histories_record
 
-    found = read_traces(traces, root, definitions, name, batch_sizes, all_versions=True)
+    found = options.read_traces(traces, root, definitions, name, batch_sizes, all_versions=True)
     histories = find_histories(found.records)
     print_report(describe_histories, histories_record, histories, is_json=json)
 
 
 def report(
-    traces: Traces = None,
+    traces: options.Traces = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
-            callback=check_output,
+            callback=options.check_output,
             help="Write a page for a browser, with charts, to this .html file instead.",
         ),
     ] = None,
     against: Annotated[
         str | None,
-        name_option(
+        options.name_option(
             "--against",
             "Report instead how outputs differ from this Solution's (or a glob's), as bench --against recorded.",
         ),
@@ -116,14 +105,14 @@ def report(
             " something was not timed, or an interval contains it.",
         ),
     ] = None,
-    definitions: DefinitionNamesOrMain = None,
-    solutions: SolutionNames = None,
-    batch_sizes: BatchSizes = None,
-    root: Root = None,
-    json: Json = False,
+    definitions: options.DefinitionNamesOrMain = None,
+    solutions: options.SolutionNames = None,
+    batch_sizes: options.BatchSizes = None,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> int:
     """Report latency, bandwidth, percent of peak, speedups, and numbers not to trust."""
-    limit_ms = None if max_latency is None else parse_latency(max_latency)
+    limit_ms = None if max_latency is None else options.parse_latency(max_latency)
     if output and (json or output.suffix.lower() != ".html"):
         raise InputError(f"--output {output} is a page for a browser, in .html; for text or JSON, redirect stdout")
     asked = {"--against": against, "--summary": summary, "--output": output}
@@ -131,7 +120,7 @@ def report(
         raise InputError(f"{' and '.join(given)} are two reports: give one of them")
     if (against or summary) and limit_ms is not None:
         raise InputError("--max-latency judges a report of latencies: leave out --against and --summary")
-    found = read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
+    found = options.read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
     if against:
         from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
         from fib_rmsnorm.reports.differences import describe_differences, difference_records

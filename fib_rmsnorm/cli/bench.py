@@ -7,26 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from fib_rmsnorm.cli.options import (
-    L2,
-    Atol,
-    BatchSizes,
-    Context,
-    DefinitionNamesOrMain,
-    DeviceName,
-    Languages,
-    Root,
-    Rtol,
-    SolutionNames,
-    TimeLimit,
-    TraceOutput,
-    make_settings,
-    name_option,
-    refuse_empty,
-    split_definitions,
-    split_names,
-    split_sizes,
-)
+from fib_rmsnorm.cli import options
 from fib_rmsnorm.cli.program import end_interrupted, importing
 from fib_rmsnorm.errors import InputError
 
@@ -46,12 +27,12 @@ class Command(TyperCommand):
 
 
 def command(
-    output: TraceOutput = None,
-    definitions: DefinitionNamesOrMain = None,
-    solutions: SolutionNames = None,
-    languages: Languages = None,
-    batch_sizes: BatchSizes = None,
-    device: DeviceName = "auto",
+    output: options.TraceOutput = None,
+    definitions: options.DefinitionNamesOrMain = None,
+    solutions: options.SolutionNames = None,
+    languages: options.Languages = None,
+    batch_sizes: options.BatchSizes = None,
+    device: options.DeviceName = "auto",
     warmup_runs: Annotated[
         int, typer.Option(min=0, max=10_000, help="Untimed calls before timing, for at most 0.15 s.")
     ] = 10,
@@ -60,19 +41,22 @@ def command(
         typer.Option(min=1, max=100_000, help="Timed calls per trial; default: until the median is known within 1%."),
     ] = None,
     num_trials: Annotated[int, typer.Option(min=1, max=1_000, help="Minimum number of trials.")] = 4,
-    l2: Annotated[L2, typer.Option("--l2", help="State of the GPU's L2 cache before each timed call.")] = L2.COLD,
+    l2: Annotated[
+        options.L2, typer.Option("--l2", help="State of the GPU's L2 cache before each timed call.")
+    ] = options.L2.COLD,
     context: Annotated[
-        Context, typer.Option("--context", help="graph: also the cost of a call between others in a CUDA graph.")
-    ] = Context.ISOLATED,
-    rtol: Rtol = None,
-    atol: Atol = None,
-    timeout: TimeLimit = 120.0,
+        options.Context,
+        typer.Option("--context", help="graph: also the cost of a call between others in a CUDA graph."),
+    ] = options.Context.ISOLATED,
+    rtol: options.Rtol = None,
+    atol: options.Atol = None,
+    timeout: options.TimeLimit = 120.0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip evaluations that already passed; retry failures.")
     ] = False,
     against: Annotated[
         str | None,
-        name_option(
+        options.name_option(
             "--against",
             "Also compare all outputs with those of this Solution, or of the one of each Definition that a glob names;"
             " shown by report --against.",
@@ -94,11 +78,11 @@ def command(
         str | None,
         typer.Option(
             metavar="MODEL,...",
-            callback=refuse_empty,
+            callback=options.refuse_empty,
             help="With --ray: models of GPU, such as H100,H200, to bench on each; default: the cluster's only one.",
         ),
     ] = None,
-    root: Root = None,
+    root: options.Root = None,
     json: Annotated[bool, typer.Option("--json", help="Print each Trace as a line of JSON when it is done.")] = False,
 ) -> int:
     """Evaluate Solutions on Workloads and write Traces. Exit code 1 if an evaluation fails, 2 if none can run."""
@@ -133,15 +117,15 @@ def command(
             from fib_rmsnorm.registry.sources.packing import check_languages
 
         registry = Registry.find(root)
-        options = BenchOptions(
+        chosen = BenchOptions(
             selection=Selection(
-                definitions=split_definitions(definitions, registry.root, solutions),
-                solutions=split_names(solutions),
-                languages=tuple(check_languages(split_names(languages))),
-                batch_sizes=split_sizes(batch_sizes),
+                definitions=options.split_definitions(definitions, registry.root, solutions),
+                solutions=options.split_names(solutions),
+                languages=tuple(check_languages(options.split_names(languages))),
+                batch_sizes=options.split_sizes(batch_sizes),
                 against=against or "",
             ),
-            settings=make_settings(
+            settings=options.make_settings(
                 rtol=rtol,
                 atol=atol,
                 warmup_runs=warmup_runs,
@@ -156,11 +140,11 @@ def command(
             output=output,
         )
         if ray is None:
-            devices = open_local_devices(registry, options, fork_server)
+            devices = open_local_devices(registry, chosen, fork_server)
         else:
-            devices = open_cluster(options, ray, split_names(gpus), require_sandbox=require_sandbox)
+            devices = open_cluster(chosen, ray, options.split_names(gpus), require_sandbox=require_sandbox)
         printer = BenchPrinter(registry.root, bar, as_json=json)
-        with closing(bench(registry, options, devices)) as events:
+        with closing(bench(registry, chosen, devices)) as events:
             for event in events:
                 printer.show(event)
         return printer.finish(output)

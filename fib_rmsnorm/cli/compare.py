@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import (
-    BatchSizes,
-    DefinitionNames,
-    DeviceName,
-    Json,
-    Root,
-    SolutionNames,
-    name_option,
-    read_traces,
-    refuse_empty,
-    split_names,
-    split_sizes,
-)
+from fib_rmsnorm.cli import options
 from fib_rmsnorm.cli.printing import note, print_report
 from fib_rmsnorm.errors import InputError
 
@@ -49,7 +37,7 @@ def command(
         str | None,
         typer.Option(
             metavar="WHAT,...",
-            callback=refuse_empty,
+            callback=options.refuse_empty,
             help="What to accept. Conditions that differ: device, timer, clock, cache, definition. For a gate: missing"
             " (NEW lacks results).",
         ),
@@ -74,24 +62,24 @@ def command(
     ] = None,
     definition: Annotated[
         str | None,
-        name_option(
+        options.name_option(
             "--definition",
             "With --measure: Definition of two kernels' files; default: the one that they name, else the main one.",
         ),
     ] = None,
-    batch_sizes: BatchSizes = None,
-    device: DeviceName = "auto",
-    definitions: DefinitionNames = None,
-    solutions: SolutionNames = None,
-    root: Root = None,
-    json: Json = False,
+    batch_sizes: options.BatchSizes = None,
+    device: options.DeviceName = "auto",
+    definitions: options.DefinitionNames = None,
+    solutions: options.SolutionNames = None,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> int:
     """Compare results: faster, slower or a tie. Exit code 1 if anything became slower or fails now."""
     from fib_rmsnorm.analysis.comparing.comparison import MISSING, compare
     from fib_rmsnorm.analysis.sections import ASPECTS
     from fib_rmsnorm.reports.comparison import comparisons_record, describe_comparisons
 
-    allowed, known = split_names(allow), (*ASPECTS, MISSING)
+    allowed, known = options.split_names(allow), (*ASPECTS, MISSING)
     if unknown := set(allowed) - set(known):
         raise InputError(f"--allow: unknown {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
     faults: list[str] = []
@@ -102,7 +90,7 @@ def command(
         if call and len(call) > 2:
             raise InputError("--call: give it once, or for OLD and for NEW")
         both = (call[0], call[-1]) if call else (None, None)
-        sizes = split_sizes(batch_sizes)
+        sizes = options.split_sizes(batch_sizes)
         before, after, computed = _measure_in_turn(old, new, both, definition, root, sizes, device, rounds)
     else:
         if call:
@@ -114,7 +102,7 @@ def command(
                 bench = join(["fib-rmsnorm", "bench", "--output", side])
                 raise InputError(f"no such file or folder: {side}; write it by: {bench}; to time two, add --measure")
         sides = [
-            read_traces([Path(side)], root, definitions, solutions, batch_sizes, all_versions=True)
+            options.read_traces([Path(side)], root, definitions, solutions, batch_sizes, all_versions=True)
             for side in (old, new)
         ]
         before, after = (side.records for side in sides)

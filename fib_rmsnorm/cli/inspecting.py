@@ -5,17 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import (
-    BatchSizes,
-    CallText,
-    Json,
-    KernelDefinition,
-    Root,
-    SolutionOrKernel,
-    TimeLimit,
-    split_names,
-    split_sizes,
-)
+from fib_rmsnorm.cli import options
 from fib_rmsnorm.cli.printing import answer, note, print_json, say
 
 _BUILD_LIMIT_S = 300.0
@@ -23,18 +13,18 @@ _BUILD_LIMIT_S = 300.0
 
 
 def explain(
-    solution: SolutionOrKernel,
-    definition: KernelDefinition = None,
-    call: CallText = None,
+    solution: options.SolutionOrKernel,
+    definition: options.KernelDefinition = None,
+    call: options.CallText = None,
     arch: Annotated[
         str | None,
         typer.Option(
             metavar="sm_90,gfx942", help="GPU architectures, side by side; default: this machine's, else sm_90."
         ),
     ] = None,
-    batch_sizes: BatchSizes = None,
-    root: Root = None,
-    json: Json = False,
+    batch_sizes: options.BatchSizes = None,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> None:
     """Explain a Solution from its compiled code. Shows registers, memory accesses, occupancy, waves; needs no GPU.
 
@@ -44,7 +34,7 @@ def explain(
     from fib_rmsnorm.inspection import COMPILER
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
-    sizes = split_sizes(batch_sizes)
+    sizes = options.split_sizes(batch_sizes)
     with (
         ForkServer((COMPILER,)) as fork_server,
         ProgressBar() as bar,
@@ -59,7 +49,7 @@ def explain(
         from fib_rmsnorm.reports.text.console import Folded
         from fib_rmsnorm.schema import Settings
 
-        targets = dict.fromkeys(map(check_arch, split_names(arch)))
+        targets = dict.fromkeys(map(check_arch, options.split_names(arch)))
         registry = Registry.find_or_shipped(root)
         wanted, found = find_solution(registry, solution, definition, call)
         workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes)
@@ -73,20 +63,20 @@ def explain(
 
 
 def profile(
-    solution: SolutionOrKernel,
-    batch_sizes: BatchSizes = None,
-    definition: KernelDefinition = None,
-    call: CallText = None,
+    solution: options.SolutionOrKernel,
+    batch_sizes: options.BatchSizes = None,
+    definition: options.KernelDefinition = None,
+    call: options.CallText = None,
     device: Annotated[str, typer.Option("--device", help="cuda or cuda:N.")] = "auto",
-    timeout: TimeLimit = 300.0,
-    root: Root = None,
-    json: Json = False,
+    timeout: options.TimeLimit = 300.0,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> None:
     """Profile one call of a Solution at each batch size (default: 4096) with NVIDIA's ncu: bandwidth, hits, stalls.
 
     It leaves a report for ncu-ui of each, such as SOLUTION.batch4096.ncu-rep.
     """
-    sizes = split_sizes(batch_sizes)
+    sizes = options.split_sizes(batch_sizes)
     from fib_rmsnorm.machine.devices import choose_devices
     from fib_rmsnorm.profiling.ncu import profile as run_ncu
     from fib_rmsnorm.registry import Registry, choose_workloads

@@ -8,20 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import (
-    CallText,
-    ChosenDefinition,
-    DefinitionNamesOrMain,
-    Json,
-    KernelDefinition,
-    Languages,
-    Root,
-    SolutionNames,
-    Strided,
-    split_definitions,
-    split_names,
-    there,
-)
+from fib_rmsnorm.cli import options
 from fib_rmsnorm.cli.printing import answer, note
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import KERNEL_LANGUAGES, title_of
@@ -38,9 +25,9 @@ else:
 def new(
     language: Annotated[StartingLanguage, typer.Argument(help="Language of the kernel.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to create: .py, .cu or .cpp, by language.")],
-    definition: ChosenDefinition = None,
-    root: Root = None,
-    json: Json = False,
+    definition: options.ChosenDefinition = None,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> None:
     """Write a small kernel to start from: a right one for a known operator, else the reference or a skeleton.
 
@@ -56,7 +43,7 @@ def new(
     wanted = Registry.find_or_shipped(root).definition(definition)
     kernel = make_starting_kernel(wanted, language.value)
     write_new(file, definition_line(file.suffix, wanted.name) + kernel.text)
-    following = join(["fib-rmsnorm", "try", str(file), *there(root)])
+    following = join(["fib-rmsnorm", "try", str(file), *options.there(root)])
     record = {"file": str(file), "definition": wanted.name, "language": language.value, "kind": kernel.kind}
     lines = [f"Wrote {file}: {kernel.description}", "Next:", f"  {following}"]
     answer({**record, "next": following}, lines, is_json=json)
@@ -68,11 +55,11 @@ def register(
     ],
     name: Annotated[str, typer.Option(help="Name of the Solution, such as rmsnorm_triton_mine_v1.")],
     author: Annotated[str, typer.Option(help="Folder in solutions/ of whoever wrote it.")],
-    definition: KernelDefinition = None,
-    call: CallText = None,
-    strided: Strided = False,
-    root: Root = None,
-    json: Json = False,
+    definition: options.KernelDefinition = None,
+    call: options.CallText = None,
+    strided: options.Strided = False,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> None:
     """Make a Solution from a kernel's file: its sources, a solution.toml, and the packed JSON."""
     from shlex import join
@@ -89,7 +76,7 @@ def register(
     file = KernelFile.locate(kernel, call, definition=definition, strided=strided)
     wanted, draft = draft_kernel(registry, file)
     solution, folder = register_solution(registry, draft, wanted, name=name, author=author)
-    following = join(["fib-rmsnorm", "bench", "--solutions", name, *there(root)])
+    following = join(["fib-rmsnorm", "bench", "--solutions", name, *options.there(root)])
     files = sorted([source.path for source in solution.sources] + ["solution.toml"])
     record = {"solution": name, "definition": wanted.name, "folder": str(folder), "files": files, "next": following}
     lines = [
@@ -106,17 +93,17 @@ BUILD_LIMIT_S = 300.0
 
 
 def solve(
-    definitions: DefinitionNamesOrMain = None,
-    solutions: SolutionNames = None,
-    languages: Languages = None,
+    definitions: options.DefinitionNamesOrMain = None,
+    solutions: options.SolutionNames = None,
+    languages: options.Languages = None,
     build: Annotated[
         bool, typer.Option("--build", help="Also build each Solution, for this machine or for --arch.")
     ] = False,
     arch: Annotated[
         str | None, typer.Option(metavar="sm_90", help="Build for this GPU architecture; needs no GPU.")
     ] = None,
-    root: Root = None,
-    json: Json = False,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> int:
     """Pack the sources in solutions/ into Solutions and list them.
 
@@ -132,16 +119,18 @@ def solve(
         from fib_rmsnorm.machine.gpu_models import check_arch
 
         arch = check_arch(arch)
-    chosen = split_definitions(definitions, registry.root, solutions)
+    chosen = options.split_definitions(definitions, registry.root, solutions)
     with locked(writing=[registry.root]):
         known = registry.definitions()
-        packed, faulty = pack_chosen(registry, known, chosen, split_names(solutions), split_names(languages))
+        packed, faulty = pack_chosen(
+            registry, known, chosen, options.split_names(solutions), options.split_names(languages)
+        )
         for solution in packed:
             registry.write_solution(solution, known[solution.definition].op_type)
     for sources in faulty:
         note(f"Failed {sources.name}: {sources.error}")
     if not packed and not faulty:
-        following = creating_command("solutions", known, *there(root), main=registry.main_definition)
+        following = creating_command("solutions", known, *options.there(root), main=registry.main_definition)
         which = f"{languages} sources" if languages else "sources"
         note(f"No {which} in {registry.layout.solutions}; create them with: {following}")
     has_failed = bool(faulty)

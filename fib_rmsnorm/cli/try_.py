@@ -7,19 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import (
-    Atol,
-    BatchSizes,
-    CallText,
-    DeviceName,
-    KernelDefinition,
-    Root,
-    Rtol,
-    Strided,
-    TimeLimit,
-    make_settings,
-    split_sizes,
-)
+from fib_rmsnorm.cli import options
 from fib_rmsnorm.cli.program import importing
 from fib_rmsnorm.errors import InputError
 
@@ -34,21 +22,21 @@ def try_(
             help=".py, .cu or .cpp files, FILE::function, package.module:function, or folders with a solution.toml.",
         ),
     ],
-    definition: KernelDefinition = None,
-    call: CallText = None,
-    batch_sizes: BatchSizes = None,
-    device: DeviceName = "auto",
-    rtol: Rtol = None,
-    atol: Atol = None,
-    timeout: TimeLimit = _TIMEOUT_S,
+    definition: options.KernelDefinition = None,
+    call: options.CallText = None,
+    batch_sizes: options.BatchSizes = None,
+    device: options.DeviceName = "auto",
+    rtol: options.Rtol = None,
+    atol: options.Atol = None,
+    timeout: options.TimeLimit = _TIMEOUT_S,
     check: Annotated[
         bool, typer.Option("--check", help="Judge only: no timing, no copy, no rivals. Finds no fault of timed calls.")
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Stay, and evaluate the kernel again whenever it is saved, until Ctrl-C.")
     ] = False,
-    strided: Strided = False,
-    root: Root = None,
+    strided: options.Strided = False,
+    root: options.Root = None,
     json: Annotated[
         bool,
         typer.Option(
@@ -74,7 +62,7 @@ def try_(
         raise InputError(f"{option} is for one kernel; {len(kernels)} are named")
     if verbose and (watch or not json):
         raise InputError("--verbose adds to what --json prints of one kernel: add --json, and leave out --watch")
-    sizes, settings = split_sizes(batch_sizes), make_settings(rtol=rtol, atol=atol)
+    sizes, settings = options.split_sizes(batch_sizes), options.make_settings(rtol=rtol, atol=atol)
     from fib_rmsnorm.evaluation import ROLES
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 

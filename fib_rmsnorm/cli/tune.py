@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fib_rmsnorm.cli.options import (
-    BatchSizes,
-    CallText,
-    DefinitionNames,
-    DeviceName,
-    Json,
-    Root,
-    TimeLimit,
-    split_named,
-    split_names,
-    split_sizes,
-)
+from fib_rmsnorm.cli import options
 from fib_rmsnorm.cli.printing import note
 from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.errors import InputError
@@ -40,26 +29,29 @@ def command(
             help="Solution's name or source folder, whose solution.toml needs a [tune]; or a kernel's file, with --set."
         ),
     ],
-    call: CallText = None,
-    definitions: DefinitionNames = None,
-    batch_sizes: BatchSizes = None,
+    call: options.CallText = None,
+    definitions: options.DefinitionNames = None,
+    batch_sizes: options.BatchSizes = None,
     values: Annotated[
         list[str] | None,
         typer.Option(
             "--set", metavar="NAME=1,2", help="Values to try for a parameter, or for a number in a file; repeatable."
         ),
     ] = None,
-    device: DeviceName = "auto",
+    device: options.DeviceName = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure, but do not write the table.")] = False,
-    timeout: TimeLimit = 120.0,
-    root: Root = None,
-    json: Json = False,
+    timeout: options.TimeLimit = 120.0,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> int:
     """Find the fastest launch parameters of a Solution and write the table it reads.
 
     In a kernel's file, --set replaces the numbers of that name, such as BLOCK_SIZE = 256; the file stays as it is.
     """
-    chosen = {name: split_sizes(given, "--set", least=0) for name, given in split_named("--set", values or []).items()}
+    chosen = {
+        name: options.split_sizes(given, "--set", least=0)
+        for name, given in options.split_named("--set", values or []).items()
+    }
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
     from fib_rmsnorm.machine.devices import choose_devices
@@ -71,7 +63,7 @@ def command(
     from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, count_multiprocessors, read_kept
     from fib_rmsnorm.tuning.tunable import find_in_file, find_tunables
 
-    names, path = split_names(definitions), Path(solution)
+    names, path = options.split_names(definitions), Path(solution)
     registry = Registry.find_or_shipped(root) if path.is_file() else Registry.find(root)
     folders: list[TunableFolder] = []
     swept: Sequence[Tunable]
@@ -93,7 +85,7 @@ def command(
     if interpreted:  # said before the sweep
         what = f"judged on at most {INTERPRETED_ROWS} rows, not timed{'; no table will be written' if folders else ''}"
         note(f"Interpreted on {place.name}: {what}")
-    sizes = split_sizes(batch_sizes) or (*DEFAULT_BATCH_SIZES, *LARGE_BATCH_SIZES)
+    sizes = options.split_sizes(batch_sizes) or (*DEFAULT_BATCH_SIZES, *LARGE_BATCH_SIZES)
     traces, passes = _sweep(swept, place, sizes, RunConfig(Settings(), timeout, registry.root), as_json=json)
     if folders and passes and not dry_run and not interpreted:
         # From the stored Traces of devices that share the table, or from this run where none are stored.

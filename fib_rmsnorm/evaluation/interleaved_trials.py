@@ -18,17 +18,7 @@ from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.timing.latency_statistics import ChainTimes, has_precise_cost, measure_calls
 from fib_rmsnorm.evaluation.timing.timer import Trial
-from fib_rmsnorm.evaluation.worker.worker_messages import (
-    ChainTimed,
-    Costs,
-    CountCosts,
-    EndTiming,
-    PrepareTiming,
-    Time,
-    TimeChain,
-    Timed,
-    TimingPrepared,
-)
+from fib_rmsnorm.evaluation.worker import worker_messages as messages
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.sandbox.asking import Done
@@ -53,7 +43,7 @@ _JUDGED_TOGETHER = 4
 
 StoppedBy = Literal["interval", "budget", "iterations"]
 Turn = TypeVar("Turn")
-Times = TypeVar("Times", Timed, ChainTimed)
+Times = TypeVar("Times", messages.Timed, messages.ChainTimed)
 
 
 @dataclass
@@ -61,13 +51,13 @@ class TrialResults:
     """The trials of a solution on a Workload, while they run and when they have ended."""
 
     admitted: Admitted
-    prepared: TimingPrepared = field(default_factory=lambda: TimingPrepared("", 0.0, None))
-    trials: list[Timed] = field(default_factory=list)
-    hot: Timed | None = None
+    prepared: messages.TimingPrepared = field(default_factory=lambda: messages.TimingPrepared("", 0.0, None))
+    trials: list[messages.Timed] = field(default_factory=list)
+    hot: messages.Timed | None = None
     """A trial with inputs and outputs in cache, if one was requested."""
-    as_called: Timed | None = None
+    as_called: messages.Timed | None = None
     """A trial on an idle GPU, if a call takes several kernels."""
-    costs: list[Costs] = field(default_factory=list)
+    costs: list[messages.Costs] = field(default_factory=list)
     """The costs before and after the trials."""
     stopped_by: StoppedBy = "iterations"
     chains: dict[bool, list[ChainTimes]] = field(default_factory=lambda: {False: [], True: []})
@@ -115,7 +105,7 @@ class InterleavedTrials:
         """Time every solution, and the reference, which is not judged."""
 
         def count_costs(solution: TrialResults) -> None:
-            solution.costs.append(solution.admitted.worker.ask(CountCosts(), Costs))
+            solution.costs.append(solution.admitted.worker.ask(messages.CountCosts(), messages.Costs))
 
         everyone = [reference, *solutions]
         _attempt_all(everyone, self._prepare_timing)
@@ -127,7 +117,7 @@ class InterleavedTrials:
                 solution.attempt(self._time_hot)
             solution.attempt(self._time_as_called)
             solution.attempt(count_costs)
-        _attempt_all(everyone, lambda each: each.admitted.worker.ask(EndTiming(), Done))
+        _attempt_all(everyone, lambda each: each.admitted.worker.ask(messages.EndTiming(), Done))
 
     def _run_trials(self, solutions: Sequence[TrialResults], unjudged: TrialResults) -> None:
         judged = self._choose_judged_trials()
@@ -193,13 +183,13 @@ class InterleavedTrials:
         return False
 
     def _prepare_timing(self, solution: TrialResults) -> None:
-        request = PrepareTiming(
+        request = messages.PrepareTiming(
             workload=self._workload,
             warmup_runs=self._settings.warmup_runs,
             budget_s=_TRIAL_BUDGET_S,
             judged_calls=self._judged_calls,
         )
-        solution.prepared = solution.admitted.worker.ask(request, TimingPrepared)
+        solution.prepared = solution.admitted.worker.ask(request, messages.TimingPrepared)
 
     def _run_trial(self, solution: TrialResults) -> None:
         calls = self._settings.iterations or (_CALLS_ON_CPU if self._on_cpu else _CALLS)
@@ -212,13 +202,13 @@ class InterleavedTrials:
         solution.undisturbed_s += seconds * share
         solution.undisturbed_trials += share
 
-    def _time(self, solution: TrialResults, calls: int, *, hot: bool, queued: bool = True) -> Timed:
+    def _time(self, solution: TrialResults, calls: int, *, hot: bool, queued: bool = True) -> messages.Timed:
         is_fixed = self._settings.iterations is not None
         worker = solution.admitted.worker
         budget_s = worker.left_s if is_fixed else _TRIAL_BUDGET_S
-        return _ask_for_times(worker, Time(trial=Trial(calls, not hot, budget_s, queued)), Timed)
+        return _ask_for_times(worker, messages.Time(trial=Trial(calls, not hot, budget_s, queued)), messages.Timed)
 
-    def _judge_calls_of(self, solution: TrialResults, trials: Sequence[Timed]) -> None:
+    def _judge_calls_of(self, solution: TrialResults, trials: Sequence[messages.Timed]) -> None:
         admitted = solution.admitted
         count = min(sum(len(trial.samples) for trial in trials), self._judged_calls)
         self._judge_client.judge_timed_calls(self._workload, admitted.worker, count)
@@ -236,7 +226,9 @@ class InterleavedTrials:
     def run_in_graphs(self, solutions: Sequence[TrialResults], *, dependent: bool) -> None:
         """Time every solution in CUDA graphs, with `dependent` launch or not, after `run`; judge calls of these."""
         judged = set(range(_MAX_TRIALS)) if self._is_quickly_judged else {self._random.randrange(_MIN_TRIALS_IN_GRAPHS)}
-        request = TimeChain(workload=self._workload, dependent=dependent, replays=_REPLAYS, budget_s=_TRIAL_BUDGET_S)
+        request = messages.TimeChain(
+            workload=self._workload, dependent=dependent, replays=_REPLAYS, budget_s=_TRIAL_BUDGET_S
+        )
 
         def is_done(solution: TrialResults) -> bool:
             """Whether the cost is known, or will not be."""
@@ -247,7 +239,7 @@ class InterleavedTrials:
 
         def run_trial(solution: TrialResults, *, is_judged: bool) -> None:
             worker = solution.admitted.worker
-            timed = _ask_for_times(worker, request, ChainTimed)
+            timed = _ask_for_times(worker, request, messages.ChainTimed)
             if timed.times is None:
                 solution.chain_refused = timed.refused or "no reason given"
                 worker.process.kill()  # a capture that failed may leave torch's allocator in the midst of it
@@ -270,7 +262,7 @@ def _take_turns(find_running: Callable[[], Sequence[Turn]]) -> Iterator[tuple[in
             yield trial, each
 
 
-def _ask_for_times(worker: WorkerClient, request: Time | TimeChain, kind: type[Times]) -> Times:
+def _ask_for_times(worker: WorkerClient, request: messages.Time | messages.TimeChain, kind: type[Times]) -> Times:
     """Have a worker time a trial. Raises EvaluationFailedError too if the clock that it read is not the system's."""
     started = time.perf_counter_ns()
     timed = worker.ask(request, kind)

@@ -11,20 +11,7 @@ from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases, make_awkward_workload, make_few_rows
 from fib_rmsnorm.evaluation.timing.timer import Trial
-from fib_rmsnorm.evaluation.worker.worker_messages import (
-    Call,
-    Called,
-    CallFar,
-    EndTiming,
-    Outputs,
-    PrepareTiming,
-    Reveal,
-    RevealChain,
-    Revealed,
-    Time,
-    Timed,
-    TimingPrepared,
-)
+from fib_rmsnorm.evaluation.worker import worker_messages as messages
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition
@@ -79,12 +66,12 @@ class JudgeClient:
         recognition = self.recogniser.recognise(definition, workload)
         return recognition.operator if recognition else REFERENCE
 
-    def call(self, workload: Workload, worker: WorkerClient) -> Called:
+    def call(self, workload: Workload, worker: WorkerClient) -> messages.Called:
         """Have a worker call its Solution on the first case. Raises EvaluationFailedError if the call fails."""
-        return worker.ask(Call(workload=workload, case=0, recognition=None), Called)
+        return worker.ask(messages.Call(workload=workload, case=0, recognition=None), messages.Called)
 
     def judge(
-        self, workload: Workload, worker: WorkerClient, first: Called, keep_as: Peer | None = None
+        self, workload: Workload, worker: WorkerClient, first: messages.Called, keep_as: Peer | None = None
     ) -> Correctness:
         """Judge the outputs of the first case, which was called already; then call and judge all other cases.
 
@@ -108,7 +95,7 @@ class JudgeClient:
         for case, strided in calls:
             if strided and faults:
                 break
-            request = Call(
+            request = messages.Call(
                 workload=subject.workload,
                 case=case,
                 recognition=subject.recognition,
@@ -116,7 +103,7 @@ class JudgeClient:
                 guarded=guarded,
                 strided=strided,
             )
-            called = worker.ask(request, Called) if case or strided else first
+            called = worker.ask(request, messages.Called) if case or strided else first
             outputs = Transferred(worker, called.memory)
             is_few = few and case > 0
             asked = {"case": case, "few_rows": is_few, "suspects": suspects, "keep_as": keep_as, "strided": strided}
@@ -129,8 +116,8 @@ class JudgeClient:
             if called.changed_outputs:
                 break  # work that this call has left running would disturb the next
         if cases == 1 and not faults and guarded:
-            again = Call(workload=subject.workload, case=0, recognition=None, few_rows=few, guarded=True)
-            worker.ask(again, Called)
+            again = messages.Call(workload=subject.workload, case=0, recognition=None, few_rows=few, guarded=True)
+            worker.ask(again, messages.Called)
             worker.process.clear_outputs()
         if faults:
             raise refusal_of(faults, suspects or {}, verdicts)
@@ -148,10 +135,10 @@ class JudgeClient:
         if make_awkward_workload(subject.definition, subject.recognition, workload) is None:
             return None
         case = count_cases(subject.definition, subject.recognition, workload) - 1
-        request = CallFar(workload=workload, case=case, recognition=subject.recognition)
+        request = messages.CallFar(workload=workload, case=case, recognition=subject.recognition)
         hasty = replace(worker, limit_s=min(_FAR_LIMIT_S, worker.config.timeout_s)) if self._is_cpu else worker
         try:
-            outputs = Transferred(worker, hasty.ask(request, Outputs).memory)
+            outputs = Transferred(worker, hasty.ask(request, messages.Outputs).memory)
         except EvaluationFailedError as failure:
             if self._is_cpu and failure.status is EvaluationStatus.TIMEOUT:
                 return None
@@ -177,7 +164,7 @@ class JudgeClient:
         empty = workload.model_copy(update={"axes": {**workload.axes, axis: 0}})
         hasty = replace(worker, limit_s=min(_EMPTY_LIMIT_S, worker.config.timeout_s))
         try:
-            hasty.ask(Call(workload=empty, case=0, recognition=None), Called)
+            hasty.ask(messages.Call(workload=empty, case=0, recognition=None), messages.Called)
         except EvaluationFailedError as failure:
             return f"{failure.status.value}: {str(failure).splitlines()[0]}"
         worker.process.clear_outputs()
@@ -188,7 +175,7 @@ class JudgeClient:
 
         Raises EvaluationFailedError if one was wrong.
         """
-        self._judge_revealed(workload, worker, worker.ask(Reveal(), Revealed), count)
+        self._judge_revealed(workload, worker, worker.ask(messages.Reveal(), messages.Revealed), count)
 
     def judge_repeated_calls(self, workload: Workload, worker: WorkerClient) -> list[str] | None:
         """Have what is not timed called a few times as if it were, on few rows, and judge these calls.
@@ -198,16 +185,20 @@ class JudgeClient:
         """
         recognition = self.recogniser.recognise(worker.definition, workload)
         few = make_few_rows(worker.definition, recognition, workload)
-        prepare = PrepareTiming(workload=few, warmup_runs=1, budget_s=worker.left_s, judged_calls=_REPEATED_CALLS)
-        prepared = worker.ask(prepare, TimingPrepared)
-        worker.ask(Time(trial=Trial(_REPEATED_CALLS, cold=False, budget_s=worker.left_s)), Timed)
-        self._judge_revealed(workload, worker, worker.ask(Reveal(), Revealed), _REPEATED_CALLS, few_rows=True)
-        worker.ask(EndTiming(), Done)
+        prepare = messages.PrepareTiming(
+            workload=few, warmup_runs=1, budget_s=worker.left_s, judged_calls=_REPEATED_CALLS
+        )
+        prepared = worker.ask(prepare, messages.TimingPrepared)
+        worker.ask(messages.Time(trial=Trial(_REPEATED_CALLS, cold=False, budget_s=worker.left_s)), messages.Timed)
+        self._judge_revealed(
+            workload, worker, worker.ask(messages.Reveal(), messages.Revealed), _REPEATED_CALLS, few_rows=True
+        )
+        worker.ask(messages.EndTiming(), Done)
         return prepared.operators
 
     def judge_chained_call(self, workload: Workload, worker: WorkerClient) -> None:
         """Judge one of the calls of the last trial in a CUDA graph, as `judge_timed_calls` does."""
-        revealed = worker.ask(RevealChain(), Revealed)
+        revealed = worker.ask(messages.RevealChain(), messages.Revealed)
         try:
             self._judge_revealed(workload, worker, revealed, 1)
         except EvaluationFailedError as failure:
@@ -215,7 +206,13 @@ class JudgeClient:
             raise EvaluationFailedError(failure.status, why, failure.correctness, is_cheat=failure.is_cheat) from None
 
     def _judge_revealed(
-        self, workload: Workload, worker: WorkerClient, revealed: Revealed, count: int, *, few_rows: bool = False
+        self,
+        workload: Workload,
+        worker: WorkerClient,
+        revealed: messages.Revealed,
+        count: int,
+        *,
+        few_rows: bool = False,
     ) -> None:
         if (found := len({*revealed.numbers})) < count:
             worker.process.kill()

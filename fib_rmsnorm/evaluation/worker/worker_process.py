@@ -18,37 +18,13 @@ from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun, same_bits
 from fib_rmsnorm.evaluation.tensors.strided_rows import spread_rows, view_rows
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer, timer_name
+from fib_rmsnorm.evaluation.worker import worker_messages as messages
 from fib_rmsnorm.evaluation.worker.caller import Outbox, SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
 from fib_rmsnorm.evaluation.worker.far_rows import call_far
 from fib_rmsnorm.evaluation.worker.kept_outputs import KeptOutputs
 from fib_rmsnorm.evaluation.worker.tamper_check import TamperCheck
 from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
-from fib_rmsnorm.evaluation.worker.worker_messages import (
-    MAX_REASON,
-    Build,
-    Built,
-    Call,
-    CallAsTimed,
-    Called,
-    CallFar,
-    ChainTimed,
-    Costs,
-    CountCosts,
-    EndTiming,
-    GetReady,
-    Outputs,
-    Prepare,
-    PrepareTiming,
-    Reveal,
-    RevealChain,
-    Revealed,
-    Time,
-    TimeChain,
-    Timed,
-    TimingPrepared,
-    WriteOutputs,
-)
 from fib_rmsnorm.sandbox.asking import DeviceMemory, DeviceOpened, Done, name_handlers, open_device
 from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
 from fib_rmsnorm.schema import SupportedLanguages, Workload, check_spec
@@ -89,7 +65,7 @@ class Worker:
         self._channel = channel  # held, so that the check covers it
         self._kept_outputs = KeptOutputs()
         self._prepared: Future[float] | None = None
-        self._target: Build
+        self._target: messages.Build
         """The Definition, Solution and device, which never change."""
         self._timer: Timer
         self._caller: SolutionCaller
@@ -97,12 +73,12 @@ class Worker:
         self._chain_trials: list[ChainTrial] = []
         """The last one, if calls could be captured."""
 
-    def prepare(self, request: Prepare) -> DeviceOpened:
+    def prepare(self, request: messages.Prepare) -> DeviceOpened:
         """Create the context on the device while the solution's compilers run: both take long."""
         self._prepared = prepare_build(request.solution, request.cache)
         return open_device(request)
 
-    def build(self, request: Build) -> Built:
+    def build(self, request: messages.Build) -> messages.Built:
         """Build the solution for the device, and say how long that took."""
         prepared = self._prepared or prepare_build(request.solution, request.cache)
         self._prepared = None
@@ -119,9 +95,9 @@ class Worker:
         except BuildError as error:
             raise RefusalError("COMPILE_ERROR", str(error)) from None
         self._caller = SolutionCaller(entry, request.definition, request.solution, request.device)
-        return Built(build_s=prepared_s + perf_counter() - started)
+        return messages.Built(build_s=prepared_s + perf_counter() - started)
 
-    def call(self, request: Call) -> Called:
+    def call(self, request: messages.Call) -> messages.Called:
         """Call the solution once on the inputs of a case, and transfer its outputs."""
         wanted = self._begin(request.workload)
         with on_one_thread(wanted.device):
@@ -138,7 +114,7 @@ class Worker:
         with on_one_thread(wanted.device):
             if request.case == 0:
                 self._kept_outputs.forget()
-            return Called(
+            return messages.Called(
                 memory=self._transfer_judged(found),
                 call_ms=elapsed_ms,
                 changed_inputs=[name for name, value in before.items() if not same_bits(placed[name], value)],
@@ -146,7 +122,7 @@ class Worker:
                 changed_outputs=changed_outputs,
             )
 
-    def call_far(self, request: CallFar) -> Outputs:
+    def call_far(self, request: messages.CallFar) -> messages.Outputs:
         """Call the solution once on a case whose rows lie beyond 2^31 elements, and transfer their outputs.
 
         C++ is built again for that: what overflows may be anything there, and compilers make it right or wrong.
@@ -163,9 +139,9 @@ class Worker:
         outputs = call_far(caller, called, case.inputs, axis)
         memory = self._outbox.transfer(outputs)
         torch.cuda.empty_cache()
-        return Outputs(memory)
+        return messages.Outputs(memory)
 
-    def call_as_timed(self, request: CallAsTimed) -> Outputs:
+    def call_as_timed(self, request: messages.CallAsTimed) -> messages.Outputs:
         """Call the solution once on the inputs of each of some timed calls, and transfer its outputs."""
         timed = self._begin(request.workload)
         found: list[torch.Tensor] = []
@@ -176,38 +152,38 @@ class Worker:
                 outputs = OutputBuffers(timed)
             of_call, _changed = self._caller.run_checked(inputs, outputs)
             found += of_call
-        return Outputs(self._outbox.transfer(found))
+        return messages.Outputs(self._outbox.transfer(found))
 
-    def prepare_timing(self, request: PrepareTiming) -> TimingPrepared:
+    def prepare_timing(self, request: messages.PrepareTiming) -> messages.TimingPrepared:
         """Prepare to time a Workload, and warm up."""
         self._timing = TimedCalls(self._begin(request.workload), self._caller, request.judged_calls)
         is_python = self._target.solution.spec.language is SupportedLanguages.PYTHON
         operators = self._timing.warm_up(request.warmup_runs, request.budget_s, lists_operators=not is_python)
-        return TimingPrepared(timer=self._timer.name, tick_ms=self._timer.tick_ms, operators=operators)
+        return messages.TimingPrepared(timer=self._timer.name, tick_ms=self._timer.tick_ms, operators=operators)
 
-    def time(self, request: Time) -> Timed:
+    def time(self, request: messages.Time) -> messages.Timed:
         """Time one trial."""
         self._outbox.clear()
         self.check()  # a check also follows each request, but a thread may have waited for that one to pass
         return self._timing.time(self._timer, request.trial)
 
-    def reveal(self, _: Reveal) -> Revealed:
+    def reveal(self, _: messages.Reveal) -> messages.Revealed:
         """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
         with on_one_thread(self._target.device):
             return self._timing.reveal(self._transfer_judged)
 
-    def write_outputs(self, _: WriteOutputs) -> Done:
+    def write_outputs(self, _: messages.WriteOutputs) -> Done:
         """Write the outputs of the last call to the file."""
         self._outbox.write()
         return Done()
 
-    def count_costs(self, _: CountCosts) -> Costs:
+    def count_costs(self, _: messages.CountCosts) -> messages.Costs:
         """Measure the host's time to issue a call, and the memory that it takes beyond its outputs."""
         self._outbox.clear()
         self._timer.rest()
-        return Costs(self._timing.host_overhead_us(), self._timing.peak_memory_bytes())
+        return messages.Costs(self._timing.host_overhead_us(), self._timing.peak_memory_bytes())
 
-    def end_timing(self, _: EndTiming) -> Done:
+    def end_timing(self, _: messages.EndTiming) -> Done:
         """Release the memory that timing took. Fails if the solution kept outputs or replaced kernels of torch's."""
         self._outbox.clear()
         del self._timing
@@ -223,7 +199,7 @@ class Worker:
             torch.cuda.empty_cache()
         return Done()
 
-    def time_chain(self, request: TimeChain) -> ChainTimed:
+    def time_chain(self, request: messages.TimeChain) -> messages.ChainTimed:
         """Time one trial of calls in a CUDA graph. That they cannot be captured is an answer, not a failure."""
         make = partial(ChainedCalls, self._begin(request.workload), self._caller, dependent=request.dependent)
         self.check()
@@ -232,11 +208,11 @@ class Worker:
         try:
             trial = time_chain(make, request.replays, request.budget_s)
         except UncapturableError as error:
-            return ChainTimed(None, str(error)[:MAX_REASON], perf_counter_ns())
+            return messages.ChainTimed(None, str(error)[: messages.MAX_REASON], perf_counter_ns())
         self._chain_trials.append(trial)
-        return ChainTimed(trial.times, None, perf_counter_ns())
+        return messages.ChainTimed(trial.times, None, perf_counter_ns())
 
-    def reveal_chain(self, _: RevealChain) -> Revealed:
+    def reveal_chain(self, _: messages.RevealChain) -> messages.Revealed:
         """Transfer the outputs of one of the calls of the last trial in a CUDA graph."""
         trial = self._chain_trials.pop()
         return replace(trial.revealed, memory=self._outbox.transfer(trial.outputs))
@@ -253,7 +229,7 @@ class Worker:
         return DeviceWorkload(self._target.definition, workload, self._target.device, self._target.dataset)
 
 
-def get_ready(request: GetReady) -> Done:
+def get_ready(request: messages.GetReady) -> Done:
     """Load a language and the code that makes inputs: each first use takes long on a GPU."""
     load_language(request.language, request.device)
     timer_name(request.device)  # imports it
