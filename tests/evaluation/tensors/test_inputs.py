@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.evaluation.tensors import fresh_inputs
 from fib_rmsnorm.evaluation.tensors.case_numbers import FEW_ROWS, count_cases
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, DeviceWorkload, generate_inputs, make_case
@@ -162,7 +163,7 @@ def test_not_even_the_mean_square_of_an_earlier_call_is_right(hidden):
 
 
 def test_inputs_made_from_others_still_fit_them_when_asked_again():
-    """As on a GPU, where each trial asks before it moves the inputs."""
+    """They are asked whenever outputs of timed calls are revealed."""
     definition = find_operator("layernorm_backward").define(128)
     (workload,) = generate_workloads(definition, [3])
     inputs = FreshInputs(DeviceWorkload(definition, workload, "cpu"))
@@ -170,6 +171,21 @@ def test_inputs_made_from_others_still_fit_them_when_asked_again():
     assert [inputs.changed(), inputs.changed()] == [[], []]
     inputs.set(2)["rstd"][1] += 1
     assert inputs.changed() == ["rstd"]
+
+
+def test_inputs_that_move_stay_those_of_their_numbers_and_keep_what_a_call_changed(monkeypatch):
+    """Between the trials of a GPU; on a CPU they would stay where they are."""
+    monkeypatch.setattr(fresh_inputs, "copy_to_random_place", torch.clone)
+    inputs, others = make(), make()
+    before = inputs.set(1)["x"]
+    inputs.move()
+    after = inputs.set(2)["x"]
+    assert after.data_ptr() != before.data_ptr() and torch.equal(after, others.set(2)["x"])
+    inputs.move()
+    assert inputs.changed() == []
+    inputs.set(3)["weight"][0] += 1
+    inputs.move()
+    assert inputs.changed() == ["weight"]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "bool", "float8_e4m3fn", "bfloat16", "float64"])
