@@ -99,7 +99,7 @@ class CorrectnessGate:
         self, definition: Definition, workload: Workload, solution: Solution
     ) -> tuple[Process, Called] | None:
         with suppress(DeviceUnusableError):  # the device is full; when its turn comes, the Solution is built again
-            worker = self._workers.find(definition, solution, ahead=True)
+            worker = self._workers.find(definition, solution, ahead=workload)
             is_reference = solution.name == reference_solution(definition).name
             if not is_reference and bytes_moved(definition, workload) <= _MOST_BYTES_CALLED:
                 with self._workers.answering(solution):

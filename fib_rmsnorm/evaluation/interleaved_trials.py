@@ -111,6 +111,8 @@ class InterleavedTrials:
         _attempt_all(everyone, self._prepare_timing)
         for solution in solutions:
             solution.attempt(count_costs)
+        # In parallel: the driver may be busy with processes that open the GPU.
+        _attempt_all(everyone, lambda each: each.admitted.worker.ask(messages.AttachTimer(), Done))
         self._run_trials(solutions, reference)
         for solution in solutions:
             if self._settings.l2 == "both":

@@ -15,18 +15,20 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import WORKER
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.spare_worker import SpareWorker
+from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, GetReady, Prepare
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import ONE_CONNECTION, Device
+from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
 from fib_rmsnorm.registry.sources.draft import AUTHOR
-from fib_rmsnorm.sandbox.asking import DeviceUnusableError, require_device
+from fib_rmsnorm.sandbox.asking import DeviceUnusableError, Done, require_device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process
-from fib_rmsnorm.schema import Definition, Solution, digest, list_strided
+from fib_rmsnorm.schema import Definition, Solution, Workload, digest, list_strided
 
 # Each worker holds memory, and a context on a GPU. Beyond this number, the one that was idle the longest is ended.
 MAX_WORKERS = 24
@@ -73,12 +75,12 @@ class WorkerPool:
         finally:
             self._config = config
 
-    def find(self, definition: Definition, solution: Solution, *, ahead: bool = False) -> WorkerClient:
+    def find(self, definition: Definition, solution: Solution, *, ahead: Workload | None = None) -> WorkerClient:
         """The worker that holds the built Solution, with the whole time limit.
 
-        With `ahead`, others may be timed meanwhile: a new worker keeps to the cores for builds until it is found again
-        without, and no other is ended to make room. Raises EvaluationFailedError if it does not build, and
-        DeviceUnusableError if nothing runs on the device.
+        `ahead` of the judging of this Workload, others may be timed: a new worker keeps to the cores for builds until
+        it is found again without, and no other is ended to make room. It loads what the cases need too. Raises
+        EvaluationFailedError if it does not build, and DeviceUnusableError if nothing runs on the device.
         """
         key = digest(solution)
         with self._locks[key]:  # several threads may need it: it is built once
@@ -98,7 +100,7 @@ class WorkerPool:
                     self._workers.popitem(last=False)[1].process.kill()
             else:
                 self._workers.move_to_end(key)
-            if not ahead and key in self._pinned:
+            if ahead is None and key in self._pinned:
                 self._pinned.discard(key)
                 _keep_to_cores(found.process.pid, self._cores)
             return replace(found, config=self._config)
@@ -190,7 +192,7 @@ class WorkerPool:
             process.kill()
         return found
 
-    def _start(self, definition: Definition, solution: Solution, *, ahead: bool) -> WorkerClient:
+    def _start(self, definition: Definition, solution: Solution, *, ahead: Workload | None) -> WorkerClient:
         key, process, interpreted = digest(solution), None, is_interpreted(solution, self._device)
         if solution.author == AUTHOR and key not in self._folders:
             spare, self._spare = self._spare, None
@@ -208,13 +210,13 @@ class WorkerPool:
             process = process or self._spawn(request.cache, definition, interpreted, may_be_timed=self.may_time)
             return self._build(request, process, interpreted, ahead=ahead)
         except DeviceUnusableError:
-            if ahead:
+            if ahead is not None:
                 raise
             # The workers of other Definitions hold memory of the device, which evaluates one at a time.
             self.end_finished({definition.name})
             self._ending.submit(bool).result()  # until they are gone, with what they held of it
             process = self._spawn(request.cache, definition, interpreted, may_be_timed=self.may_time)
-            return self._build(request, process, interpreted, ahead=False)
+            return self._build(request, process, interpreted, ahead=None)
 
     def _folder(self, solution: Solution) -> Path:
         """The folder for a Solution's builds."""
@@ -234,13 +236,13 @@ class WorkerPool:
         readable = [*toolchain_paths(), *tensors]
         return self._fork_server.spawn(WORKER, variables, readable=readable, writable=[cache])
 
-    def _build(self, request: Build, process: Process, interpreted: bool, *, ahead: bool) -> WorkerClient:
+    def _build(self, request: Build, process: Process, interpreted: bool, *, ahead: Workload | None) -> WorkerClient:
         """Have a new worker build a Solution.
 
         Raises EvaluationFailedError, InputError or DeviceUnusableError, and then the process has ended.
         """
         key = digest(request.solution)
-        if ahead:
+        if ahead is not None:
             self._pinned.add(key)
             _keep_to_cores(process.pid, self.build_cores)
         strided = list_strided(request.solution.spec, request.definition, request.solution.sources)
@@ -252,6 +254,8 @@ class WorkerPool:
             # By a request of its own: no code of a Solution can forge the answer yet.
             prepare = Prepare(device=request.device, solution=request.solution, cache=request.cache)
             require_device(process, self._device, lambda _, kind: worker.ask(prepare, kind))
+            if ahead is not None and (ready := self._make_ready(request.definition, ahead, request.solution)):
+                worker.ask(ready, Done)
             worker.build_s = worker.ask(request, Built).build_s
         except (EvaluationFailedError, InputError) as failure:
             process.kill()
@@ -262,6 +266,22 @@ class WorkerPool:
         finally:
             del self._building[key]
         return worker
+
+    def _make_ready(self, definition: Definition, workload: Workload, solution: Solution) -> GetReady | None:
+        """The request for all cases on a few rows; None if the operator is not known by its source.
+
+        The first case of a kind loads kernels of torch: 0.4 s for all on a GPU.
+        """
+        if (recognition := recognise_source(definition)) is None:
+            return None
+        return GetReady(
+            device=self._device.name,
+            language=solution.spec.language.value,
+            definition=definition,
+            dataset=self._config.dataset,
+            workload=make_few_rows(definition, recognition, workload),
+            recognition=recognition,
+        )
 
 
 def _keep_to_cores(pid: int, cores: Collection[int]) -> None:

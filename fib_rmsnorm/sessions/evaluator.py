@@ -246,7 +246,7 @@ class Evaluator:
         """Build a kernel, and judge it when nothing is timed. On a GPU it is built during timing."""
         if self.device.kind != "cpu":
             with suppress(EvaluationFailedError, DeviceUnusableError):  # the verdict says so
-                self._runner.workers.find(definition, solution, ahead=True)
+                self._runner.workers.find(definition, solution, ahead=workload)
             if not is_timed:  # else it would run beside the trials, which begin soon
                 self._runner.start_spare(definition, workload, solution.spec.language.value)
         with self.turns.judging():

@@ -143,28 +143,34 @@ class Cupti(Timer):
         self._held = torch.cuda.Event()  # type: ignore[no-untyped-call]
         """On our stream, after the blocking kernel. One is enough: the device is idle between calls."""
         self._end_of_call = PtxKernel(f".visible .entry {END_OF_CALL}() {{ ret; }}", END_OF_CALL)
-        self._stream_number: int | None = None
-        """CUPTI's number for our stream; None while CUPTI is detached."""
+        self._is_attached = False
+        self._stream_number = 0
+        """CUPTI's number for our stream, while CUPTI is attached."""
         self._eviction_pieces = 0
         """The pieces of work of a marker that is the eviction."""
         self._was_interrupted = False
         """Whether the last measurement ended before its records were taken."""
 
-    def rest(self) -> None:
-        """Detach CUPTI. The next measurement attaches it again, which takes 8 ms."""
-        if self._stream_number is not None:
-            self._synchronize()
-            self._recorder.close()
-            self._stream_number = None
+    def attach(self) -> None:
+        """Attach CUPTI, which takes 8 ms, or 0.1 s while other processes open the GPU.
 
-    def _attach(self) -> int:
-        """Attach CUPTI. Returns its number for our stream, once it is known of what a marker consists."""
+        Afterwards it is known of what a marker consists.
+        """
+        if self._is_attached:
+            return
         self._recorder.open()
         found = self._record_marker(cold=False)
         if len(found) != 1:
             raise MeasurementError(f"CUPTI recorded {len(found)} pieces of work; expected 1")
         self._eviction_pieces = len(self._record_marker(cold=True))
-        return found[0].stream
+        self._stream_number, self._is_attached = found[0].stream, True
+
+    def rest(self) -> None:
+        """Detach CUPTI until the next measurement."""
+        if self._is_attached:
+            self._synchronize()
+            self._recorder.close()
+            self._is_attached = False
 
     def _record_marker(self, *, cold: bool) -> list[Piece]:
         self._recorder.on()
@@ -189,8 +195,7 @@ class Cupti(Timer):
 
     def measure(self, prepare: Prepare, trial: Trial, after: After = lambda: 0) -> list[Sample]:
         """Time each call by itself."""
-        if self._stream_number is None:
-            self._stream_number = self._attach()
+        self.attach()
         if self._was_interrupted:
             self._recorder.take()  # discards what it recorded
         self._was_interrupted = True

@@ -68,6 +68,9 @@ class Timer:
         """
         raise NotImplementedError
 
+    def attach(self) -> None:
+        """Do what the first measurement would wait for. Most timers wait for nothing. Raises MeasurementError."""
+
     def rest(self) -> None:
         """Stop slowing the process down until the next measurement. Most timers never do."""
 

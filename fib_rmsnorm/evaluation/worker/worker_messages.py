@@ -137,6 +137,10 @@ class TimingPrepared:
     """The torch operators that the first call ran; None for solutions in Python, which may run any."""
 
 
+class AttachTimer(Request, do="attach_timer", doing="attaching the timer"):
+    """Have the timer ready for the first trial."""
+
+
 class Time(Request, do="time", doing="timing"):
     """Time one trial."""
 

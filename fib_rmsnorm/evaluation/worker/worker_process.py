@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from time import perf_counter, perf_counter_ns
@@ -18,6 +18,7 @@ from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers, find_overrun, same_bits
 from fib_rmsnorm.evaluation.tensors.strided_rows import spread_rows, view_rows
 from fib_rmsnorm.evaluation.timing import Timer, choose_timer, timer_name
+from fib_rmsnorm.evaluation.timing.timer import MeasurementError
 from fib_rmsnorm.evaluation.worker import worker_messages as messages
 from fib_rmsnorm.evaluation.worker.caller import Outbox, SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import ChainedCalls, ChainTrial, UncapturableError, time_chain
@@ -59,8 +60,8 @@ class Worker:
         self.check = self._tamper_check.make_check()
         self.handlers = name_handlers(
             *(open_device, self.prepare, get_ready, self.build, self.call, self.call_far, self.call_as_timed),
-            *(self.prepare_timing, self.time, self.reveal, self.write_outputs, self.count_costs, self.end_timing),
-            *(self.time_chain, self.reveal_chain),
+            *(self.prepare_timing, self.attach_timer, self.time, self.reveal, self.write_outputs, self.count_costs),
+            *(self.end_timing, self.time_chain, self.reveal_chain),
         )
         self._channel = channel  # held, so that the check covers it
         self._kept_outputs = KeptOutputs()
@@ -160,6 +161,12 @@ class Worker:
         is_python = self._target.solution.spec.language is SupportedLanguages.PYTHON
         operators = self._timing.warm_up(request.warmup_runs, request.budget_s, lists_operators=not is_python)
         return messages.TimingPrepared(timer=self._timer.name, tick_ms=self._timer.tick_ms, operators=operators)
+
+    def attach_timer(self, _: messages.AttachTimer) -> Done:
+        """Attach the timer. If that fails, the first trial tries again."""
+        with suppress(MeasurementError):
+            self._timer.attach()
+        return Done()
 
     def time(self, request: messages.Time) -> messages.Timed:
         """Time one trial."""
