@@ -91,7 +91,7 @@ class TraceSet:
         measured = {trace.solution for trace in self.traces}
         for root in self.roots:
             with suppress(InputError):
-                self.solutions = {**read_current(Registry(root)).by_name, **self.solutions}
+                self.solutions = {**read_current(Registry(root), names=measured).by_name, **self.solutions}
         self.solutions = {name: each for name, each in self.solutions.items() if name in measured}
         return self
 

@@ -35,7 +35,7 @@ class FaultySources:
 
     def may_make(self, glob: str) -> bool:
         """Whether a glob, or a Solution's name, may mean a Solution from these sources."""
-        return fnmatch(self.name, glob) or glob.startswith(f"{self.name}_")
+        return _may_make(self.name, glob)
 
     def may_be_among(self, names: Collection[str], definitions: Collection[str], known: Iterable[str]) -> bool:
         """Whether globs of names and of known Definitions, of which none means all, may mean a Solution from these.
@@ -47,10 +47,16 @@ class FaultySources:
         return may_serve and (not names or any(map(self.may_make, names)))
 
 
+def _may_make(folder: str, glob: str) -> bool:
+    return fnmatch(folder, glob) or glob.startswith(f"{folder}_")
+
+
 def pack_sound(
-    registry: Registry, definitions: dict[str, Definition]
+    registry: Registry, definitions: dict[str, Definition], names: Collection[str] | None = None
 ) -> tuple[dict[str, Solution], list[FaultySources]]:
     """Pack every source folder that can be packed; return the others too. Raises InputError for a name used twice.
+
+    With `names`, only what may be one of these Solutions is packed.
 
     Sources of a Definition whose file cannot be read are neither: what read it has told so.
     """
@@ -60,7 +66,7 @@ def pack_sound(
     def pack() -> Iterator[tuple[Path, Solution]]:
         for path in find_files(registry.layout.solutions, MANIFEST):
             try:
-                yield from ((path, each) for each in pack_folder(registry, path.parent, definitions))
+                yield from ((path, each) for each in pack_folder(registry, path.parent, definitions, names))
             except InputError as error:  # noqa: PERF203 - of one folder
                 author, *_ = path.relative_to(registry.layout.solutions).parts
                 *_, home, name, _ = path.parts
@@ -81,13 +87,16 @@ class CurrentSolutions:
     """Sources that cannot be packed. What was packed from them earlier is not among the Solutions."""
 
 
-def read_current(registry: Registry, definitions: dict[str, Definition] | None = None) -> CurrentSolutions:
+def read_current(
+    registry: Registry, definitions: dict[str, Definition] | None = None, names: Collection[str] | None = None
+) -> CurrentSolutions:
     """Pack a registry's sources in memory, and read the JSON of Solutions without sources.
 
-    `definitions` defaults to the registry's. Raises InputError for a bad file, or a name used twice.
+    `definitions` defaults to the registry's, and `names` to all, of those that have sources. Raises InputError for a
+    bad file, or a name used twice.
     """
     with locked(reading=[registry.root]):
-        made, faulty = pack_sound(registry, registry.definitions() if definitions is None else definitions)
+        made, faulty = pack_sound(registry, registry.definitions() if definitions is None else definitions, names)
         written = registry.packed_solutions()
     found = {
         name: solution
@@ -139,7 +148,9 @@ def check_languages(languages: Iterable[str]) -> list[str]:
     return chosen
 
 
-def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definition]) -> list[Solution]:
+def pack_folder(
+    registry: Registry, folder: Path, definitions: dict[str, Definition], names: Collection[str] | None = None
+) -> list[Solution]:
     """Pack one source folder into a Solution for each Definition that it serves.
 
     The Solution of the folder's own Definition has the manifest's name, such as `rmsnorm_triton_row_v1`. Others add
@@ -150,6 +161,8 @@ def pack_folder(registry: Registry, folder: Path, definitions: dict[str, Definit
     if len(parts) != 4:  # author, op_type, definition, solution
         raise InputError(f"{folder}: sources belong in solutions/<author>/<op_type>/<definition>/<solution>/")
     author, _, home, _ = parts
+    if names is not None and not any(_may_make(manifest.name, name) for name in names):
+        return []
     sources = read_sources(folder, find_included(folder, manifest.include, registry.layout.solutions))
     served = [each for name, each in definitions.items() if manifest.serves(name, home)]
     if not served:
