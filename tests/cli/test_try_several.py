@@ -91,17 +91,6 @@ def test_what_the_device_cannot_run_is_listed_and_the_others_are_judged(try_seve
             assert "needs an NVIDIA GPU to run" in outcome.row(name, "SKIPPED")
 
 
-@pytest.mark.process  # Triton's interpreter
-def test_what_is_interpreted_is_behind_what_was_timed(try_several):
-    triton = make_starting_kernel(RmsNorm().define(128), "triton").text
-    outcome = try_several({"triton.py": triton, "right.py": RIGHT})
-    assert outcome.code == 0
-    header, first, second, _, summary = outcome.lines
-    assert header.split()[:2] == ["kernel", "speedup"] and first.split()[0] == "right.py"
-    assert second.startswith("triton.py ") and second.endswith("  PASSED  interpreted, so not timed")
-    assert summary.startswith("fast_0 1.00, fast_1 0.") and "of 2 kernels, correct and more than p times" in summary
-
-
 def test_kernels_of_one_name_are_told_apart_by_their_paths(try_several):
     kernels = {"a/kernel.py": RIGHT, "b/kernel.py": NO_EPS, "b/other.py": NO_EPS}
     names = [kernel["kernel"] for kernel in json.loads(try_several(kernels, "--check", "--json").out)["kernels"]]

@@ -67,18 +67,10 @@ def test_a_fault_is_found_where_it_is(fib, full_registry, file, change, said):
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("main_definition = [", "Invalid value"),
-        ("main_definition = 3", 'expected main_definition = "NAME OF A DEFINITION"'),
-        ('main_definition = "rmsnorm_d64"', f"main_definition: no Definition 'rmsnorm_d64' (available: {DEFINITION})"),
-    ],
-)
-def test_a_main_definition_that_no_command_finds(fib, full_registry, text, said):
-    Path("registry.toml").write_text(text)
-    (error,) = errors_of(fib("validate"))
-    assert error.startswith(f"registry.toml: error: {said}")
+def test_a_main_definition_that_no_command_finds(fib, full_registry):
+    Path("registry.toml").write_text('main_definition = "rmsnorm_d64"')
+    said = f"main_definition: no Definition 'rmsnorm_d64' (available: {DEFINITION})"
+    assert errors_of(fib("validate")) == [f"registry.toml: error: {said}"]
 
 
 def test_a_trace_and_its_solution_agree(fib, full_registry):

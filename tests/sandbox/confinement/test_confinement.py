@@ -10,7 +10,6 @@ import psutil
 import pytest
 
 from fib_rmsnorm.sandbox.confinement import find_gaps
-from fib_rmsnorm.sandbox.confinement.landlock import describe_gaps
 from fib_rmsnorm.sandbox.confinement.readable import keep_harmless
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from support.command_line import run_python
@@ -78,13 +77,6 @@ def test_the_attacks_succeed_without_confinement(open_folder):
     found = attack(open_folder, "free", "own")
     assert {name: how for name, how in found["attacks"].items() if how != "done" and name in ALWAYS_DONE} == {}
     assert sum(how == "done" for how in found["forgeries"].values()) >= 12
-
-
-def test_what_a_version_of_landlock_lacks_is_reported():
-    assert describe_gaps(6) is None
-    assert "signals" in describe_gaps(5)
-    assert "empty your files" in describe_gaps(2)
-    assert "write your files" in describe_gaps(0)
 
 
 @pytest.fixture
