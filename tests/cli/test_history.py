@@ -16,9 +16,7 @@ def history(fib, file):
     """The runs of the only Workload as JSON."""
 
     def run(*traces):
-        outcome = fib("history", "mine_v1", file(*traces), "--json")
-        assert outcome.code == 0, outcome.err
-        return outcome.json
+        return fib("history", "mine_v1", file(*traces), "--json").answer
 
     return run
 

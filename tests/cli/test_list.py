@@ -1,4 +1,3 @@
-import json
 import shutil
 
 import pytest
@@ -125,7 +124,7 @@ def test_nothing_to_list_says_what_makes_it(fib, full_registry):
     assert (outcome.code, outcome.out) == (0, "")
     assert outcome.err == f"No traces; create them with: fib-rmsnorm bench --definitions {DEFINITION}\n"
     assert fib("report").err.endswith(f"; create them with: fib-rmsnorm bench --definitions {DEFINITION}\n")
-    assert json.loads(fib("list", "traces", "--json").out) == []
+    assert fib("list", "traces", "--json").json == []
 
 
 def test_an_empty_registry_begins_with_a_definition(fib, registry):
@@ -141,7 +140,7 @@ def test_an_empty_registry_begins_with_a_definition(fib, registry):
 
 
 def test_json_has_what_the_tables_have(fib, full_registry):
-    found = json.loads(fib("list", "--json").out)
+    found = fib("list", "--json").json
     assert found["root"] == str(full_registry.root)
     assert found["definitions"][0]["axes"] == {"batch": None, "hidden": 128}
     by_name = {row["name"]: row for row in found["solutions"]}

@@ -111,9 +111,7 @@ def solution(tmp_path, monkeypatch):
 
 def test_a_profile_of_each_batch_size_as_json(fib, solution, gpu, ncu):
     calls = ncu()
-    outcome = fib("profile", solution, "--batch-sizes", "8,4096", "--json")
-    assert outcome.code == 0, outcome.err
-    small, record = json.loads(outcome.out)
+    small, record = fib("profile", solution, "--batch-sizes", "8,4096", "--json").answer
     assert (record["axes"], record["hardware"]) == ({"batch": 4096}, "Fake GPU")
     (kernel,) = record["kernels"]
     assert kernel["kernel"].startswith("void rmsnorm_rows<__half2, 4>(")  # a comma within quotes
@@ -178,8 +176,7 @@ def test_a_real_gpus_counters(fib, tmp_path, monkeypatch):
     outcome = fib("profile", example, "--batch-sizes", "4096", "--json", "--root", REPOSITORY)
     if "ERR_NVGPUCTRPERM" in outcome.err:
         pytest.skip("may not read the counters")
-    assert outcome.code == 0, outcome.err
-    (record,) = json.loads(outcome.out)
+    (record,) = outcome.answer
     (kernel,) = record["kernels"]
     assert Path(record["report"]).stat().st_size > 0
     assert 5 < kernel["duration_us"] < 1000

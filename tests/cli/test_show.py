@@ -128,7 +128,7 @@ def test_json_is_the_record(fib, full_registry):
     wrong = make_trace(solution, full_registry.workloads(DEFINITION)[0], timestamp="2027-01-01T00:00:00+00:00")
     wrong.evaluation.correctness.max_relative_error = math.inf
     full_registry.append_trace(wrong, "ann", "norm")
-    shown = json.loads(fib("show", f"{CUDA}@batch=1", "--json").out)
+    shown = fib("show", f"{CUDA}@batch=1", "--json").json
     assert shown["evaluation"]["correctness"]["max_relative_error"] == "Infinity", "as in its file"
 
 

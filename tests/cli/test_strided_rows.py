@@ -11,9 +11,8 @@ READ = "x.float()"
 
 
 @pytest.fixture
-def try_strided(fib, registry, monkeypatch):
+def try_strided(fib, registry):
     """Try a kernel whose solution.toml says that it is strided."""
-    monkeypatch.chdir(registry.root)
 
     def run(text, *options, manifest=MANIFEST):
         Path("kernel").mkdir(exist_ok=True)
@@ -66,8 +65,7 @@ def test_a_call_that_leaves_no_rows_as_they_are_is_refused(try_strided):
     assert "strided: rmsnorm_d128 has no rows in an input that the call leaves as it is" in outcome.err
 
 
-def test_an_option_says_it_of_a_single_file(fib, registry, monkeypatch):
-    monkeypatch.chdir(registry.root)
+def test_an_option_says_it_of_a_single_file(fib, registry):
     options = ("--batch-sizes", "4", "--check", "--device", "cpu", "--strided")
     Path("norm.py").write_text(RIGHT)
     assert "strided rows included" in fib("try", "norm.py", *options).lines[-1]
@@ -76,8 +74,7 @@ def test_an_option_says_it_of_a_single_file(fib, registry, monkeypatch):
     assert outcome.code == 1 and "the rows of x are read as if contiguous: use x.stride(0)" in outcome.out
 
 
-def test_pointers_have_no_strides(fib, registry, monkeypatch):
-    monkeypatch.chdir(registry.root)
+def test_pointers_have_no_strides(fib, registry):
     Path("norm.cpp").write_text("void norm(const _Float16* x, const _Float16* weight, float eps, _Float16* out) {}\n")
     outcome = fib("try", "norm.cpp", "--check", "--device", "cpu", "--strided")
     assert "strided: norm takes pointers, which have no strides: give it a TensorView" in outcome.refusal

@@ -1,6 +1,6 @@
 """`fib-rmsnorm try` with several kernels: side by side, ranked, and a fault of one is told once."""
 
-import json
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +8,7 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.reports.text.units import count
 from support.hanging import when_printed
-from support.registries import CRASHES, HANGS, NO_EPS, RIGHT, make_registry
+from support.registries import CRASHES, HANGS, NO_EPS, RIGHT
 
 UNNAMED = RIGHT.replace("run(x, weight, eps)", "norm(p, x, r)").replace("weight", "p").replace("+ eps", "+ r")
 BINARY = b"\xff\xfe\x00"
@@ -16,25 +16,23 @@ KERNELS = {"crashes.py": CRASHES, "no_eps.py": NO_EPS, "right.py": RIGHT, "synta
 
 
 @pytest.fixture
-def try_several(fib, tmp_path):
+def try_several(fib, registry):
     """Try kernels with these sources on the CPU, at two rows."""
-    registry = make_registry(tmp_path / "registry")
 
     def run(sources: dict[str, str | bytes], *options: str):
         for name, source in sources.items():
-            path = tmp_path / name
+            path = Path(name)
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(source if isinstance(source, bytes) else source.encode())
-        return fib("try", *sources, "--device", "cpu", "--batch-sizes", "2", "--root", registry.root, *options)
+        return fib("try", *sources, "--device", "cpu", "--batch-sizes", "2", *options)
 
     return run
 
 
 def test_kernels_are_ranked_and_counted(try_several):
     outcome = try_several({**KERNELS, "binary.py": BINARY, "unnamed.py": UNNAMED}, "--json")
-    assert outcome.code == 1
-    (line,) = outcome.lines
-    found = json.loads(line)
+    assert outcome.code == 1 and len(outcome.lines) == 1
+    found = outcome.json
     kernels = found["kernels"]
     assert {kernel["kernel"] for kernel in kernels[:2]} == {"right.py", "unnamed.py"}
     assert [(kernel["kernel"], kernel["status"]) for kernel in kernels[2:]] == [
@@ -93,5 +91,5 @@ def test_what_the_device_cannot_run_is_listed_and_the_others_are_judged(try_seve
 
 def test_kernels_of_one_name_are_told_apart_by_their_paths(try_several):
     kernels = {"a/kernel.py": RIGHT, "b/kernel.py": NO_EPS, "b/other.py": NO_EPS}
-    names = [kernel["kernel"] for kernel in json.loads(try_several(kernels, "--check", "--json").out)["kernels"]]
+    names = [kernel["kernel"] for kernel in try_several(kernels, "--check", "--json").json["kernels"]]
     assert names == ["a/kernel.py", "b/kernel.py", "other.py"]

@@ -110,8 +110,7 @@ def run(x, weight, eps, more=2 * 1):
 
 
 @pytest.mark.process
-def test_numbers_of_a_file_are_tried_and_the_file_stays(fib, registry, monkeypatch):
-    monkeypatch.chdir(registry.root)
+def test_numbers_of_a_file_are_tried_and_the_file_stays(fib, registry):
     kernel = NUMBERS + RIGHT.partition("eps):\n")[2]
     Path("norm.py").write_text(kernel)
     options = ("--device", "cpu", "--batch-sizes", "8")
@@ -130,9 +129,7 @@ def test_what_the_interpreter_cannot_run_is_skipped_and_its_code_shown(fib, regi
     field = Path(__file__).parents[1] / "field" / "triton_libdevice.py"
     kernel = tmp_path / "norm.py"
     kernel.write_text(field.read_text().replace("triton.next_power_of_2(x.shape[1])", "BLOCK=128"))
-    outcome = fib(
-        "tune", kernel, "--set", "BLOCK=128", "--batch-sizes", "8", "--device", "cpu", "--root", registry.root
-    )
+    outcome = fib("tune", kernel, "--set", "BLOCK=128", "--batch-sizes", "8", "--device", "cpu")
     assert outcome.code == 2 and "Triton's interpreter cannot call libdevice" in outcome.err
     assert outcome.lines[-2].split()[:2] == ["BLOCK", "threads/block"] and outcome.lines[-1].split()[0] == "128"
 

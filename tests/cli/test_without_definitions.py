@@ -5,10 +5,10 @@ import json
 import pytest
 
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import digest
 from support.command_line import QUICK_OPTIONS
 from support.full_registry import DEFINITION, PYTHON, PYTHON_FOLDER, make_trace
+from support.registries import add_definition
 
 OTHER = "rmsnorm_d256"
 OF_OTHER = f"{PYTHON}_d256"
@@ -21,9 +21,7 @@ def both(fib, full_registry):
     manifest = full_registry.root / PYTHON_FOLDER / "solution.toml"
     manifest.write_text(manifest.read_text().replace("[spec]", 'definitions = ["rmsnorm_d*"]\n\n[spec]'))
     definition = RmsNorm().define(256)
-    full_registry.write_definition(definition)
-    workloads = generate_workloads(definition, (1,))
-    full_registry.write_workloads(definition, workloads)
+    workloads = add_definition(full_registry, definition, (1,))
     assert fib("define", "--hidden", "128").code == 0
     assert fib("solve", "--definitions", "*").code == 0
     trace = make_trace(full_registry.packed_solutions()[OF_OTHER], workloads[0])
@@ -34,7 +32,7 @@ def both(fib, full_registry):
 
 def of(command: str, outcome) -> set[str]:
     """The Definitions in the output of a command."""
-    found = json.loads(outcome.out)
+    found = outcome.json
     return {each["definition"] for each in (found["results"] if command == "report" else found)}
 
 

@@ -103,7 +103,7 @@ def test_conflicts_are_reported_and_nothing_is_written(fib, full_registry, disag
     assert [differs for what, differs in told.items() if "Trace" in what] == ["evaluation"]
     assert outcome.lines[-1] == "3 conflicts, nothing written; rename or remove one of the two"
     assert files_of(tmp_path) == before
-    record = json.loads(fib("merge", full_registry.root, disagreeing.root, "--json").out)
+    record = fib("merge", full_registry.root, disagreeing.root, "--json").json
     assert record["written"] is False
     assert [conflict["kind"] for conflict in record["conflicts"]] == ["solution", "workload", "trace"]
 

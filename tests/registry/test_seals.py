@@ -61,14 +61,14 @@ def test_a_forged_trace_is_reported_and_not_the_best(fib, full_registry):
     for path in (full_registry.root / PYTHON_TRACES, full_registry.root / CUDA_TRACES):
         path.write_text("".join(f"{sealer.seal(trace).model_dump_json()}\n" for trace in read_jsonl(path, Trace)))
     assert fib("validate").code == 0
-    before = json.loads(fib("best", "--json").out)
+    before = fib("best", "--json").json
     path = full_registry.root / PYTHON_TRACES
     forged = json.loads(path.read_text().splitlines()[0])
     forged["evaluation"]["performance"]["latency_ms"] /= 2
     with path.open("a") as file:
         file.write(json.dumps(forged) + "\n")
     found = fib("best", "--json")
-    assert json.loads(found.out) == before
+    assert found.json == before
     assert re.search(r":3: a Trace changed since it was recorded \(left out\)", found.err)
     checked = fib("validate")
     assert checked.code == 1
@@ -86,7 +86,7 @@ def test_a_forged_trace_is_reported_and_not_the_best(fib, full_registry):
 @pytest.mark.parametrize("is_sound", [True, False], ids=["sound", "not by the schema"])
 def test_a_trace_whose_date_lies_after_all_others_is_not_believed(fib, full_registry, timestamp, is_sound):
     """Timestamps are compared as texts, so each of these would stay the newest."""
-    before = json.loads(fib("best", "--json").out)
+    before = fib("best", "--json").json
     path = full_registry.root / PYTHON_TRACES
     trace = json.loads(path.read_text().splitlines()[0])
     trace["evaluation"]["performance"]["latency_ms"] /= 2
@@ -96,7 +96,7 @@ def test_a_trace_whose_date_lies_after_all_others_is_not_believed(fib, full_regi
     with path.open("a") as file:
         file.write(json.dumps(trace) + "\n")
     found = fib("best", "--json")
-    assert json.loads(found.out) == before
+    assert found.json == before
     assert re.search(r":3: a Trace (without a date that can be read|dated in the future) \(left out\)", found.err)
     assert fib("validate").code == 1
 

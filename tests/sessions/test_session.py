@@ -18,7 +18,7 @@ from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 from fib_rmsnorm.sessions.watching import Watch
 from support.hanging import FOR_EVER_S, when_printed
-from support.registries import CRASHES, HANGS, RIGHT, make_scaling_registry
+from support.registries import CRASHES, HANGS, RIGHT, SCALE, SCALED
 
 
 @dataclass
@@ -147,11 +147,11 @@ def test_a_watch_follows_saves_and_ends_what_hangs(session, rival_registry, kern
     versions.close()
 
 
-def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(fib, tmp_path, kernel, monkeypatch):
-    registry = make_scaling_registry(tmp_path / "registry")
-    monkeypatch.chdir(save(kernel, "def run(x, factor):\n    return x * factor\n").parent)
-    sizes = ("--definition", "scaled", "--batch-sizes", "3", "--device", "cpu", "--root", registry.root)
-    tried, refused = fib("try", kernel, *sizes), fib("try", "kernel.py", "--watch", *sizes)
+def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(fib, registry):
+    registry.write_definition(SCALED)
+    kernel = save(Path("kernel.py"), SCALE)
+    sizes = ("--definition", "scaled", "--batch-sizes", "3", "--device", "cpu")
+    tried, refused = fib("try", kernel, *sizes), fib("try", kernel, "--watch", *sizes)
     assert (refused.code, refused.out, refused.err) == (2, "", tried.err)
     assert "scaled: has no Workload of batch=3" in tried.err
 

@@ -41,6 +41,12 @@ class Outcome:
         return json.loads(self.out)
 
     @property
+    def answer(self) -> Any:
+        """The same of a command that succeeded."""
+        assert self.code == 0, self
+        return self.json
+
+    @property
     def refusal(self) -> str:
         """The only line of a command that was refused: it exits with 2 and prints no results."""
         return self._only_line(2)

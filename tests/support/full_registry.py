@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import (
     Correctness,
     Environment,
@@ -151,9 +151,7 @@ def grow(registry: Registry, root: Path, hidden: int) -> Registry:
     shutil.copytree(registry.root, root)
     other = Registry(root)
     definition = RmsNorm().define(hidden)
-    other.write_definition(definition)
-    workloads = generate_workloads(definition, (1, 2))
-    other.write_workloads(definition, workloads)
+    workloads = registries.add_definition(other, definition, (1, 2))
     name = f"{PYTHON}_d{hidden}"
     solution = other.packed_solutions()[PYTHON].model_copy(update={"name": name, "definition": definition.name})
     other.write_solution(solution, "norm")

@@ -148,7 +148,7 @@ def test_a_folder_of_a_user_holds_more_than_files(fib, full_registry, elsewhere,
 def test_a_kernel_that_is_a_fifo_is_not_waited_for(fib, registry, tmp_path):
     kernel = tmp_path / "kernel.cpp"
     os.mkfifo(kernel)
-    outcome = fib("try", kernel, "--root", registry.root, "--definition", "rmsnorm_d128", "--device", "cpu")
+    outcome = fib("try", kernel, "--definition", "rmsnorm_d128", "--device", "cpu")
     assert outcome.refusal == f"{kernel}: not a regular file or a folder"
 
 

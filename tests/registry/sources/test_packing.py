@@ -142,7 +142,7 @@ def sharing(registry):
 
 
 def test_shared_files_are_packed_as_if_they_lay_in_the_folder(fib, registry, sharing):
-    assert fib("solve", "--root", registry.root).code == 0
+    assert fib("solve").code == 0
     for solution in registry.packed_solutions().values():
         packed = {source.path: source.content for source in solution.sources}
         assert packed == {"kernel.py": KERNEL, "roots.py": ROOTS, "rows.py": ROWS}
@@ -153,7 +153,7 @@ def test_shared_files_are_packed_as_if_they_lay_in_the_folder(fib, registry, sha
 def test_try_finds_shared_files(fib, registry, sharing, tmp_path, kernel, copied):
     """Also for a folder, or a file beside a solution.toml, that was copied out of the registry."""
     folder = sharing.rename(tmp_path / "copy") if copied else sharing
-    options = ("--definition", "rmsnorm_d128", "--batch-sizes", "1", "--device", "cpu", "--root", registry.root)
+    options = ("--definition", "rmsnorm_d128", "--batch-sizes", "1", "--device", "cpu")
     outcome = fib("try", folder / kernel, *options)
     assert outcome.code == 0, outcome.err + outcome.out
 
@@ -208,7 +208,7 @@ def test_refuses_in_one_line(fib, registry, tmp_path, paths, said):
     (shared / "broken.py").symlink_to("nothing.py")
     (shared / "bytes.py").write_bytes(b"\xff\xfe")
     add_sources(registry, "one_v1", {"kernel.py": RIGHT}, including(*paths))
-    assert said in fib("solve", "--root", registry.root).refusal
+    assert said in fib("solve").refusal
     assert not list(registry.layout.solutions.rglob("one_v1.json"))
 
 
