@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -42,15 +43,10 @@ def processes_below(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 def assert_gone(processes: list[psutil.Process]) -> None:
     """They were killed, and are gone as soon as the machine comes round to it."""
-    while any(map(is_running, processes)):
-        time.sleep(0.02)
-
-
-def is_running(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            while process.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.02)
 
 
 def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:

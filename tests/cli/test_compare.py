@@ -4,7 +4,7 @@ import pytest
 
 from fib_rmsnorm.operators import find_operator
 from support.full_registry import DEFINITION, PYTHON
-from support.paths import PUBLISHED, REPOSITORY
+from support.paths import PUBLISHED, REPOSITORY, write
 from support.registries import WRONG
 from support.trace_json import trace
 
@@ -217,8 +217,7 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, t
 @pytest.mark.process
 def test_a_wrong_kernel_is_measured_once(fib, full_registry, tmp_path):
     """Three rounds would judge it three times, and say the same."""
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text(WRONG)
+    wrong = write(tmp_path / "wrong.py", WRONG)
     options = ("--root", full_registry.root, "--device", "cpu", "--batch-sizes", "8", "--rounds", "3")
     outcome = fib("compare", "--measure", PYTHON, wrong, *options)
     assert outcome.code == 1 and outcome.err.count("INCORRECT_NUMERICAL") == 1 and outcome.err.count("PASSED") == 1
@@ -226,11 +225,10 @@ def test_a_wrong_kernel_is_measured_once(fib, full_registry, tmp_path):
 
 
 @pytest.mark.process
-def test_solutions_of_two_definitions_are_measured_at_sizes_that_both_have(fib, full_registry, tmp_path):
+def test_solutions_of_two_definitions_are_measured_at_sizes_that_both_have(fib, full_registry):
     """RMSNorm beside LayerNorm: each is judged by its own Definition."""
     full_registry.write_definition(find_operator("layernorm").define(hidden=128, dtype="float16"))
-    layer = tmp_path / "layer.py"
-    layer.write_text(f"# definition: layernorm_d128\n{find_operator('layernorm').reference}")
+    layer = write("layer.py", f"# definition: layernorm_d128\n{find_operator('layernorm').reference}")
     command = ("compare", "--measure", PYTHON, layer, "--root", full_registry.root, "--device", "cpu", "--rounds", "1")
     outcome = fib(*command, "--batch-sizes", "1,8", "--json")
     assert outcome.code in (0, 1), outcome.err  # by which one is faster
@@ -246,8 +244,8 @@ def test_solutions_of_two_definitions_are_measured_at_sizes_that_both_have(fib, 
 
 
 def test_two_files_serve_the_definition_that_they_name(fib, tmp_path):
-    layer = tmp_path / "layernorm_bias_a.py"
-    layer.write_text("# definition: layernorm_bias_d4096\ndef run(x, weight, bias, eps):\n    return missing\n")
+    source = "# definition: layernorm_bias_d4096\ndef run(x, weight, bias, eps):\n    return missing\n"
+    layer = write(tmp_path / "layernorm_bias_a.py", source)
     options = ("--root", REPOSITORY, "--device", "cpu", "--batch-sizes", "1")
     outcome = fib("compare", "--measure", layer, layer, *options, "--definition", "rmsnorm_d4096")
     assert outcome.code == 1 and "does not fit rmsnorm_d4096" in outcome.err

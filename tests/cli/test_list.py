@@ -16,6 +16,7 @@ from support.full_registry import (
     change_sources,
     make_trace,
 )
+from support.paths import write
 from support.registries import pack_all
 
 
@@ -153,8 +154,7 @@ def test_json_has_what_the_tables_have(fib, full_registry):
 def test_a_dataset_of_definitions_alone_is_a_registry(fib, full_registry, tmp_path):
     for folder in ("solutions", "workloads", "traces"):
         shutil.rmtree(full_registry.root / folder)
-    kernel = tmp_path / "kernel.py"
-    kernel.write_text(PYTHON_SOURCE)
+    kernel = write(tmp_path / "kernel.py", PYTHON_SOURCE)
     assert fib("list").out.startswith(f"Registry: {full_registry.root}\n")
     for command in (("show", DEFINITION), ("validate",), ("try", kernel, "--check", "--device", "cpu")):
         assert fib(*command).code == 0, command

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from support.paths import write
 from support.registries import RIGHT, python_manifest
 
 CHECK = ("--check", "--device", "cpu", "--batch-sizes", "4")
@@ -18,12 +19,9 @@ def folder(registry):
     """The working folder, with a package in it."""
     files = {"__init__.py": "from .norms import rms_norm\n", "parts/__init__.py": SCALED, "norms.py": NORMS + WRONG}
     for name, text in files.items():
-        path = Path("mypkg", name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    Path("mine").mkdir()
-    Path("mine/kernel.py").write_text(RIGHT)
-    Path("mine/solution.toml").write_text(python_manifest("mine"))
+        write(f"mypkg/{name}", text)
+    write("mine/kernel.py", RIGHT)
+    write("mine/solution.toml", python_manifest("mine"))
     return registry.root
 
 

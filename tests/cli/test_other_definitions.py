@@ -7,6 +7,7 @@ import pytest
 
 from support.command_line import QUICK_OPTIONS
 from support.norms import UPSTREAM, define_norm
+from support.paths import write
 from support.registries import (
     DOUBLES,
     SCALED,
@@ -52,9 +53,7 @@ def test_batch_sizes_are_those_of_the_definitions_row_axis(fib, registry):
     registry.write_definition(make_definition("pooled", source, {"x": rows}, {"out": rows}, hidden=128))
     found = trace()
     found["definition"], found["workload"]["axes"] = "pooled", {"length": 64, "rows": 8}
-    path = registry.root / "traces" / "ann" / "norm" / "pooled.jsonl"
-    path.parent.mkdir(parents=True)
-    path.write_text(lines(found))
+    path = write("traces/ann/norm/pooled.jsonl", lines(found))
     assert fib("report", path, "--batch-sizes", "8").code == 0
     assert "no Trace has batch size 64 (available: 8)" in fib("report", path, "--batch-sizes", "64").refusal
 
@@ -127,9 +126,7 @@ def test_rows_of_several_axes_are_judged_by_their_operator(fib, registry, name, 
 @pytest.mark.process
 def test_strided_rows_of_several_axes_have_a_stride_each(fib, registry):
     source = add_rows_of_several_axes(fib, registry, "of_heads")
-    folder = Path("kernel")
-    folder.mkdir()
-    (folder / "solution.toml").write_text(python_manifest("kernel") + "strided = true\n")
+    folder = write("kernel/solution.toml", python_manifest("kernel") + "strided = true\n").parent
     for strides, mistake in {
         "q.stride()": "",
         "(q.stride(1) * q.shape[1], q.stride(1), 1)": "strided rows: out: ",

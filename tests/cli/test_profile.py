@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.ncu import find_ncu, parse_counters
 from support.paths import REPOSITORY
-from support.registries import make_registry
+from support.registries import copy_shared, make_registry
 
 # The shape of a raw page: launch columns without units, then metrics by name, a row of units, then a row a kernel.
 COLUMNS = [
@@ -102,10 +101,9 @@ sys.exit({code})
 @pytest.fixture
 def solution(tmp_path, monkeypatch):
     pytest.importorskip("triton")
-    root = make_registry(tmp_path / "registry", 4096).root
-    shared = Path("solutions", "fib-rmsnorm", "shared")  # which the example includes
-    shutil.copytree(REPOSITORY / shared, root / shared)
-    monkeypatch.chdir(root)
+    registry = make_registry(tmp_path / "registry", 4096)
+    copy_shared(registry)  # which the example includes
+    monkeypatch.chdir(registry.root)
     return REPOSITORY / "examples" / "block_size"
 
 

@@ -9,7 +9,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sessions.try_plan import choose_rivals
 from support.command_line import QUICK_OPTIONS
 from support.full_registry import CUDA, DEFINITION, PYTHON, PYTHON_FOLDER, PYTHON_SOURCE
-from support.paths import files_of
+from support.paths import files_of, write
 from support.registries import RIGHT, WRONG, add_sources
 
 SOLVE = ("solve",)
@@ -129,8 +129,7 @@ def test_sources_that_were_never_packed_are_a_solution(fib, full_registry):
 def test_what_is_measured_are_the_sources(fib, full_registry, tmp_path):
     """The packed Solution is right."""
     (full_registry.root / PYTHON_FOLDER / "kernel.py").write_text(WRONG)
-    right = tmp_path / "right.py"
-    right.write_text(RIGHT)
+    right = write(tmp_path / "right.py", RIGHT)
     options = ("--device", "cpu", "--batch-sizes", "8", "--rounds", "1")
     outcome = fib("compare", "--measure", right, PYTHON, *options)
     assert outcome.code == 1, outcome.err

@@ -8,9 +8,8 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.reports.text.units import count
 from support.hanging import when_printed
-from support.registries import CRASHES, HANGS, NO_EPS, RIGHT
+from support.registries import CRASHES, HANGS, NO_EPS, RIGHT, UNNAMED
 
-UNNAMED = RIGHT.replace("run(x, weight, eps)", "norm(p, x, r)").replace("weight", "p").replace("+ eps", "+ r")
 BINARY = b"\xff\xfe\x00"
 KERNELS = {"crashes.py": CRASHES, "no_eps.py": NO_EPS, "right.py": RIGHT, "syntax.py": "def run(x, weight, eps:\n"}
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from support.command_line import cli_command
-from support.paths import REPOSITORY, TESTS
+from support.paths import REPOSITORY, TESTS, write
 from support.registries import NO_EPS, RIGHT
 
 pytest.importorskip("mcp")
@@ -71,8 +71,7 @@ def test_an_agent_gets_the_mistake_or_the_speed(serve_mcp):
 
 def test_what_is_named_wrong_is_reported_in_a_line(serve_mcp, tmp_path):
     (tmp_path / "mine.py").write_text(RIGHT)
-    outside = tmp_path.parent / "outside.py"
-    outside.write_text(RIGHT)
+    outside = write(tmp_path.parent / "outside.py", RIGHT)
     (tmp_path / "link.py").symlink_to(outside)
     bad = [
         ("check", {}, "give either `source`"),

@@ -18,6 +18,7 @@ from fib_rmsnorm.schema import (
     digest,
 )
 from support import registries
+from support.paths import write
 from support.registries import pack_all
 
 DEFINITION = "rmsnorm_d128"
@@ -74,9 +75,7 @@ def make_full_registry(root: Path) -> Registry:
 def publish(registry: Registry) -> None:
     """Make its Traces those that come with the registry."""
     benched = [registry.root / PYTHON_TRACES, registry.root / CUDA_TRACES]
-    target = registry.root / PUBLISHED_TRACES
-    target.parent.mkdir(parents=True)
-    target.write_text("".join(path.read_text() for path in benched))
+    write(registry.root / PUBLISHED_TRACES, "".join(path.read_text() for path in benched))
     for path in benched:
         path.unlink()
 

@@ -14,7 +14,7 @@ from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.packing import pack_sound
 from fib_rmsnorm.registry.store import read_jsonl
 from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, Workload
-from support.paths import REPOSITORY, TESTS
+from support.paths import REPOSITORY, TESTS, write
 
 # Few and short: these tests are about what is said of an evaluation, not about its number.
 QUICK = Settings(warmup_runs=1, iterations=3, num_trials=1)
@@ -29,6 +29,10 @@ def run(x, weight, eps):
 CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
 HANGS = "def run(x, weight, eps):\n    print('hangs', flush=True)\n    while True:\n        pass\n"
 NO_EPS = RIGHT.replace("+ eps", "+ 0 * eps")
+UNNAMED = RIGHT.replace("run(x, weight, eps)", "norm(p, q, r)").replace(
+    "    x_fp32 =", "    weight, x, eps = p, q, r\n    x_fp32 ="
+)
+"""Only by computing is the call found that is right."""
 
 
 def unseen(source: str) -> str:
@@ -91,10 +95,8 @@ def add_sources(
     """Write a folder of sources (by default of a Python solution) for a Definition, by default the registry's first."""
     folder = registry.layout.solutions / author / "norm" / (definition or next(iter(registry.definitions()))) / name
     for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content)
-    (folder / "solution.toml").write_text(manifest or python_manifest(name))
-    return folder
+        write(folder / path, content)
+    return write(folder / "solution.toml", manifest or python_manifest(name)).parent
 
 
 def make_solution(

@@ -7,6 +7,7 @@ import pytest
 
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry
+from support import paths
 from support.registries import RIGHT, python_manifest
 
 LLAMA, LAYERNORM = (find_operator(name).reference for name in ("rmsnorm_llama", "layernorm"))
@@ -28,9 +29,7 @@ def write(tmp_path):
     """Write a kernel, or a folder of one, and return its path."""
 
     def run(source: str, file: str = "kernel.py", manifest: str | None = None):
-        path = tmp_path / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(source)
+        path = paths.write(tmp_path / file, source)
         if manifest is None:
             return path
         (path.parent / "solution.toml").write_text(f"{manifest}{python_manifest('mine_v1')}")

@@ -13,7 +13,7 @@ from fib_rmsnorm.reports.text import console
 from fib_rmsnorm.reports.text.document import Grid
 from support.command_line import QUICK_OPTIONS, run_cli, run_on_terminal
 from support.full_registry import CUDA, DEFINITION, make_trace
-from support.paths import PUBLISHED, REPOSITORY
+from support.paths import PUBLISHED, REPOSITORY, write
 from support.registries import RIGHT, add_kernel
 
 BENCH = ("bench", *QUICK_OPTIONS)
@@ -113,8 +113,7 @@ def test_a_terminal_without_a_character_gets_another(registry):
 @pytest.mark.parametrize("text", ["[" * 1200, "[" * 5000 + "]" * 5000, '{"definition": "a", "workload": ' + "[" * 9000])
 def test_what_is_nested_without_end_is_not_a_trace(fib, tmp_path, monkeypatch, suffix, text):
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / f"deep.{suffix}"
-    path.write_text(f"{text}\n")
+    path = write(tmp_path / f"deep.{suffix}", f"{text}\n")
     for command in ("report", "best", "analyze"):
         outcome = fib(command, path)
         assert outcome.code == 2
@@ -127,9 +126,7 @@ def test_sources_nested_without_end_are_one_line(fib, registry, tmp_path):
         kernel.write_text(f"def run(x, weight, eps):\n    return {text}\n")
         outcome = fib("try", kernel, "--definition", "rmsnorm_d128", "--device", "cpu")
         assert "nested" in outcome.kernel_fault
-    folder = registry.layout.solutions / "a/norm/rmsnorm_d128/b"
-    folder.mkdir(parents=True)
-    (folder / "solution.toml").write_text("a = " + "[" * 5000)
+    write("solutions/a/norm/rmsnorm_d128/b/solution.toml", "a = " + "[" * 5000)
     assert "solution.toml" in fib("solve").refusal
 
 
