@@ -4,6 +4,7 @@ import shutil
 import signal
 import sys
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -19,7 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from fib_rmsnorm.registry import Registry
-from support.command_line import run_here
+from support.command_line import QUICK_OPTIONS, run_here
 from support.full_registry import make_full_registry
 from support.lent_fork_server import lend, lending
 from support.paths import REPOSITORY
@@ -77,9 +78,11 @@ def own_folders(pytestconfig):
 
 
 @pytest.fixture
-def registry(tmp_path: Path):
-    """A registry with rmsnorm_d128, workloads of batches 1 and 8, and no solutions."""
-    return make_registry(tmp_path / "registry")
+def registry(tmp_path: Path, monkeypatch) -> Registry:
+    """A registry with rmsnorm_d128, workloads of batches 1 and 8, and no solutions; the working folder is its root."""
+    registry = make_registry(tmp_path / "registry")
+    monkeypatch.chdir(registry.root)
+    return registry
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +171,12 @@ def fib(lent, tmp_path, monkeypatch):
     if Path.cwd() == REPOSITORY:
         monkeypatch.chdir(tmp_path)
     return run_here
+
+
+@pytest.fixture
+def bench(fib, registry):
+    """Bench the registry with few and short calls."""
+    return partial(fib, "bench", *QUICK_OPTIONS)
 
 
 @pytest.fixture

@@ -142,8 +142,7 @@ def test_few_rows_take_one_launch_and_many_two_which_request_far_ahead_where_tha
 ):
     sizes = ",".join(map(str, batches))
     name = SOLUTION.format(operator)
-    explained = fib("explain", name, "--root", REPOSITORY, "--arch", arch, "--batch-sizes", sizes, "--json")
-    record = explained.json
+    record = fib("explain", name, "--root", REPOSITORY, "--arch", arch, "--batch-sizes", sizes, "--json").answer
     launched = [(launch["axes"]["batch"], launch["kernel"]) for launch in record["launches"]]
     expected = [(batches[0], "differentiate_split")]
     for batch, kernel in zip(batches[1:], of_many, strict=True):

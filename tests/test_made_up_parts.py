@@ -102,7 +102,7 @@ def fib(copy, tmp_path_factory):
         manifest = python_manifest(name).replace("python", "rows").replace("kernel.py", "kernel.rows")
         add_sources(registry, name, {"kernel.rows": source}, manifest)
     run = partial(run_cli, cwd=registry.root, PYTHONPATH=str(copy), FIB_RMSNORM_CACHE=str(registry.root / "cache"))
-    vars(run)["root"] = registry.root
+    vars(run)["registry"] = registry
     return run
 
 
@@ -113,11 +113,8 @@ def traces(fib) -> dict[str, dict]:
     made = fib("workload", "--definition", DEFINITION, "--batch-sizes", "8", "--set", "shift=2")
     assert made.returncode == 0, made.stderr
     for name, source in KERNELS.items():
-        folder = fib.root / "solutions" / "tester" / "norm" / DEFINITION / name
-        folder.mkdir(parents=True)
-        (folder / "solution.toml").write_text(python_manifest(name))
-        (folder / "kernel.py").write_text(source)
-    output = fib.root / "traces.jsonl"
+        add_sources(fib.registry, name, {"kernel.py": source}, definition=DEFINITION)
+    output = fib.registry.root / "traces.jsonl"
     benched = fib("bench", *QUICK_OPTIONS, "--definitions", "*", "--output", str(output))
     assert benched.returncode == 1, benched.stderr
     found = map(json.loads, Path(output).read_text().splitlines())
@@ -196,7 +193,7 @@ def test_solutions_in_its_language_are_packed_built_judged_and_timed_by_its_time
         == "reference"
     )
     # The GPU is known by the Traces that it would have made.
-    (file,) = (fib.root / "traces").rglob("rmsnorm_d128.jsonl")
+    (file,) = fib.registry.layout.traces.rglob("rmsnorm_d128.jsonl")
     file.write_text(file.read_text().replace(traces["in_rows"]["environment"]["hardware"], "NVIDIA X9"))
     assert "12345" in fib("analyze", "--definitions", "*").stdout
 

@@ -13,7 +13,7 @@ import pytest
 from fib_rmsnorm import load
 from fib_rmsnorm.analysis.loading import decode_traces
 from support.command_line import cli_command, cli_environment
-from support.paths import PUBLISHED
+from support.paths import PUBLISHED, write
 from support.registries import make_empty_registry
 from support.trace_json import lines, trace, upstream_trace
 
@@ -25,12 +25,6 @@ def strict():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
 
 
 def read(*paths: Path) -> tuple[list, list[str]]:

@@ -9,47 +9,43 @@ from fib_rmsnorm.analysis.results import find_results, peak_of
 from fib_rmsnorm.analysis.roofline import analyze_section
 from fib_rmsnorm.machine.gpu_models import GPU_MODELS, find_gpu_model
 from fib_rmsnorm.operators import RmsNorm, count_cost
-from fib_rmsnorm.schema import Definition
 from fib_rmsnorm.student_t import t_quantile
 from support.paths import PUBLISHED, REPOSITORY
 from support.trace_json import records, trace, trace_set
 
-
-@pytest.fixture(scope="module")
-def definition() -> Definition:
-    return RmsNorm().define(4096)
+DEFINITION = RmsNorm().define(4096)
 
 
-def roofline(definition, *traces):
+def roofline(*traces, definition=DEFINITION):
     (section,) = find_results(trace_set(*traces))
     return analyze_section(section, definition)
 
 
-def test_the_ridge_comes_from_the_measured_clock(definition):
-    assert roofline(definition, trace()).ridge == pytest.approx(2 * 128 * 132 * 1980e6 / 4814.304e9)
-    slow = roofline(definition, trace(clock=990.0))
+def test_the_ridge_comes_from_the_measured_clock():
+    assert roofline(trace()).ridge == pytest.approx(2 * 128 * 132 * 1980e6 / 4814.304e9)
+    slow = roofline(trace(clock=990.0))
     assert slow.ridge == pytest.approx(128 * 132 * 1980e6 / 4814.304e9)
 
 
-def test_what_takes_longest_bounds(definition):
-    found = roofline(definition, *(trace(batch=batch, latency_ms=0.3) for batch in (1, 512, 65536)))
+def test_what_takes_longest_bounds():
+    found = roofline(*(trace(batch=batch, latency_ms=0.3) for batch in (1, 512, 65536)))
     assert [each.bound for each in found.workloads] == ["launch", "memory", "memory"]
     assert [each.fits_l2 for each in found.workloads] == [True, True, False]
     moved = [(batch * 2 + 1) * 4096 * 2 for batch in (1, 512, 65536)]
     assert [each.memory_ms for each in found.workloads] == pytest.approx([each / 4814.304e6 for each in moved])
 
 
-def test_an_unknown_operator_has_no_cost_unless_a_trace_tells_which_judged_it(definition):
-    assert roofline(None, trace()).workloads[0].cost is None
-    relu = definition.model_copy(update={"reference": "def run(x, weight, eps):\n    return x.relu()\n"})
+def test_an_unknown_operator_has_no_cost_unless_a_trace_tells_which_judged_it():
+    assert roofline(trace(), definition=None).workloads[0].cost is None
+    relu = DEFINITION.model_copy(update={"reference": "def run(x, weight, eps):\n    return x.relu()\n"})
     by_the_reference = trace()
     by_the_reference["evaluation"]["judged_by"] = "reference"
-    assert roofline(relu, trace()).workloads[0].cost is None
-    assert roofline(relu, by_the_reference).workloads[0].cost is None
-    other = definition.model_copy(update={"reference": "from mine import run\n\n\ndef run(a, b, c): ...\n"})
+    assert roofline(trace(), definition=relu).workloads[0].cost is None
+    assert roofline(by_the_reference, definition=relu).workloads[0].cost is None
+    other = DEFINITION.model_copy(update={"reference": "from mine import run\n\n\ndef run(a, b, c): ...\n"})
     judged = trace(batch=512)
     judged["evaluation"]["judged_by"] = "rmsnorm"
-    assert roofline(other, judged).workloads[0].cost == count_cost(definition, {"batch": 512})
+    assert roofline(judged, definition=other).workloads[0].cost == count_cost(DEFINITION, {"batch": 512})
 
 
 @pytest.mark.parametrize(

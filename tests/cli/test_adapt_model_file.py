@@ -1,6 +1,7 @@
 """`fib-rmsnorm adapt FILE`: a file in KernelBench's form is a Definition, and `try` judges a ModelNew by it."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -35,17 +36,16 @@ NEW = (
 
 
 @pytest.fixture
-def adapt(fib, registry, tmp_path):
-    def call(text, name="leaky"):
-        file = tmp_path / f"{name}.py"
-        file.write_text(text)
-        return fib("adapt", file, "--root", registry.root)
+def adapt(fib, registry):
+    def call(text):
+        Path("leaky.py").write_text(text)
+        return fib("adapt", "leaky.py")
 
     return call
 
 
 @pytest.mark.process
-def test_a_model_becomes_a_definition_by_which_a_new_one_is_judged(adapt, fib, registry, tmp_path):
+def test_a_model_becomes_a_definition_by_which_a_new_one_is_judged(adapt, fib, registry):
     outcome = adapt(MODEL)
     assert outcome.lines[-1] == "  fib-rmsnorm try SOLUTION.py --definition leaky", outcome.err
     definition = registry.definition("leaky")
@@ -54,24 +54,24 @@ def test_a_model_becomes_a_definition_by_which_a_new_one_is_judged(adapt, fib, r
     assert [each.axes["batch"] for each in registry.workloads("leaky")] == [1, 8, 32, 128, 512]
     assert {each.inputs["scale"].value for each in registry.workloads("leaky")} == {0.5}
     assert adapt(MODEL).code == 0  # it is there already
-    kernel = tmp_path / "new.py"
+    kernel = Path("new.py")
     for text, code, said in (
         (NEW, 0, "ModelNew(64)(x, scale) returns its outputs"),
         (NEW.replace("self.slope * y", "0 * y"), 1, "INCORRECT_NUMERICAL"),
         (NEW.replace("nn.Linear", "nn.Linear(5, 5) and nn.Linear"), 1, "INCORRECT_NUMERICAL"),  # after another seed
     ):
         kernel.write_text(text)
-        judged = fib("try", kernel, "--definition", "leaky", "--check", "--batch-sizes", "8", "--root", registry.root)
+        judged = fib("try", kernel, "--definition", "leaky", "--check", "--batch-sizes", "8")
         assert judged.code == code and said in judged.out + judged.err
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(("off", "code"), [("5e-5", 0), ("5e-4", 1)])
-def test_a_loss_may_differ_as_in_kernelbench(adapt, fib, registry, tmp_path, off, code):
+def test_a_loss_may_differ_as_in_kernelbench(adapt, fib, off, code):
     loss = MODEL.replace(" * scale", ".norm() / x.norm()").replace(", scale: float", "").replace(" * 2, 0.5", "")
     assert adapt(loss).code == 0
-    (tmp_path / "new.py").write_text(loss.replace("Model(", "ModelNew(").replace("x.norm()", f"x.norm() + {off}"))
-    judged = fib("try", tmp_path / "new.py", "--definition", "leaky", "--check", "--root", registry.root)
+    Path("new.py").write_text(loss.replace("Model(", "ModelNew(").replace("x.norm()", f"x.norm() + {off}"))
+    judged = fib("try", "new.py", "--definition", "leaky", "--check")
     assert judged.code == code, judged.out + judged.err
 
 

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,18 +10,13 @@ import pytest
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.confinement import landlock
-from support.command_line import QUICK_OPTIONS, printed
-from support.registries import RIGHT, WRONG, add_kernel, add_sources, keys, python_manifest, read_output
-
-
-@pytest.fixture
-def bench(fib, registry):
-    return partial(fib, "bench", "--root", registry.root)
+from support.command_line import printed
+from support.registries import RIGHT, WRONG, add_definition, add_kernel, add_sources, keys, python_manifest, read_output
 
 
 def test_everything_passes(registry, bench, tmp_path):
     add_kernel(registry, "right_v1")
-    found = bench(*QUICK_OPTIONS, "--output", tmp_path / "traces.json")
+    found = bench("--output", tmp_path / "traces.json")
     assert found.code == 0, found.err
     assert printed(found.out) == [("right_v1", 1), ("right_v1", 8)]
     assert "2 passed, 0 failed" in found.err
@@ -43,12 +37,12 @@ def test_workloads_with_the_same_axes_are_told_apart_and_shown_by_that_name(regi
     both = [*generate_workloads(definition, [1]), *generate_workloads(definition, [1], scalars={"eps": 0.1})]
     registry.write_workloads(definition, both)
     add_kernel(registry, "wrong_v1", WRONG)
-    found = bench(*QUICK_OPTIONS)
+    found = bench()
     told = [line.split("  ")[0] for line in found.lines if "INCORRECT" in line and line.startswith("batch")]
     assert told == ["batch=1, eps=1e-06", "batch=1, eps=0.1"]
     (command,) = [line.partition("fib-rmsnorm ")[2] for line in found.lines if line.startswith("Full failure logs")]
     assert command == "show wrong_v1@batch=1,eps=1e-06"
-    assert fib(*command.split(), "--root", registry.root).code == 0
+    assert fib(*command.split()).code == 0
 
 
 LITTERS = """\
@@ -69,7 +63,7 @@ raise ValueError
 def test_what_a_failed_build_leaves_is_removed(registry, bench, tmp_path, cold_cache):
     """Gigabytes in the cache, and a home that is nested deeper than Python recurses."""
     add_sources(registry, "litters_v1", {"kernel.py": LITTERS + RIGHT})
-    assert bench(*QUICK_OPTIONS, "--batch-sizes", "1", "--output", tmp_path / "traces.json").code == 1
+    assert bench("--batch-sizes", "1", "--output", tmp_path / "traces.json").code == 1
     (trace,) = read_output(tmp_path / "traces.json")
     home = re.search(r"^home (.+)$", trace.evaluation.log, re.MULTILINE)
     assert home and not Path(home[1]).exists()
@@ -80,26 +74,21 @@ def test_where_nothing_is_confined_a_run_that_requires_it_is_refused(registry, b
     add_kernel(registry, "right_v1")
     monkeypatch.setattr(landlock, "landlock_version", lambda: 0)
     said = "--require-sandbox: no Landlock that suffices in this kernel"
-    assert bench("--require-sandbox", *QUICK_OPTIONS).refusal.startswith(said)
+    assert bench("--require-sandbox").refusal.startswith(said)
     assert registry.traces() == []
 
 
 @pytest.fixture
 def two_definitions(registry):
     """A registry whose rmsnorm_d256 has Workloads of batch 1 and 4, and whose rmsnorm_d128 of 1 and 8."""
-    other = RmsNorm().define(256)
-    registry.write_definition(other)
-    registry.write_workloads(other, generate_workloads(other, (1, 4)))
+    add_definition(registry, RmsNorm().define(256), (1, 4))
     add_sources(registry, "right_v1", {"kernel.py": RIGHT})
-    folder = registry.layout.solutions / "tester" / "norm" / "rmsnorm_d256" / "wide_v1"
-    folder.mkdir(parents=True)
-    (folder / "kernel.py").write_text(RIGHT)
-    (folder / "solution.toml").write_text(python_manifest("wide_v1"))
+    add_sources(registry, "wide_v1", {"kernel.py": RIGHT}, definition="rmsnorm_d256")
     return registry
 
 
 def test_a_definition_without_a_batch_size_does_not_stop_the_others(two_definitions, bench):
-    found = bench(*QUICK_OPTIONS, "--batch-sizes", "4")
+    found = bench("--batch-sizes", "4")
     assert found.code == 0, found.err
     assert keys(two_definitions.traces()) == [("wide_v1", 4)]
     (line,) = [line for line in found.err.splitlines() if "rmsnorm_d128" in line and not line.startswith("Made")]
@@ -109,7 +98,7 @@ def test_a_definition_without_a_batch_size_does_not_stop_the_others(two_definiti
 
 def test_a_definition_without_workloads_gets_those_of_the_batch_sizes_too(two_definitions, bench):
     two_definitions.layout.workload_file("norm", "rmsnorm_d128").unlink()
-    assert bench(*QUICK_OPTIONS, "--batch-sizes", "3", "--definitions", "rmsnorm_d128").code == 0
+    assert bench("--batch-sizes", "3", "--definitions", "rmsnorm_d128").code == 0
     (trace,) = two_definitions.traces()
     assert keys([trace]) == [("right_v1", 3)]
     assert 4 * 3 * 128 < trace.performance.peak_memory_bytes < 20 * 3 * 128  # x in float32, and its product
@@ -125,7 +114,7 @@ def test_a_definition_without_workloads_gets_those_of_the_batch_sizes_too(two_de
     ],
 )
 def test_a_batch_size_that_was_asked_for_by_name_must_be_there(two_definitions, bench, arguments, said):
-    assert bench("--device", "cpu", *arguments).refusal.startswith(said)
+    assert bench(*arguments).refusal.startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +133,7 @@ def test_if_nothing_can_be_evaluated_it_says_so_and_writes_nothing(registry, ben
             manifest = manifest.replace('"python"', '"cuda"').replace("kernel.py", "kernel.cu")
         add_sources(registry, name, {"kernel.py": RIGHT, "kernel.cu": "// no GPU runs this here"}, manifest)
     before = sorted(tmp_path.rglob("*"))
-    refusal = bench(*QUICK_OPTIONS, "--output", tmp_path / "traces.json").refusal
+    refusal = bench("--output", tmp_path / "traces.json").refusal
     assert refusal.startswith("nothing to evaluate on cpu: ") and said.format(root=registry.root) in refusal
     assert sorted(tmp_path.rglob("*")) == before  # what would have been packed is not either
 
@@ -167,7 +156,7 @@ def test_a_full_disk_is_not_a_fault_of_a_kernel(registry, bench, full_disk, monk
     monkeypatch.setenv(variable, str(full_disk))
     monkeypatch.setattr(tempfile, "tempdir", None)  # which remembers the variable
     output = registry.root / "t.json"
-    found = bench(*QUICK_OPTIONS, "--output", output)
+    found = bench("--output", output)
     assert found.code == 2 and not output.exists()
     assert found.err.endswith(
         f"fib-rmsnorm: {what}, {full_disk}: less than 16 MB is left on its disk; free some, or name another folder in"
@@ -179,7 +168,7 @@ def test_half_a_character_in_a_message_stops_no_other(registry, bench):
     """Traces are UTF-8, which cannot hold it."""
     add_kernel(registry, "half_v1", "def run(x, weight, eps):\n    raise ValueError('half \\ud800')\n")
     add_kernel(registry, "right_v1")
-    assert bench(*QUICK_OPTIONS).code == 1
+    assert bench().code == 1
     found = {trace.solution: trace.evaluation for trace in registry.traces()}
     assert {name: each.status.value for name, each in found.items()} == {
         "half_v1": "RUNTIME_ERROR",
@@ -192,8 +181,8 @@ def test_the_table_is_in_the_order_of_names(registry, bench):
     """Whatever came first: here a result of an earlier run, with several GPUs any of their Workloads."""
     for name in ("first_v1", "second_v1"):
         add_kernel(registry, name)
-    assert bench(*QUICK_OPTIONS, "--batch-sizes", "1", "--solutions", "second_v1").code == 0
-    found = bench(*QUICK_OPTIONS, "--resume")
+    assert bench("--batch-sizes", "1", "--solutions", "second_v1").code == 0
+    found = bench("--resume")
     printed_first = [line.split()[1] for line in found.out.splitlines() if line.startswith("batch=1 ")]
     assert printed_first == ["second_v1", "first_v1"]
     table = found.out.partition("median latency")[2].splitlines()[1:]
@@ -205,14 +194,14 @@ def test_a_cpu_takes_large_workloads_only_if_they_are_named(registry, bench):
     (definition,) = registry.definitions().values()
     registry.write_workloads(definition, generate_workloads(definition, [8, 512, 513, 4096]))
     add_kernel(registry, "right_v1")
-    found = bench(*QUICK_OPTIONS)
+    found = bench()
     assert (found.code, printed(found.out)) == (0, [("right_v1", 8), ("right_v1", 512)])
     told = "Skipped: left out on a CPU: batch 513, 4096; to take them, add: --batch-sizes 513,4096\n"
     assert told in found.err
-    named = bench(*QUICK_OPTIONS, "--batch-sizes", "513")
+    named = bench("--batch-sizes", "513")
     assert (named.code, printed(named.out)) == (0, [("right_v1", 513)])
     assert "left out" not in named.err
     registry.write_workloads(definition, generate_workloads(definition, [4096]))
-    refused = bench(*QUICK_OPTIONS)
+    refused = bench()
     what = "left out on a CPU: batch 4096; to take them, add: --batch-sizes 4096"
     assert refused.refusal == f"nothing to evaluate on cpu: {what}"

@@ -1,7 +1,5 @@
 """What an interpreter runs is judged on every kind of case, on few rows, and never timed."""
 
-import json
-
 import pytest
 
 from fib_rmsnorm.evaluation.tensors.case_numbers import FEW_ROWS
@@ -64,12 +62,6 @@ def test_who_reads_it_shows_no_time(fib, outcome, root):
     assert fib("history", "triton_v1", "--root", root).code == 0
     shown = fib("show", f"triton_v1@batch={BATCH}", "--root", root)
     assert "Correct, and not timed: Triton's interpreter ran the kernel." in shown.lines
-    compared = fib("compare", root / "traces.json", root / "traces.json", "--json")
-    found = json.loads(compared.out)
-    assert [each["solution"] for each in found["comparisons"]] == ["right_v1"]
-    assert found["notes"] == [
-        "2 not compared: no latency in either: the evaluations failed, or an interpreter ran them"
-    ]
 
 
 def test_resume_does_not_judge_it_again(fib, outcome, root):

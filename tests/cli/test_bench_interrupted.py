@@ -4,14 +4,13 @@ import json
 import signal
 import subprocess
 import time
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from fib_rmsnorm.building.cache import solution_cache
-from fib_rmsnorm.registry import Registry
 from support.command_line import QUICK_OPTIONS, printed, start_cli
 from support.hanging import FOR_EVER_S
 from support.registries import RIGHT, add_kernel, keys, read_output, unseen
@@ -24,9 +23,8 @@ SLEEPS_ON_8_ROWS = f"""\
 """
 
 
-def start_bench(registry: Registry, *arguments: str | Path) -> subprocess.Popen[str]:
-    options = ("--root", registry.root, *QUICK_OPTIONS, "--timeout", str(FOR_EVER_S))
-    return start_cli("bench", *options, *arguments)
+def start_bench(*arguments: str | Path) -> subprocess.Popen[str]:
+    return start_cli("bench", *QUICK_OPTIONS, "--timeout", str(FOR_EVER_S), *arguments)
 
 
 def read_until_evaluated(process: subprocess.Popen[str], count: int) -> str:
@@ -45,15 +43,10 @@ def processes_below(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 def assert_gone(processes: list[psutil.Process]) -> None:
     """They were killed, and are gone as soon as the machine comes round to it."""
-    while any(map(is_running, processes)):
-        time.sleep(0.02)
-
-
-def is_running(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            while process.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.02)
 
 
 def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
@@ -74,7 +67,7 @@ def test_ctrl_c_waits_for_nothing_and_keeps_what_is_finished(registry, tmp_path,
         add_kernel(registry, f"right_v{number}", f"{RIGHT}# {number}\n")
     hangs = add_kernel(registry, "zhang_v1", unseen(RIGHT.replace("    x_fp32", SLEEPS_ON_8_ROWS + "    x_fp32", 1)))
     output = tmp_path / "traces.json"
-    process = start_bench(registry, "--output", output)
+    process = start_bench("--output", output)
     lines = read_until_evaluated(process, evaluated) if evaluated else process.stderr.readline()
     while evaluated == 3 and not (solution_cache(hangs) / "hangs").exists():
         time.sleep(0.01)
@@ -92,17 +85,17 @@ def test_ctrl_c_waits_for_nothing_and_keeps_what_is_finished(registry, tmp_path,
 def test_ctrl_c_while_the_workers_start(registry):
     """Before anything is printed: torch is still being imported, here and in the workers' parent."""
     add_kernel(registry, "right_v1")
-    process = start_bench(registry)
+    process = start_bench()
     while not processes_below(process):  # from when it starts the workers' parent
         time.sleep(0.01)
     interrupt(process)
 
 
-def test_sigkill_loses_nothing_that_was_printed(registry, fib, tmp_path):
+def test_sigkill_loses_nothing_that_was_printed(registry, bench, tmp_path):
     """At any moment of a record: tests/evaluation/test_bench.py."""
     output, printing = tmp_path / "traces.json", RIGHT.replace("    x_fp32", SLEEPS_ON_8_ROWS + "    x_fp32", 1)
     flag = solution_cache(add_kernel(registry, "first_v1", unseen(printing))) / "goes on"
-    process = start_bench(registry, "--output", output)
+    process = start_bench("--output", output)
     lines = read_until_evaluated(process, 1)
     below = processes_below(process)
     process.kill()
@@ -110,14 +103,9 @@ def test_sigkill_loses_nothing_that_was_printed(registry, fib, tmp_path):
     assert printed(lines) == keys(registry.traces()) == keys(read_output(output)) == [("first_v1", 1)]
     assert_gone(below)
     flag.touch()
-    found = fib("bench", "--root", registry.root, *QUICK_OPTIONS, "--resume", "--output", output)
+    found = bench("--resume", "--output", output)
     assert found.code == 0, found.err
     assert keys(registry.traces()) == keys(read_output(output)) == [("first_v1", 1), ("first_v1", 8)]
-
-
-@pytest.fixture
-def bench(fib, registry):
-    return partial(fib, "bench", "--root", registry.root)
 
 
 def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, tmp_path):
@@ -128,7 +116,7 @@ def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, t
         "    x_fp32 = x.float()\n", f"    __import__('os').stat({str(flag)!r})\n    x_fp32 = x.float()\n"
     )
     add_kernel(registry, "unsteady_v1", unsteady)
-    options = (*QUICK_OPTIONS, "--batch-sizes", "8")
+    options = ("--batch-sizes", "8")
     assert bench(*options).code == 1
     assert len(registry.traces()) == 2
 
@@ -154,7 +142,7 @@ def test_resume_skips_what_has_passed_and_retries_what_failed(registry, bench, t
 
 def test_resume_takes_nothing_that_others_wrote_or_measured(registry, bench, monkeypatch, tmp_path):
     add_kernel(registry, "right_v1")
-    options = (*QUICK_OPTIONS, "--batch-sizes", "1", "--resume")
+    options = ("--batch-sizes", "1", "--resume")
     assert bench(*options).code == 0
     (path,) = registry.layout.traces.rglob("*.jsonl")
     own = json.loads(path.read_text())

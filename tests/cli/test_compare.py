@@ -1,27 +1,35 @@
+"""`compare`: what it tells of two files and of two kernels, and what its gate passes, fails, and cannot judge."""
+
 import pytest
 
 from fib_rmsnorm.operators import find_operator
 from support.full_registry import DEFINITION, PYTHON
-from support.paths import PUBLISHED, REPOSITORY
+from support.paths import PUBLISHED, REPOSITORY, write
 from support.registries import WRONG
 from support.trace_json import trace
 
 EARLIER = REPOSITORY / "docs" / "data" / "h200-earlier.jsonl"
+GATE = ("--max-slowdown", "0.05")
 
 
-def test_a_limit_is_shown_as_it_was_understood(fib, file):
-    old, new = file(trace()), file(trace(latency_ms=0.0022))
+def test_the_interval_decides_whatever_mark_a_number_has_and_a_limit_is_shown_as_it_was_understood(fib, file):
+    busy = {"noisy": ["the clock moved"]}
+    old, new = file(trace(**busy)), file(trace(latency_ms=0.0022, **busy))
     outcome = fib("compare", old, new)
     row = outcome.row("fast_v1", "slower")
     assert outcome.code == 1 and "2.00 us" in row and "2.20 us" in row and "+10.0%" in row
-    assert {"1 compared: 1 slower.", "Regression: slower: fast_v1@batch=8"} <= {*outcome.lines}
+    told = {"1 compared: 1 slower.", "Regression: slower: fast_v1@batch=8", "Noisy: fast_v1@batch=8: the clock moved"}
+    assert told <= {*outcome.lines}
     for limit, percent in (("0.15", "15%"), ("5", "500%")):
         outcome = fib("compare", old, new, "--max-slowdown", limit)
         assert outcome.code == 0 and "slower" in outcome.row("fast_v1", "slower")
         assert f"No regression: nothing is slower by more than {percent}, and nothing now fails." in outcome.lines
-    failing = fib("compare", old, new, "--max-slowdown", "0.05").lines
-    assert "Regression: slower by more than 5%: fast_v1@batch=8" in failing
+    failing = fib("compare", old, new, *GATE)
+    assert failing.code == 1 and "Regression: slower by more than 5%: fast_v1@batch=8" in failing.lines
+    found = fib("compare", old, new, *GATE, "--json").json
+    assert (found["regressions"], found["unjudged"]) == (1, 0)
     assert "No regression" not in fib("compare", old, old).out
+    assert fib("compare", new, old, *GATE).code == 0
 
 
 def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, file):
@@ -92,6 +100,102 @@ def test_another_device_is_refused_unless_allowed(fib, file):
     assert "NVIDIA H200, cupti against NVIDIA A100, cuda_events" in allowed.out
 
 
+def test_what_is_not_judged_is_counted_and_named_beside_what_is(fib, file):
+    vague = {"solution": "odd_v1", "latency_low_ms": 0.001, "latency_high_ms": 0.004}
+    path = file(trace(), trace(**vague))
+    outcome = fib("compare", path, path, *GATE)
+    assert outcome.code == 0 and outcome.err == ""
+    assert "No regression in 1 of 2: nothing is slower by more than 5%, and nothing now fails." in outcome.out
+    assert "1 of 2 not judged: ties that may hide a slowdown by more than 5%." in outcome.lines
+    assert any(line.startswith("Not judged: odd_v1@batch=8 could still be up to") for line in outcome.lines)
+
+
+def test_a_single_call_has_no_interval_and_ties_with_anything(fib, file):
+    single = {"latency_low_ms": 0.0, "latency_high_ms": None}
+    old, new = file(trace(**single)), file(trace(latency_ms=0.2, **single))
+    outcome = fib("compare", old, new)
+    assert outcome.code == 0 and outcome.row("fast_v1", "factor").endswith("any factor  any factor  tie")
+    (found,) = fib("compare", old, new, "--json").json["comparisons"]
+    assert found["ratio"]["high"] is None
+
+
+@pytest.mark.parametrize("low", [0.0, 0.0005])
+def test_a_gate_does_not_pass_what_it_cannot_resolve(fib, file, low):
+    vague = {"latency_low_ms": low, "latency_high_ms": 0.004}
+    old, new = file(trace(**vague)), file(trace(**vague, latency_ms=0.0022))
+    outcome = fib("compare", old, new, *GATE)
+    assert outcome.code == 2 and outcome.err.count("\n") == 1
+    assert "the gate judged nothing: every interval is wider than the limit" in outcome.err
+    assert outcome.row("fast_v1", "tie") and "o regression" not in outcome.out
+    much = "up to " if low else "any factor apart"
+    assert any(line.startswith(f"Not judged: fast_v1@batch=8 could still be {much}") for line in outcome.lines)
+    assert ("No difference can be detected." in outcome.out) == (not low)
+    found = fib("compare", old, new, *GATE, "--json").json
+    assert (found["regressions"], found["unjudged"]) == (0, 1)
+    assert [each["is_judged"] for each in found["comparisons"]] == [False]
+    assert fib("compare", old, new, "--max-slowdown", "0").code == 0, "a limit of 0 asks for what is certainly slower"
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        (None, "not in NEW"),
+        ({"cold_l2": False}, "they differ in cache (OLD cold L2, NEW warm L2)"),
+        ({"interpreted": True}, "no latency in NEW: the evaluations failed, or an interpreter ran them"),
+        (
+            {"definition_sha": "dd2"},
+            "they differ in definition (OLD version cc1, NEW version dd2); to compare anyway: --allow definition",
+        ),
+    ],
+)
+def test_a_gate_is_not_passed_by_what_is_missing_or_was_measured_under_other_conditions(fib, file, changed, why):
+    """Without --max-slowdown it is a comparison of what there is."""
+    moved = {"solution": "moved_v1", "latency_ms": 0.04, "definition_sha": "cc1"}
+    old = file(trace(), trace(**moved))
+    new = file(trace(), *([trace(**{**moved, **changed})] if changed else []))
+    assert fib("compare", old, new).code == 0
+    outcome = fib("compare", old, new, *GATE)
+    assert outcome.code == 2 and outcome.err.count("\n") == 1
+    accept = "or measured them differently; to accept that, add --allow missing"
+    assert f"NEW lacks 1 of OLD's results, {accept}" in outcome.err
+    assert f"1 not compared: {why}" in " ".join(outcome.out.split())
+    assert fib("compare", old, new, *GATE, "--allow", "missing").code == 0
+    assert fib("compare", old, new, *GATE, "--solutions", "fast_v1").code == 0
+
+
+def test_a_gate_is_passed_by_what_only_new_has_and_by_what_failed_in_both(fib, file):
+    alone, both = file(trace()), file(trace(), trace("slow_v1", latency_ms=0.003))
+    assert fib("compare", alone, both, *GATE).code == 0
+    failed = trace("moved_v1", latency_ms=None)
+    outcome = fib("compare", file(trace(), failed), file(trace(), failed), *GATE)
+    why = "no latency in either: the evaluations failed, or an interpreter ran them"
+    assert outcome.code == 0 and f"1 not compared: {why}" in outcome.lines
+
+
+def test_a_gate_is_not_passed_by_a_kernel_that_now_writes_nothing(fib, file):
+    """As bench writes it: what JSON has no number for is a string. The older PASSED Trace is there too."""
+    failed = trace(latency_ms=None, status="INCORRECT_NUMERICAL", timestamp="2026-02-01", sha="cc")
+    failed["evaluation"]["correctness"] = {"max_relative_error": "Infinity", "max_absolute_error": "NaN"}
+    old = file(trace())
+    new = file(trace(timestamp="2026-01-03"), failed)
+    outcome = fib("compare", old, new, *GATE)
+    assert outcome.code == 1 and outcome.err == ""
+    assert "now fails" in outcome.row("fast_v1", "fails")
+    assert "No regression" not in outcome.out
+    for command in ("report", "best", "analyze"):
+        assert "INCORRECT_NUMERICAL" in fib(command, new).out
+        assert fib(command, new).err == ""
+    assert fib("compare", new, old).code == 2, "nothing to compare with: OLD failed"
+
+
+def test_a_gate_is_not_passed_by_what_cannot_be_read(fib, file):
+    old, new = file(trace()), file(trace())
+    new.write_text('{"definition": 1}\n' + new.read_text())
+    assert fib("compare", old, new).code == 0
+    outcome = fib("compare", old, new, *GATE)
+    assert outcome.code == 2 and "a file could not be read completely" in outcome.err
+
+
 @pytest.mark.process
 def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, tmp_path):
     """Through the evaluator: three rounds of two small races; on a busy machine the noise is told as it is."""
@@ -113,8 +217,7 @@ def test_measured_now_a_kernel_and_itself_are_no_different(fib, full_registry, t
 @pytest.mark.process
 def test_a_wrong_kernel_is_measured_once(fib, full_registry, tmp_path):
     """Three rounds would judge it three times, and say the same."""
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text(WRONG)
+    wrong = write(tmp_path / "wrong.py", WRONG)
     options = ("--root", full_registry.root, "--device", "cpu", "--batch-sizes", "8", "--rounds", "3")
     outcome = fib("compare", "--measure", PYTHON, wrong, *options)
     assert outcome.code == 1 and outcome.err.count("INCORRECT_NUMERICAL") == 1 and outcome.err.count("PASSED") == 1
@@ -122,11 +225,10 @@ def test_a_wrong_kernel_is_measured_once(fib, full_registry, tmp_path):
 
 
 @pytest.mark.process
-def test_solutions_of_two_definitions_are_measured_at_sizes_that_both_have(fib, full_registry, tmp_path):
+def test_solutions_of_two_definitions_are_measured_at_sizes_that_both_have(fib, full_registry):
     """RMSNorm beside LayerNorm: each is judged by its own Definition."""
     full_registry.write_definition(find_operator("layernorm").define(hidden=128, dtype="float16"))
-    layer = tmp_path / "layer.py"
-    layer.write_text(f"# definition: layernorm_d128\n{find_operator('layernorm').reference}")
+    layer = write("layer.py", f"# definition: layernorm_d128\n{find_operator('layernorm').reference}")
     command = ("compare", "--measure", PYTHON, layer, "--root", full_registry.root, "--device", "cpu", "--rounds", "1")
     outcome = fib(*command, "--batch-sizes", "1,8", "--json")
     assert outcome.code in (0, 1), outcome.err  # by which one is faster
@@ -142,8 +244,8 @@ def test_solutions_of_two_definitions_are_measured_at_sizes_that_both_have(fib, 
 
 
 def test_two_files_serve_the_definition_that_they_name(fib, tmp_path):
-    layer = tmp_path / "layernorm_bias_a.py"
-    layer.write_text("# definition: layernorm_bias_d4096\ndef run(x, weight, bias, eps):\n    return missing\n")
+    source = "# definition: layernorm_bias_d4096\ndef run(x, weight, bias, eps):\n    return missing\n"
+    layer = write(tmp_path / "layernorm_bias_a.py", source)
     options = ("--root", REPOSITORY, "--device", "cpu", "--batch-sizes", "1")
     outcome = fib("compare", "--measure", layer, layer, *options, "--definition", "rmsnorm_d4096")
     assert outcome.code == 1 and "does not fit rmsnorm_d4096" in outcome.err

@@ -1,5 +1,6 @@
 """`define`, `workload`, `new` and `register`, as their user meets them."""
 
+from functools import partial
 from shlex import split
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from fib_rmsnorm.registry import generate_workloads
 from support.full_registry import DEFINITION, PYTHON_FOLDER
 from support.kernels import change
-from support.paths import files_of
+from support.paths import files_of, write
+from support.record_faults import edit_text
 from support.registries import RIGHT, add_sources
 
 
@@ -48,8 +50,7 @@ def test_an_edited_definition_is_not_replaced(fib, full_registry):
 
 
 def test_sources_that_serve_the_definition_can_be_benched(fib, full_registry):
-    manifest = full_registry.root / PYTHON_FOLDER / "solution.toml"
-    manifest.write_text(manifest.read_text().replace("[spec]", 'definitions = ["rmsnorm_d*"]\n\n[spec]'))
+    edit_text(f"{PYTHON_FOLDER}/solution.toml", "[spec]", 'definitions = ["rmsnorm_d*"]\n\n[spec]')
     assert fib("define", "--hidden", "256").code == 0
     assert fib("workload", "--definition", "rmsnorm_d256", "--batch-sizes", "1").code == 0
     assert following(fib("define", "--hidden", "256")) == "fib-rmsnorm bench --definitions rmsnorm_d256"
@@ -66,20 +67,10 @@ def test_workloads_that_are_there_are_kept_and_with_json_those_that_were_asked_f
     assert [each["axes"] for each in outcome.json] == [{"batch": 1}, {"batch": 32}]
 
 
-OPTIONS = ("--definition", "rmsnorm_d128")
-
-
 @pytest.fixture
-def new(fib, registry, tmp_path, monkeypatch):
-    """Write a kernel to start from, in an empty folder outside the registry."""
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-
-    def run(*arguments: str):
-        return fib("new", *arguments, *OPTIONS, "--root", registry.root)
-
-    return run
+def new(fib, registry):
+    """Write a kernel to start from."""
+    return partial(fib, "new", "--definition", "rmsnorm_d128", "--root", registry.root)
 
 
 def test_says_what_it_wrote_and_the_next_command_which_passes(new, fib, registry):
@@ -111,8 +102,7 @@ def register(fib, registry, tmp_path):
 
     def run(files: dict[str, str], *options: str, name: str = NAME, author: str = "ann"):
         for path, content in files.items():
-            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / path).write_text(content)
+            write(tmp_path / path, content)
         common = ("--name", name, "--author", author, "--definition", "rmsnorm_d128", "--root", registry.root)
         return fib("register", tmp_path / next(iter(files)), *common, *options)
 

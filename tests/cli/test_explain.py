@@ -1,4 +1,3 @@
-import json
 import re
 import shutil
 
@@ -6,13 +5,13 @@ import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from support.command_line import run_on_terminal
 from support.full_registry import CUDA, DEFINITION
 from support.kernels import read_kernels
 from support.paths import REPOSITORY, TESTS
-from support.registries import copy_shared, make_registry, pack_all, python_manifest
+from support.registries import add_definition, copy_shared, make_registry, pack_all, python_manifest
 
 
 def needs_nvcc(test):
@@ -36,9 +35,7 @@ def shipped(tmp_path_factory):
 
 
 def explain(fib, shipped, name, *options, arch=("--arch", "sm_90")):
-    outcome = fib("explain", name, "--root", shipped.root, *arch, "--json", *options)
-    assert outcome.code == 0, outcome.err
-    return json.loads(outcome.out)
+    return fib("explain", name, "--root", shipped.root, *arch, "--json", *options).answer
 
 
 def check_launches(record, batches):
@@ -153,8 +150,7 @@ def test_what_sums_over_rows_has_no_figures_of_a_row(fib, tmp_path):
     pytest.importorskip("triton")
     registry = make_registry(tmp_path / "registry")
     shipped = Registry(REPOSITORY).definition("rmsnorm_backward_d4096")
-    registry.write_definition(shipped)
-    registry.write_workloads(shipped, generate_workloads(shipped, [8]))
+    add_definition(registry, shipped, [8])
     folder = SHIPPED.with_name(shipped.name) / "rmsnorm_backward_triton_row_v1"
     home = registry.layout.solutions / "fib-rmsnorm" / "norm" / shipped.name / folder.name
     shutil.copytree(folder, home, ignore=shutil.ignore_patterns("__pycache__"))

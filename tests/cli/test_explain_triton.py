@@ -17,9 +17,7 @@ TRITON_NORMS = sorted(folder.name for folder in NORMS.glob("*/*_triton_row_v1"))
 def test_a_kernel_moves_the_same_bytes_on_every_gpu(fib, name):
     """The requests differ, as a wavefront has 64 threads; an fp8 kernel's scale is stored by all threads."""
     options = ("--arch", "sm_90,gfx942", "--batch-sizes", "512", "--root", REPOSITORY, "--json")
-    outcome = fib("explain", name, *options)
-    assert outcome.code == 0, outcome.err
-    found = outcome.json
+    found = fib("explain", name, *options).answer
     assert [(each["arch"], each["chip"], each["multiprocessors"]) for each in found] == [H200, MI300X]
     here, there = ([launch["traffic"] for launch in each["launches"]] for each in found)
     assert here and len(here) == len(there)
@@ -108,9 +106,8 @@ def test_a_loop_whose_bound_is_an_argument_is_counted_like_one_that_is_unrolled(
     def traffic_of(loop, start="i", source=LOOPS):
         (tmp_path / "kernel.py").write_text(source.format(loop=loop, start=start))
         options = ("--root", registry.root, "--arch", "sm_90,gfx942", "--batch-sizes", "8", "--json")
-        outcome = fib("explain", tmp_path / "kernel.py", *options)
-        assert outcome.code == 0, outcome.err
-        return [each["launches"][0]["traffic"] for each in outcome.json]
+        found = fib("explain", tmp_path / "kernel.py", *options).answer
+        return [each["launches"][0]["traffic"] for each in found]
 
     unrolled = traffic_of("tl.static_range(0, N, BLOCK)")
     passes = -(-hidden // 1024)
@@ -162,9 +159,7 @@ def test_offsets_of_rows_in_32_bits_are_named_with_their_line(fib, tmp_path, arc
     (tmp_path / "kernel.py").write_text(ROW_OFFSETS)
     registry = make_registry(tmp_path / "registry", 4096)
     options = ("--root", registry.root, "--arch", arch, "--batch-sizes", "8", "--json")
-    outcome = fib("explain", tmp_path / "kernel.py", *options)
-    assert outcome.code == 0, outcome.err
-    record = outcome.json
+    record = fib("explain", tmp_path / "kernel.py", *options).answer
     advice = "compute the offsets of rows in 64 bits"
     assert [(each["about"], each["finding"]) for each in record["conclusions"] if each["advice"] == advice] == [
         ("#0 in_a_loop", "beyond 2^31 elements, kernel.py:9 wraps in 32 bits"),

@@ -12,7 +12,7 @@ from fib_rmsnorm.cli.app import COMMANDS, make_app
 from fib_rmsnorm.machine.devices import list_gpus
 from support.command_line import Outcome, run_cli, run_python
 from support.full_registry import DEFINITION, PYTHON
-from support.paths import REPOSITORY
+from support.paths import REPOSITORY, write
 
 # Not pydantic: newer versions of typer read numbers with it.
 HEAVY = ("torch", "flashinfer_bench", "triton", "tilelang", "tvm_ffi", "rich", "psutil", "numpy")
@@ -144,8 +144,7 @@ def test_try_refuses_a_source_before_torch_is_imported(tmp_path):
         path = Path(name)
         if source is not None:
             path = Path(f"folder{number}", name)
-            (tmp_path / path).parent.mkdir()
-            (tmp_path / path).write_text(source)
+            write(tmp_path / path, source)
         commands.append(["try", str(path), *options, "--root", str(REPOSITORY)])
     heavy = {*HEAVY} - {"rich", "psutil"}  # of the fork server, which starts first so that torch loads meanwhile
     heavy -= {"flashinfer_bench"}  # whose models need no torch

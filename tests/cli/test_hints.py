@@ -12,7 +12,7 @@ from fib_rmsnorm.cli.app import make_app
 from fib_rmsnorm.evaluation.head_to_head import plan_head_to_head
 from fib_rmsnorm.machine.devices import choose_devices
 from support.full_registry import DEFINITION
-from support.paths import REPOSITORY
+from support.paths import REPOSITORY, write
 from support.registries import RIGHT
 
 APP = make_app([])
@@ -173,9 +173,7 @@ KERNEL = "def norm(x, weight, eps):\n    return x * weight\n\n\ndef other(x, wei
 
 @pytest.fixture
 def kernel(full_registry, tmp_path):
-    path = tmp_path / "kernel.py"
-    path.write_text(KERNEL)
-    return path
+    return write(tmp_path / "kernel.py", KERNEL)
 
 
 @pytest.mark.parametrize("command", ["explain", "compare"])
@@ -192,8 +190,7 @@ def test_the_hint_to_choose_the_call_can_be_followed(fib, kernel, command):
 
 def test_each_side_of_a_comparison_has_its_function(fib, kernel, full_registry):
     assert fib("define").code == 0
-    other = kernel.with_name("other.py")
-    other.write_text(RIGHT)
+    other = write(kernel.with_name("other.py"), RIGHT)
     match = plan_head_to_head(full_registry, str(kernel), str(other), (8,), choose_devices("cpu")[0], ("norm", "run"))
     assert [side.spec.entry_point for side in (match.old, match.new)] == [
         "kernel.py::norm",

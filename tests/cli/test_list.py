@@ -1,4 +1,3 @@
-import json
 import shutil
 
 import pytest
@@ -17,6 +16,7 @@ from support.full_registry import (
     change_sources,
     make_trace,
 )
+from support.paths import write
 from support.registries import pack_all
 
 
@@ -125,7 +125,7 @@ def test_nothing_to_list_says_what_makes_it(fib, full_registry):
     assert (outcome.code, outcome.out) == (0, "")
     assert outcome.err == f"No traces; create them with: fib-rmsnorm bench --definitions {DEFINITION}\n"
     assert fib("report").err.endswith(f"; create them with: fib-rmsnorm bench --definitions {DEFINITION}\n")
-    assert json.loads(fib("list", "traces", "--json").out) == []
+    assert fib("list", "traces", "--json").json == []
 
 
 def test_an_empty_registry_begins_with_a_definition(fib, registry):
@@ -141,7 +141,7 @@ def test_an_empty_registry_begins_with_a_definition(fib, registry):
 
 
 def test_json_has_what_the_tables_have(fib, full_registry):
-    found = json.loads(fib("list", "--json").out)
+    found = fib("list", "--json").json
     assert found["root"] == str(full_registry.root)
     assert found["definitions"][0]["axes"] == {"batch": None, "hidden": 128}
     by_name = {row["name"]: row for row in found["solutions"]}
@@ -154,8 +154,7 @@ def test_json_has_what_the_tables_have(fib, full_registry):
 def test_a_dataset_of_definitions_alone_is_a_registry(fib, full_registry, tmp_path):
     for folder in ("solutions", "workloads", "traces"):
         shutil.rmtree(full_registry.root / folder)
-    kernel = tmp_path / "kernel.py"
-    kernel.write_text(PYTHON_SOURCE)
+    kernel = write(tmp_path / "kernel.py", PYTHON_SOURCE)
     assert fib("list").out.startswith(f"Registry: {full_registry.root}\n")
     for command in (("show", DEFINITION), ("validate",), ("try", kernel, "--check", "--device", "cpu")):
         assert fib(*command).code == 0, command

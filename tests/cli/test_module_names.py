@@ -1,10 +1,10 @@
 """A kernel is named as `FILE::function`, or as `package.module:function`, of the working folder or installed."""
 
-import json
 from pathlib import Path
 
 import pytest
 
+from support.paths import write
 from support.registries import RIGHT, python_manifest
 
 CHECK = ("--check", "--device", "cpu", "--batch-sizes", "4")
@@ -15,17 +15,13 @@ WRONG = RIGHT.replace("def run(", "def doubled(").replace("x.float()", "x.float(
 
 
 @pytest.fixture
-def folder(registry, monkeypatch):
+def folder(registry):
     """The working folder, with a package in it."""
-    monkeypatch.chdir(registry.root)
     files = {"__init__.py": "from .norms import rms_norm\n", "parts/__init__.py": SCALED, "norms.py": NORMS + WRONG}
     for name, text in files.items():
-        path = Path("mypkg", name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    Path("mine").mkdir()
-    Path("mine/kernel.py").write_text(RIGHT)
-    Path("mine/solution.toml").write_text(python_manifest("mine"))
+        write(f"mypkg/{name}", text)
+    write("mine/kernel.py", RIGHT)
+    write("mine/solution.toml", python_manifest("mine"))
     return registry.root
 
 
@@ -38,7 +34,7 @@ def test_a_function_of_a_module_is_judged(fib, folder, name):
 
 
 def test_functions_of_one_module_are_ranked_and_the_one_that_is_named_fails(fib, folder):
-    found = json.loads(fib("try", "mypkg/norms.py::doubled", "mypkg.norms:rms_norm", *CHECK, "--json").out)["kernels"]
+    found = fib("try", "mypkg/norms.py::doubled", "mypkg.norms:rms_norm", *CHECK, "--json").json["kernels"]
     assert {each["kernel"]: each["status"] for each in found} == {
         "norms.py:rms_norm": "PASSED",
         "norms.py:doubled": "INCORRECT_NUMERICAL",
@@ -47,7 +43,7 @@ def test_functions_of_one_module_are_ranked_and_the_one_that_is_named_fails(fib,
 
 def test_a_module_of_the_package_is_registered_with_what_it_imports(fib, folder):
     named = ("--name", "mine", "--author", "me")
-    made = json.loads(fib("register", "mypkg.norms:rms_norm", *named, "--strided", "--json").out)
+    made = fib("register", "mypkg.norms:rms_norm", *named, "--strided", "--json").json
     assert made["files"] == ["mypkg/norms.py", "mypkg/parts/__init__.py", "solution.toml"]
     assert "strided = true" in Path(made["folder"], "solution.toml").read_text()
 
@@ -56,7 +52,7 @@ def test_what_is_installed_is_registered_as_its_call(fib, folder):
     named = ("--name", "mine", "--author", "me", "--call", "rms_norm(x, (hidden,), weight, eps)")
     import torch
 
-    made = json.loads(fib("register", Path(torch.__file__).parent / "nn/functional.py", *named, "--json").out)
+    made = fib("register", Path(torch.__file__).parent / "nn/functional.py", *named, "--json").json
     assert made["files"] == ["functional_call.py", "solution.toml"]
     assert fib("try", made["folder"], *CHECK).code == 0
 

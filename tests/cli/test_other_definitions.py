@@ -7,13 +7,13 @@ import pytest
 
 from support.command_line import QUICK_OPTIONS
 from support.norms import UPSTREAM, define_norm
+from support.paths import write
 from support.registries import (
     DOUBLES,
+    SCALED,
     add_sources,
     make_definition,
-    make_doubling_registry,
     make_empty_registry,
-    make_scaling_registry,
     python_manifest,
 )
 from support.trace_json import lines, trace
@@ -53,9 +53,7 @@ def test_batch_sizes_are_those_of_the_definitions_row_axis(fib, registry):
     registry.write_definition(make_definition("pooled", source, {"x": rows}, {"out": rows}, hidden=128))
     found = trace()
     found["definition"], found["workload"]["axes"] = "pooled", {"length": 64, "rows": 8}
-    path = registry.root / "traces" / "ann" / "norm" / "pooled.jsonl"
-    path.parent.mkdir(parents=True)
-    path.write_text(lines(found))
+    path = write("traces/ann/norm/pooled.jsonl", lines(found))
     assert fib("report", path, "--batch-sizes", "8").code == 0
     assert "no Trace has batch size 64 (available: 8)" in fib("report", path, "--batch-sizes", "64").refusal
 
@@ -93,11 +91,10 @@ ROWS_OF_SEVERAL_AXES = {
 }
 
 
-def add_rows_of_several_axes(fib, registry, monkeypatch, name) -> str:
+def add_rows_of_several_axes(fib, registry, name) -> str:
     """Write a Definition of rows that several axes count, and a Workload of it. Returns its reference."""
     definition = ROWS_OF_SEVERAL_AXES[name]
     registry.write_definition(definition)
-    monkeypatch.chdir(registry.root)
     sizes = [f"--axes={axis}=5" for axis in definition.var_axes]
     assert fib("workload", "--definition", name, *sizes).code == 0
     return definition.reference
@@ -112,9 +109,9 @@ def add_rows_of_several_axes(fib, registry, monkeypatch, name) -> str:
         ("gradients", "(w * n).mean(-1, keepdim=True)", "(w * n).mean((1, 2), keepdim=True)", ""),
     ],
 )
-def test_rows_of_several_axes_are_judged_by_their_operator(fib, registry, monkeypatch, name, right, wrong, mistake):
+def test_rows_of_several_axes_are_judged_by_their_operator(fib, registry, name, right, wrong, mistake):
     """A norm of each head, and of [batch, sequence, hidden]: by hard inputs, and at another size."""
-    source = add_rows_of_several_axes(fib, registry, monkeypatch, name)
+    source = add_rows_of_several_axes(fib, registry, name)
     Path("kernel.py").write_text(source)
     assert right in source
     Path("wrong.py").write_text(source.replace(right, wrong))
@@ -127,11 +124,9 @@ def test_rows_of_several_axes_are_judged_by_their_operator(fib, registry, monkey
 
 
 @pytest.mark.process
-def test_strided_rows_of_several_axes_have_a_stride_each(fib, registry, monkeypatch):
-    source = add_rows_of_several_axes(fib, registry, monkeypatch, "of_heads")
-    folder = Path("kernel")
-    folder.mkdir()
-    (folder / "solution.toml").write_text(python_manifest("kernel") + "strided = true\n")
+def test_strided_rows_of_several_axes_have_a_stride_each(fib, registry):
+    source = add_rows_of_several_axes(fib, registry, "of_heads")
+    folder = write("kernel/solution.toml", python_manifest("kernel") + "strided = true\n").parent
     for strides, mistake in {
         "q.stride()": "",
         "(q.stride(1) * q.shape[1], q.stride(1), 1)": "strided rows: out: ",
@@ -143,28 +138,28 @@ def test_strided_rows_of_several_axes_have_a_stride_each(fib, registry, monkeypa
         assert ("if contiguous" in outcome.out) == ("if contiguous" in mistake)
 
 
-def test_does_not_claim_hard_inputs_where_none_are_known(fib, tmp_path):
-    registry = make_doubling_registry(tmp_path / "registry")
-    (tmp_path / "twice.py").write_text(DOUBLES)
-    options = ("--definition", "double", "--device", "cpu", "--root", registry.root, "--batch-sizes", "2,3", "--check")
-    outcome = fib("try", tmp_path / "twice.py", *options)
+def test_does_not_claim_hard_inputs_where_none_are_known(fib, registry):
+    registry.write_definition(define_norm("double", DOUBLES, ("x", "weight", "y"), eps=None, dtype="float32"))
+    Path("twice.py").write_text(DOUBLES)
+    options = ("--definition", "double", "--device", "cpu", "--batch-sizes", "2,3", "--check")
+    outcome = fib("try", "twice.py", *options)
     assert outcome.code == 0
     alone = "no hard inputs, no odd sizes, judged by the reference alone"
     assert outcome.lines == [
-        "batch=2   twice.py  PASSED  1 case judged",
-        "batch=3   twice.py  PASSED  1 case judged",
+        "tokens=2  twice.py  PASSED  1 case judged",
+        "tokens=3  twice.py  PASSED  1 case judged",
         "",
         f"twice.py PASSED as double (2 workloads, {alone}); max difference 0; not timed",
     ]
 
 
-def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, tmp_path):
-    registry = make_scaling_registry(tmp_path / "registry")
-    options = ("--definition", "scaled", "--root", registry.root)
+def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, registry):
+    registry.write_definition(SCALED)
+    options = ("--definition", "scaled")
     for factor in (2, 3):
         assert fib("workload", *options, "--batch-sizes", "2", "--set", f"factor={factor}").code == 0
-    (tmp_path / "raises.py").write_text("def run(x, factor):\n    raise ValueError('boo')\n")
-    outcome = fib("try", tmp_path / "raises.py", *options, "--device", "cpu", "--check")
+    Path("raises.py").write_text("def run(x, factor):\n    raise ValueError('boo')\n")
+    outcome = fib("try", "raises.py", *options, "--device", "cpu", "--check")
     assert outcome.lines[:2] == [
         "batch=2, factor=2  raises.py  RUNTIME_ERROR",
         "batch=2, factor=3  raises.py  RUNTIME_ERROR",

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from fib_rmsnorm.machine import devices
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.profiling.ncu import find_ncu, parse_counters
 from support.paths import REPOSITORY
-from support.registries import make_registry
+from support.registries import copy_shared, make_registry
 
 # The shape of a raw page: launch columns without units, then metrics by name, a row of units, then a row a kernel.
 COLUMNS = [
@@ -102,18 +101,15 @@ sys.exit({code})
 @pytest.fixture
 def solution(tmp_path, monkeypatch):
     pytest.importorskip("triton")
-    root = make_registry(tmp_path / "registry", 4096).root
-    shared = Path("solutions", "fib-rmsnorm", "shared")  # which the example includes
-    shutil.copytree(REPOSITORY / shared, root / shared)
-    monkeypatch.chdir(root)
+    registry = make_registry(tmp_path / "registry", 4096)
+    copy_shared(registry)  # which the example includes
+    monkeypatch.chdir(registry.root)
     return REPOSITORY / "examples" / "block_size"
 
 
 def test_a_profile_of_each_batch_size_as_json(fib, solution, gpu, ncu):
     calls = ncu()
-    outcome = fib("profile", solution, "--batch-sizes", "8,4096", "--json")
-    assert outcome.code == 0, outcome.err
-    small, record = json.loads(outcome.out)
+    small, record = fib("profile", solution, "--batch-sizes", "8,4096", "--json").answer
     assert (record["axes"], record["hardware"]) == ({"batch": 4096}, "Fake GPU")
     (kernel,) = record["kernels"]
     assert kernel["kernel"].startswith("void rmsnorm_rows<__half2, 4>(")  # a comma within quotes
@@ -178,8 +174,7 @@ def test_a_real_gpus_counters(fib, tmp_path, monkeypatch):
     outcome = fib("profile", example, "--batch-sizes", "4096", "--json", "--root", REPOSITORY)
     if "ERR_NVGPUCTRPERM" in outcome.err:
         pytest.skip("may not read the counters")
-    assert outcome.code == 0, outcome.err
-    (record,) = json.loads(outcome.out)
+    (record,) = outcome.answer
     (kernel,) = record["kernels"]
     assert Path(record["report"]).stat().st_size > 0
     assert 5 < kernel["duration_us"] < 1000

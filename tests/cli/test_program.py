@@ -1,13 +1,12 @@
 """Commands that cannot write, lack a folder, or meet Ctrl-C when little is imported that could tell of it."""
 
 import json
-import os
 import subprocess
 from typing import Any
 
 import pytest
 
-from support.command_line import cli_command, cli_environment, run_cli, run_process, run_python
+from support.command_line import act_on_import, cli_command, run_cli, run_process, run_python
 
 COMMANDS = [("list",), ("env",), ("report",), ("best",), ("validate",), ("bench",), ("--version",)]
 
@@ -47,21 +46,8 @@ def test_a_deleted_working_folder_is_one_line(tmp_path, arguments):
     assert told == {"error": "the working folder no longer exists; run: cd", "exit_code": 2}
 
 
-INTERRUPTS = """\
-import os, signal, sys
-
-
-class Interrupts:
-    def find_spec(self, name, *_):
-        if name == {module!r}:
-            type("AClass", (), {{"field": self}}) if {in_class} else self.__set_name__()
-
-    def __set_name__(self, *_):
-        os.kill(os.getpid(), signal.SIGINT)
-
-
-sys.meta_path.insert(0, Interrupts())
-"""
+INTERRUPT = "os.kill(os.getpid(), signal.SIGINT)"
+IN_CLASS = f"type('AClass', (), {{'field': type('Field', (), {{'__set_name__': lambda *_: {INTERRUPT}}})()}})"
 
 
 @pytest.fixture
@@ -69,11 +55,9 @@ def interrupted(tmp_path):
     """Run a command that Ctrl-C hits when it imports a module."""
 
     def run(
-        module: str, *arguments: str, in_class: bool = False, start: str = 'exec "$@"'
+        module: str, *arguments: str, action: str = INTERRUPT, start: str = 'exec "$@"'
     ) -> subprocess.CompletedProcess[str]:
-        (tmp_path / "sitecustomize.py").write_text(INTERRUPTS.format(module=module, in_class=in_class))
-        path = os.pathsep.join((str(tmp_path), cli_environment()["PYTHONPATH"]))
-        return run_in_shell(start, *arguments, PYTHONPATH=path)
+        return run_in_shell(start, *arguments, PYTHONPATH=act_on_import(tmp_path, module, action))
 
     return run
 
@@ -89,10 +73,11 @@ MODULES = ("cli.program", "errors", "registry.files.locking", "cli.app", "cli.re
 
 
 @pytest.mark.parametrize(
-    ("module", "in_class"), [*((module, False) for module in MODULES), ("cli.app", True), ("schema", True)]
+    ("module", "action"),
+    [*((module, INTERRUPT) for module in MODULES), ("cli.app", IN_CLASS), ("schema", IN_CLASS)],
 )
-def test_ctrl_c_amid_imports_and_while_a_class_is_made_is_reported_in_a_line(interrupted, module, in_class):
-    found = interrupted(f"fib_rmsnorm.{module}", "list", in_class=in_class)
+def test_ctrl_c_amid_imports_and_while_a_class_is_made_is_reported_in_a_line(interrupted, module, action):
+    found = interrupted(f"fib_rmsnorm.{module}", "list", action=action)
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "fib-rmsnorm: interrupted\n")
 
 

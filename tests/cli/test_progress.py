@@ -1,11 +1,11 @@
 """What is seen on a terminal while something goes on: a bar, and results and notes each on a line of their own."""
 
-import os
 import signal
 
 import pytest
 
-from support.command_line import QUICK_OPTIONS, run_on_terminal, run_python
+from support.command_line import QUICK_OPTIONS, act_on_import, run_on_terminal, run_python
+from support.paths import write
 from support.registries import RIGHT, add_kernel
 
 pyte = pytest.importorskip("pyte")
@@ -49,8 +49,7 @@ def test_bench(registry, run):
 
 @pytest.mark.process
 def test_try(registry, run, tmp_path):
-    kernel = tmp_path / "kernel.py"
-    kernel.write_text(RIGHT)
+    kernel = write(tmp_path / "kernel.py", RIGHT)
     printed, screen = run("try", kernel, "--definition", "rmsnorm_d128", "--device", "cpu", "--batch-sizes", "1,8")
     told = [line for line in screen if line.startswith("batch=") and "kernel.py" in line]
     assert_each_on_its_line(printed, screen, sum(" PASSED  " in line for line in screen))
@@ -88,28 +87,11 @@ def test_no_bar_where_results_would_run_into_it(registry, run, options):
     assert printed.splitlines()[-1] == "2 passed, 0 failed"
 
 
-ENDLESS_IMPORT = """\
-import sys, time
-
-
-class Endless:
-    def find_spec(self, name, *_):
-        if name == "fib_rmsnorm.evaluation.bench":
-            time.sleep(200)
-
-
-sys.meta_path.insert(0, Endless())
-"""
-
-
 @pytest.fixture
 def endless_import(tmp_path, monkeypatch):
     """Have what the command imports beside its bar take longer than the bar needs to move, on any machine."""
-    folder = tmp_path / "customized"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(ENDLESS_IMPORT)
-    path = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+    endless = act_on_import(tmp_path / "customized", "fib_rmsnorm.evaluation.bench", "time.sleep(200)")
+    monkeypatch.setenv("PYTHONPATH", endless)
 
 
 @pytest.mark.usefixtures("endless_import")

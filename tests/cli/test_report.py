@@ -3,7 +3,9 @@ import re
 import pytest
 
 from fib_rmsnorm.schema import REFERENCE, digest
-from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, PYTHON, make_trace
+from support.full_registry import CUDA, CUDA_TRACES, DEFINITION, DEFINITION_FILE, PYTHON, make_trace
+from support.paths import write
+from support.record_faults import edit
 from support.registries import RIGHT, add_kernel, make_registry
 from support.trace_json import lines, trace, upstream_trace
 
@@ -98,8 +100,7 @@ def test_sources_that_changed_since_they_were_packed_and_measured_are_told_apart
 
 def test_a_definition_under_another_name_counts_as_missing(fib, full_registry):
     """`validate` tells of it."""
-    path = full_registry.layout.definitions / "norm" / f"{DEFINITION}.json"
-    path.write_text(path.read_text().replace(f'"name": "{DEFINITION}"', '"name": "other"'))
+    edit(DEFINITION_FILE, "name", "other")
     for command in ("report", "analyze", "best"):
         outcome = fib(command)
         assert (outcome.code, outcome.err) == (0, "")
@@ -162,17 +163,14 @@ def test_older_traces_are_left_out_and_counted(fib, file):
 def test_traces_of_upstream_get_their_bytes_from_the_definition(fib, full_registry):
     theirs = upstream_trace(batch=8)
     theirs["definition"] = DEFINITION
-    path = full_registry.layout.traces / "ann/norm/more.jsonl"
-    path.write_text(lines(theirs))
+    path = write("traces/ann/norm/more.jsonl", lines(theirs))
     row = fib("report", path).row("batch=8", "fast_v1")
     assert "0.19 GB/s" in row and "0.01%" in row  # 4352 bytes in 23 us, of the A100's 2039 GB/s
 
 
 def test_a_report_names_no_folder_of_the_machine(fib, full_registry, tmp_path):
     """It is passed on. Within a registry a path from its root finds the Trace, elsewhere the file's name must do."""
-    elsewhere = tmp_path / "mine" / "out.jsonl"
-    elsewhere.parent.mkdir()
-    elsewhere.write_text((full_registry.root / CUDA_TRACES).read_text())
+    elsewhere = write(tmp_path / "mine" / "out.jsonl", (full_registry.root / CUDA_TRACES).read_text())
     for source, place in ((full_registry.root, f"{CUDA_TRACES}:1"), (elsewhere, "out.jsonl:1")):
         assert fib("report", source, "--output", tmp_path / "report.html").code == 0
         for text in (fib("report", source, "--json").out, (tmp_path / "report.html").read_text()):

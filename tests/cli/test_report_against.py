@@ -5,11 +5,10 @@ import pytest
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.plan import Selection
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
-from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.reports.live.evaluations import describe_run
 from fib_rmsnorm.schema import Trace
 from support.kernels import change
-from support.registries import QUICK, add_kernel, make_empty_registry
+from support.registries import QUICK, add_definition, add_kernel, make_empty_registry
 from support.trace_json import trace
 
 RIGHT = FusedAddRmsNorm.reference
@@ -24,9 +23,7 @@ def traces(tmp_path_factory):
     """The Traces of a bench against `plain_v1`, which was not chosen itself."""
     root = tmp_path_factory.mktemp("against") / "registry"
     registry = make_empty_registry(root)
-    definition = FusedAddRmsNorm().define(128)
-    registry.write_definition(definition)
-    registry.write_workloads(definition, generate_workloads(definition, [BATCH]))
+    add_definition(registry, FusedAddRmsNorm().define(128), [BATCH])
     for name, source in {
         "plain_v1": RIGHT,
         "same_v1": f"# again\n{RIGHT}",

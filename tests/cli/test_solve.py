@@ -9,7 +9,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.sessions.try_plan import choose_rivals
 from support.command_line import QUICK_OPTIONS
 from support.full_registry import CUDA, DEFINITION, PYTHON, PYTHON_FOLDER, PYTHON_SOURCE
-from support.paths import files_of
+from support.paths import files_of, write
 from support.registries import RIGHT, WRONG, add_sources
 
 SOLVE = ("solve",)
@@ -19,9 +19,8 @@ BENCH = ("bench", *QUICK_OPTIONS, "--batch-sizes", "1")
 def test_only_the_chosen_solutions_are_packed(fib, registry):
     for name, source in (("right_v1", RIGHT), ("right_v2", RIGHT), ("wrong_v1", WRONG)):
         add_sources(registry, name, {"kernel.py": source})
-    outcome = fib("solve", "--root", registry.root, "--solutions", "right_*", "--json")
-    assert outcome.code == 0, outcome.err
-    assert [each["name"] for each in outcome.json] == ["right_v1", "right_v2"]
+    solved = fib("solve", "--solutions", "right_*", "--json").answer
+    assert [each["name"] for each in solved] == ["right_v1", "right_v2"]
     assert set(registry.packed_solutions()) == {"right_v1", "right_v2"}
 
 
@@ -47,7 +46,7 @@ def spoil(registry, which: str) -> Path:
 )
 def test_sources_that_cannot_be_packed_stop_no_others(fib, registry, which, command, chosen, is_meant):
     folder = spoil(registry, which)
-    outcome = fib(*command, "--root", registry.root, *chosen)
+    outcome = fib(*command, *chosen)
     assert set(registry.packed_solutions()) == {"right_v1"}
     assert "right_v1" in outcome.out and "other_v1" not in outcome.out
     assert outcome.code == is_meant
@@ -65,7 +64,7 @@ def test_sources_that_cannot_be_packed_stop_no_others(fib, registry, which, comm
 )
 def test_sources_that_cannot_be_packed_are_an_error_where_they_are_needed(fib, registry, command, chosen):
     folder = spoil(registry, "manifest")
-    assert fib(*command, "--root", registry.root, *chosen).refusal.startswith(str(folder))
+    assert fib(*command, *chosen).refusal.startswith(str(folder))
     assert registry.packed_solutions() == {}
 
 
@@ -82,9 +81,9 @@ def test_sources_that_cannot_be_packed_are_an_error_where_they_are_needed(fib, r
 def test_commands_for_another_solution_take_no_notice_of_it(fib, registry, command):
     """Also not where they have nothing to tell."""
     add_sources(registry, "right_v1", {"kernel.py": RIGHT})
-    before = fib(*command, "--root", registry.root)
+    before = fib(*command)
     spoil(registry, "manifest")
-    after = fib(*command, "--root", registry.root)
+    after = fib(*command)
     assert (after.code, after.out, after.err) == (before.code, before.out, before.err)
 
 
@@ -130,8 +129,7 @@ def test_sources_that_were_never_packed_are_a_solution(fib, full_registry):
 def test_what_is_measured_are_the_sources(fib, full_registry, tmp_path):
     """The packed Solution is right."""
     (full_registry.root / PYTHON_FOLDER / "kernel.py").write_text(WRONG)
-    right = tmp_path / "right.py"
-    right.write_text(RIGHT)
+    right = write(tmp_path / "right.py", RIGHT)
     options = ("--device", "cpu", "--batch-sizes", "8", "--rounds", "1")
     outcome = fib("compare", "--measure", right, PYTHON, *options)
     assert outcome.code == 1, outcome.err

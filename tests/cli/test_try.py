@@ -2,13 +2,14 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from fib_rmsnorm.machine import capabilities
-from fib_rmsnorm.registry import Registry
 from support.hanging import FOR_EVER_S, when_printed
-from support.registries import HANGS, NO_EPS, RIGHT, add_kernel, make_registry, python_manifest
+from support.paths import write
+from support.registries import HANGS, NO_EPS, RIGHT, add_kernel, python_manifest
 
 NAN = RIGHT.replace("return (", "return (float('nan') * ")
 
@@ -21,28 +22,18 @@ ODD = RIGHT.replace(
 
 
 @pytest.fixture
-def try_(fib, tmp_path):
+def try_(fib, registry):
     """Try a kernel with this source on the CPU."""
-    registry = make_registry(tmp_path / "registry")
 
     def run(name: str, source: str, *options: str):
-        path = tmp_path / name
-        path.write_text(source)
-        return fib("try", path, "--definition", "rmsnorm_d128", "--device", "cpu", "--root", registry.root, *options)
+        Path(name).write_text(source)
+        return fib("try", name, "--definition", "rmsnorm_d128", "--device", "cpu", *options)
 
     return run
 
 
-def test_names_the_batch_that_no_workload_has(try_):
-    outcome = try_("odd.py", ODD, "--check")
-    assert outcome.code == 1
-    assert outcome.lines[-1].startswith("odd.py FAILED as rmsnorm_d128 on 3 of 3 workloads: ")
-    for batch in (3, 31, 509):
-        assert any(f"batch={batch}: out: " in line and f"worst at [{batch - 1}, " in line for line in outcome.lines)
-
-
 def test_a_mistake_is_reported_once_with_the_batches_it_holds_for(try_):
-    outcome = try_("no_eps.py", RIGHT.replace(" + eps", " + 0 * eps"), "--check", "--batch-sizes", "1,2,4")
+    outcome = try_("no_eps.py", NO_EPS, "--check", "--batch-sizes", "1,2,4")
     assert outcome.code == 1
     assert [line.split() for line in outcome.lines[:3]] == [
         [f"batch={batch}", "no_eps.py", "INCORRECT_NUMERICAL"] for batch in (1, 2, 4)
@@ -81,8 +72,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, Run)
 MISSPELT = THROWS.replace("TVM_FFI_THROW", "TVM_FFI_TROW")
 
 
-def test_a_broken_reference_is_reported_and_judges_nothing(try_, fib, tmp_path):
-    registry = Registry.find(tmp_path / "registry")
+def test_a_broken_reference_is_reported_and_judges_nothing(try_, fib, registry):
     definition = registry.definition("rmsnorm_d128")
     broken = definition.reference.replace("import torch\n", "import torch\nimport not_installed\n", 1)
     registry.write_definition(definition.model_copy(update={"reference": broken}))
@@ -90,9 +80,7 @@ def test_a_broken_reference_is_reported_and_judges_nothing(try_, fib, tmp_path):
         outcome = try_("right.py", RIGHT, "--batch-sizes", "2", *options)
         assert (outcome.code, outcome.out) == (2, "")
         assert "right.py was not judged: the reference of rmsnorm_d128 failed" in outcome.err
-    path = str(tmp_path / "right.py")
-    measured = fib("compare", path, path, "--measure", "--root", registry.root)
-    assert measured.code == 2
+    assert fib("compare", "right.py", "right.py", "--measure").code == 2
 
 
 def test_a_fault_on_one_workload_is_not_one_on_the_others(try_):
@@ -103,20 +91,19 @@ def test_a_fault_on_one_workload_is_not_one_on_the_others(try_):
     assert " on 1 of 3 workloads: RUNTIME_ERROR: calling: ValueError: boo (raises.py:6)" in outcome.lines[-1]
 
 
-def test_nothing_waits_for_the_rival_of_a_wrong_kernel(try_, tmp_path):
+def test_nothing_waits_for_the_rival_of_a_wrong_kernel(try_, registry):
     """The rival sleeps for longer than any test may take when it is called."""
     sleeps = f"import time\n\n\ndef run(x, weight, eps):\n    time.sleep({FOR_EVER_S})\n"
-    add_kernel(Registry.find(tmp_path / "registry"), "rival_v1", sleeps)
+    add_kernel(registry, "rival_v1", sleeps)
     outcome = try_("no_eps.py", NO_EPS, "--batch-sizes", "2", "--timeout", str(FOR_EVER_S))
     assert outcome.code == 1 and "rival_v1" not in outcome.out
 
 
-def test_a_registered_solution_that_is_tried_is_not_a_rival_of_itself(try_, fib, tmp_path):
-    registry = Registry.find(tmp_path / "registry")
+def test_a_registered_solution_that_is_tried_is_not_a_rival_of_itself(fib, registry):
     for name in ("first_v1", "second_v1"):
         add_kernel(registry, name)
     folder = registry.layout.solutions / "tester/norm/rmsnorm_d128/first_v1"
-    tried = fib("try", folder, "--device", "cpu", "--batch-sizes", "2", "--json", "--root", registry.root)
+    tried = fib("try", folder, "--device", "cpu", "--batch-sizes", "2", "--json")
     assert [*tried.json["rivals"]] == ["second_v1"]
 
 
@@ -135,9 +122,7 @@ def test_a_kernel_that_hangs_costs_one_timeout(try_, monkeypatch, option):
 
 
 def test_a_check_judges_every_case_and_times_nothing(try_):
-    outcome = try_("kernel.py", RIGHT, "--check", "--json", "--verbose")
-    assert outcome.code == 0
-    told = outcome.json
+    told = try_("kernel.py", RIGHT, "--check", "--json", "--verbose").answer
     assert told["batch_invariant"] == "yes"
     found = told["records"]
     assert [each["workload"]["axes"]["batch"] for each in found] == [1, 32, 512]
@@ -190,9 +175,8 @@ def test_says_what_is_wrong_and_where_in_its_last_line_and_to_a_loop_in_a_kiloby
 
 
 def test_a_loop_gets_the_speed_of_a_correct_kernel(try_):
-    outcome = try_("kernel.py", RIGHT, "--json", "--batch-sizes", "1,2")
-    told = outcome.json
-    assert (outcome.code, told["status"], told["correct"], told["workloads"]) == (0, "PASSED", 2, 2)
+    told = try_("kernel.py", RIGHT, "--json", "--batch-sizes", "1,2").answer
+    assert (told["status"], told["correct"], told["workloads"]) == ("PASSED", 2, 2)
     assert [speed["workload"] for speed in told["speeds"]] == ["batch=1", "batch=2"]
     low, high = told["interval"]
     assert low <= told["speedup"] <= high and "records" not in told and "mistake" not in told
@@ -246,26 +230,22 @@ def test_a_style_that_a_source_hides_is_asked_for(try_):
 
 
 @pytest.mark.process
-def test_the_trace_says_the_compilers_flags(fib, registry, tmp_path):
-    folder = tmp_path / "throws"
-    folder.mkdir()
+def test_the_trace_says_the_compilers_flags(fib, registry):
     manifest = python_manifest("throws").replace('"python"', '"cpp"').replace(".py", ".cpp").replace("false", "true")
-    (folder / "solution.toml").write_text(f'{manifest}flags = ["-O1", "-DVALUE=3"]\n')
-    (folder / "kernel.cpp").write_text(THROWS.replace('"boo"', '"boo " << VALUE'))
-    options = ("--root", registry.root, "--device", "cpu", "--batch-sizes", "1", "--json", "--verbose")
-    evaluation = fib("try", folder, *options).json["records"][0]["evaluation"]
+    write("throws/solution.toml", f'{manifest}flags = ["-O1", "-DVALUE=3"]\n')
+    write("throws/kernel.cpp", THROWS.replace('"boo"', '"boo " << VALUE'))
+    options = ("--device", "cpu", "--batch-sizes", "1", "--json", "--verbose")
+    evaluation = fib("try", "throws", *options).json["records"][0]["evaluation"]
     assert "ValueError: boo 3" in evaluation["log"]
     assert evaluation["build_flags"] == ["-O1", "-DVALUE=3"]
 
 
 def test_cuda_code_without_a_gpu_gets_the_command_that_compiles_it(fib, try_, tmp_path, monkeypatch):
     monkeypatch.setattr(capabilities, "find_cuda_home", lambda: tmp_path)
-    file = tmp_path / "kernel.cu"
-    assert fib("new", "cuda", file, "--definition", "rmsnorm_d128", "--root", tmp_path / "registry").code == 0
-    explain = f"fib-rmsnorm explain {file} --definition rmsnorm_d128"
-    outcome = try_("kernel.cu", file.read_text(), "--check")
-    assert outcome.code == 2
-    assert outcome.err == (f"fib-rmsnorm: kernel.cu: needs an NVIDIA GPU to run; to compile it here, run: {explain}\n")
+    assert fib("new", "cuda", "kernel.cu", "--definition", "rmsnorm_d128").code == 0
+    explain = "fib-rmsnorm explain kernel.cu --definition rmsnorm_d128"
+    refused = try_("kernel.cu", Path("kernel.cu").read_text(), "--check").refusal
+    assert refused == f"kernel.cu: needs an NVIDIA GPU to run; to compile it here, run: {explain}"
 
 
 @pytest.mark.parametrize("factor", ["1 + 1e-6 * (x.shape[0] % 2)", "1 + 2e-7 * next(CALLS)"])

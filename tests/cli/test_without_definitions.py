@@ -5,10 +5,12 @@ import json
 import pytest
 
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import digest
 from support.command_line import QUICK_OPTIONS
 from support.full_registry import DEFINITION, PYTHON, PYTHON_FOLDER, make_trace
+from support.paths import write
+from support.record_faults import edit_text
+from support.registries import add_definition
 
 OTHER = "rmsnorm_d256"
 OF_OTHER = f"{PYTHON}_d256"
@@ -18,12 +20,9 @@ TOLD = "Definition {}, the registry's main one; for all Definitions: --definitio
 @pytest.fixture(autouse=True)
 def both(fib, full_registry):
     """A Definition beside the main one, which the same sources serve, and on which they were measured."""
-    manifest = full_registry.root / PYTHON_FOLDER / "solution.toml"
-    manifest.write_text(manifest.read_text().replace("[spec]", 'definitions = ["rmsnorm_d*"]\n\n[spec]'))
+    edit_text(f"{PYTHON_FOLDER}/solution.toml", "[spec]", 'definitions = ["rmsnorm_d*"]\n\n[spec]')
     definition = RmsNorm().define(256)
-    full_registry.write_definition(definition)
-    workloads = generate_workloads(definition, (1,))
-    full_registry.write_workloads(definition, workloads)
+    workloads = add_definition(full_registry, definition, (1,))
     assert fib("define", "--hidden", "128").code == 0
     assert fib("solve", "--definitions", "*").code == 0
     trace = make_trace(full_registry.packed_solutions()[OF_OTHER], workloads[0])
@@ -34,7 +33,7 @@ def both(fib, full_registry):
 
 def of(command: str, outcome) -> set[str]:
     """The Definitions in the output of a command."""
-    found = json.loads(outcome.out)
+    found = outcome.json
     return {each["definition"] for each in (found["results"] if command == "report" else found)}
 
 
@@ -98,12 +97,10 @@ def test_a_faulty_file_is_one_line(fib, both, command):
 
 
 def test_faulty_sources_of_another_operator_stop_no_solve(fib, both):
-    folder = both.layout.solutions / "ann/norm/layernorm_d128/other_v1"
-    folder.mkdir(parents=True)
-    (folder / "solution.toml").write_text("[[[")
+    write("solutions/ann/norm/layernorm_d128/other_v1/solution.toml", "[[[")
     assert fib("solve").code == 0
     outcome = fib("solve", "--definitions", "*")
     assert outcome.code == 1 and outcome.err.startswith("Failed other_v1: ")
-    (both.root / PYTHON_FOLDER / "solution.toml").write_text("[[[")
+    write(f"{PYTHON_FOLDER}/solution.toml", "[[[")
     outcome = fib("solve")
     assert outcome.code == 1 and outcome.err.splitlines()[1].startswith(f"Failed {PYTHON}: ")

@@ -32,9 +32,7 @@ def shape(rows: int, hidden: int = 4096, dtype: str = "float16") -> Shape:
 def test_the_shipped_table_is_what_deploy_makes_of_the_published_traces(fib, tmp_path):
     for folder in ("definitions", "solutions", "traces/published"):
         shutil.copytree(REPOSITORY / folder, tmp_path / folder)
-    made = fib("deploy", "--root", tmp_path, "--json")
-    assert made.code == 0, made.err
-    assert json.loads(made.out)
+    assert fib("deploy", "--root", tmp_path, "--json").answer
     own, shipped = ((root / "winners.json").read_text() for root in (tmp_path, REPOSITORY))
     assert own == shipped, "run: fib-rmsnorm deploy"
 
@@ -169,8 +167,6 @@ def test_a_kernel_that_refuses_a_shape_leaves_it_to_the_next(own_registry):
 
 @pytest.mark.compile
 def test_deploy_builds_what_its_table_names_ahead_of_use(fib, own_registry):
-    built = fib("deploy", "--build", "--root", own_registry, "--json")
-    assert built.code == 0, built.err
-    first, *_, last = json.loads(built.out)
+    first, *_, last = fib("deploy", "--build", "--root", own_registry, "--json").answer
     assert (first["solution"], first["device"], first["error"]) == ("rmsnorm_python_picky_v1", "cpu", None)
     assert (last["solution"], last["device"], last["error"]) == ("quick_norms.cpp", "cpu", None)

@@ -101,22 +101,20 @@ def test_a_workload_without_an_axis_is_named(fib, full_registry):
     assert outcome.err == f"fib-rmsnorm: Workload {uuid} of {DEFINITION}: axis 'batch' is missing (skipped)\n"
 
 
-def test_a_bad_workload_is_not_charged_to_the_solution(fib, registry, monkeypatch):
-    monkeypatch.chdir(registry.root)
+def test_a_bad_workload_is_not_charged_to_the_solution(bench, registry):
     add_kernel(registry, "right_v1")
     edit(WORKLOAD_FILE, "workload", "inputs", "eps", ..., line=1)
-    outcome = fib("bench", *QUICK_OPTIONS)
+    outcome = bench()
     assert outcome.code == 1
     assert f"Failed {DEFINITION} at batch=1: Workload" in outcome.err and "'eps' has no value" in outcome.err
     assert "1 passed, 0 failed" in outcome.err
     edit(WORKLOAD_FILE, "workload", "axes", {}, line=2)
-    outcome = fib("bench", *QUICK_OPTIONS)
+    outcome = bench()
     assert outcome.code == 2 and "nothing to evaluate" in outcome.err and "is faulty" in outcome.err
     assert [trace.evaluation.status.value for trace in registry.traces()] == ["PASSED"]
 
 
-def test_empty_tensors_are_refused_in_one_line(fib, registry, monkeypatch):
-    monkeypatch.chdir(registry.root)
+def test_empty_tensors_are_refused_in_one_line(fib, registry):
     add_kernel(registry, "right_v1")
     add_kernel(registry, "other_v1")
     sources = registry.layout.solutions / "tester" / "norm" / DEFINITION / "right_v1"

@@ -9,7 +9,7 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.schema import SafetensorsInput, Trace
 from support.full_registry import (
-    CUDA,
+    CUDA_FILE,
     DEFINITION,
     HARDWARE,
     PYTHON,
@@ -20,7 +20,8 @@ from support.full_registry import (
     make_trace,
     publish,
 )
-from support.paths import files_of
+from support.paths import files_of, write
+from support.record_faults import edit_text
 from support.registries import pack_all
 
 
@@ -103,14 +104,13 @@ def test_conflicts_are_reported_and_nothing_is_written(fib, full_registry, disag
     assert [differs for what, differs in told.items() if "Trace" in what] == ["evaluation"]
     assert outcome.lines[-1] == "3 conflicts, nothing written; rename or remove one of the two"
     assert files_of(tmp_path) == before
-    record = json.loads(fib("merge", full_registry.root, disagreeing.root, "--json").out)
+    record = fib("merge", full_registry.root, disagreeing.root, "--json").json
     assert record["written"] is False
     assert [conflict["kind"] for conflict in record["conflicts"]] == ["solution", "workload", "trace"]
 
 
 def test_a_better_description_is_not_a_conflict(fib, full_registry, other):
-    path = other.layout.solutions / "ann" / "norm" / DEFINITION / f"{CUDA}.json"
-    path.write_text(path.read_text().replace("A plain one.", "A very plain one."))
+    edit_text(other.root / CUDA_FILE, "A plain one.", "A very plain one.")
     assert fib("merge", full_registry.root, other.root).code == 0
 
 
@@ -119,9 +119,8 @@ def test_three_registries_and_upstreams_layout(fib, full_registry, tmp_path):
     for name, hardware in (("second", "GPU 2"), ("third", "GPU 3")):
         registry = make_full_registry(tmp_path / name)
         path = registry.layout.trace_file("baseline", "norm", DEFINITION)
-        flat = registry.layout.traces / "norm" / path.name
-        flat.parent.mkdir()
-        flat.write_text(path.read_text() + path.read_text().replace(HARDWARE, hardware))
+        flat = path.read_text() + path.read_text().replace(HARDWARE, hardware)
+        write(registry.layout.traces / "norm" / path.name, flat)
         path.unlink()
     outcome = fib("merge", full_registry.root, tmp_path / "second", tmp_path / "third")
     assert outcome.code == 0, outcome.out
@@ -138,8 +137,7 @@ def test_a_trace_without_a_number_is_the_same_as_itself(fib, full_registry, othe
 
 
 def test_the_registry_that_has_them_may_be_merged_with_a_file_of_its_traces(fib, full_registry, grown, tmp_path):
-    path = tmp_path / "traces.jsonl"
-    path.write_text((grown.layout.trace_file("eve", "norm", DEFINITION)).read_text())
+    path = write(tmp_path / "traces.jsonl", grown.layout.trace_file("eve", "norm", DEFINITION).read_text())
     assert fib("merge", full_registry.root, path).code == 2
     outcome = fib("merge", full_registry.root, path, grown.root)
     assert outcome.code == 0 and " 1 Solution, 1 Workload, 1 Trace;" in outcome.out
@@ -152,9 +150,8 @@ def benched(full_registry, tmp_path):
         make_trace(full_registry.packed_solutions()[PYTHON], workload, hardware="Another Processor")
         for workload in full_registry.workloads(DEFINITION)
     ]
-    path = tmp_path / "traces.jsonl"
-    path.write_text("".join(f"{each.model_dump_json()}\n" for each in [full_registry.traces()[0], *theirs, theirs[0]]))
-    return path
+    traces = [full_registry.traces()[0], *theirs, theirs[0]]
+    return write(tmp_path / "traces.jsonl", "".join(f"{each.model_dump_json()}\n" for each in traces))
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json"])
@@ -204,8 +201,7 @@ def test_traces_of_what_the_registry_lacks_are_refused_and_nothing_is_written(fi
     ],
 )
 def test_a_file_without_traces_is_one_line(fib, full_registry, tmp_path, name, content, said):
-    path = tmp_path / name
-    path.write_text(content)
+    path = write(tmp_path / name, content)
     assert fib("merge", full_registry.root, path).refusal == f"{said.format(path=path)}"
 
 
@@ -218,8 +214,7 @@ def tensors_workload(full_registry, path):
 @pytest.fixture
 def with_tensors(full_registry):
     """The registry with a file of tensors."""
-    (full_registry.root / "blob").mkdir()
-    (full_registry.root / "blob" / "x.safetensors").write_bytes(b"tensors")
+    write("blob/x.safetensors", "tensors")
     workload = tensors_workload(full_registry, "./blob/x.safetensors")
     full_registry.write_workloads(full_registry.definition(DEFINITION), [workload])
     return full_registry

@@ -83,7 +83,7 @@ def test_two_benches_never_share_an_output(registry, tmp_path):
     flag = tmp_path / "flag"
     add_kernel(registry, "waits_v1", RIGHT.replace("    x_fp32", WAITS.format(flag=str(flag)), 1))
     output = tmp_path / "both.json"
-    command = ("bench", "--root", registry.root, *QUICK_OPTIONS, "--timeout", "1000", "--output", output)
+    command = ("bench", *QUICK_OPTIONS, "--timeout", "1000", "--output", output)
     first = start_cli(*command)
     first.stderr.readline()  # it has started
     second = run_cli(*command)

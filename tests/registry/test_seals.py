@@ -4,8 +4,6 @@ import json
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.seals import Sealer, TraceOrigin, find_false_date, key_file
@@ -40,19 +38,22 @@ def test_a_sealed_trace_is_its_own_after_reading_and_writing(trace):
     assert SEALER.find_origin(unsealed) is TraceOrigin.UNSEALED
 
 
-@given(data=st.data())
-def test_any_other_number_or_text_breaks_the_seal(data):
-    record = json.loads(SEALER.seal(TRACES[0]).model_dump_json())
-    *path, last = data.draw(st.sampled_from([each for each in places_in(record) if each[-1] != "key"]))
-    node = record
-    for key in path:
-        node = node[key]
-    node[last] = node[last] * 2 + 1 if isinstance(node[last], int | float) else node[last] + "x"
-    try:
-        altered = Trace.model_validate_json(json.dumps(record))
-    except ValueError:
-        return  # no Trace any more
-    assert SEALER.find_origin(altered) is TraceOrigin.ALTERED
+def test_any_other_number_or_text_breaks_the_seal():
+    text = SEALER.seal(TRACES[0]).model_dump_json()
+    broken = 0
+    for *path, last in places_in(json.loads(text)):
+        node = record = json.loads(text)
+        for key in path:
+            node = node[key]
+        node[last] = node[last] * 2 + 1 if isinstance(node[last], int | float) else node[last] + "é"
+        try:
+            altered = Trace.model_validate(record)
+        except ValueError:
+            continue  # no Trace any more
+        expected = TraceOrigin.ELSEWHERE if last == "key" else TraceOrigin.ALTERED
+        assert SEALER.find_origin(altered) is expected, (*path, last)
+        broken += 1
+    assert broken > 50
 
 
 def test_a_forged_trace_is_reported_and_not_the_best(fib, full_registry):
@@ -60,14 +61,14 @@ def test_a_forged_trace_is_reported_and_not_the_best(fib, full_registry):
     for path in (full_registry.root / PYTHON_TRACES, full_registry.root / CUDA_TRACES):
         path.write_text("".join(f"{sealer.seal(trace).model_dump_json()}\n" for trace in read_jsonl(path, Trace)))
     assert fib("validate").code == 0
-    before = json.loads(fib("best", "--json").out)
+    before = fib("best", "--json").json
     path = full_registry.root / PYTHON_TRACES
     forged = json.loads(path.read_text().splitlines()[0])
     forged["evaluation"]["performance"]["latency_ms"] /= 2
     with path.open("a") as file:
         file.write(json.dumps(forged) + "\n")
     found = fib("best", "--json")
-    assert json.loads(found.out) == before
+    assert found.json == before
     assert re.search(r":3: a Trace changed since it was recorded \(left out\)", found.err)
     checked = fib("validate")
     assert checked.code == 1
@@ -85,7 +86,7 @@ def test_a_forged_trace_is_reported_and_not_the_best(fib, full_registry):
 @pytest.mark.parametrize("is_sound", [True, False], ids=["sound", "not by the schema"])
 def test_a_trace_whose_date_lies_after_all_others_is_not_believed(fib, full_registry, timestamp, is_sound):
     """Timestamps are compared as texts, so each of these would stay the newest."""
-    before = json.loads(fib("best", "--json").out)
+    before = fib("best", "--json").json
     path = full_registry.root / PYTHON_TRACES
     trace = json.loads(path.read_text().splitlines()[0])
     trace["evaluation"]["performance"]["latency_ms"] /= 2
@@ -95,7 +96,7 @@ def test_a_trace_whose_date_lies_after_all_others_is_not_believed(fib, full_regi
     with path.open("a") as file:
         file.write(json.dumps(trace) + "\n")
     found = fib("best", "--json")
-    assert json.loads(found.out) == before
+    assert found.json == before
     assert re.search(r":3: a Trace (without a date that can be read|dated in the future) \(left out\)", found.err)
     assert fib("validate").code == 1
 
@@ -105,13 +106,6 @@ def test_a_trace_whose_date_lies_after_all_others_is_not_believed(fib, full_regi
 )
 def test_dates_of_other_tools_are_read(time):
     assert find_false_date(f"2026-01-02{time}") is None
-
-
-def test_a_code_in_other_letters_breaks_the_seal():
-    sealed = SEALER.seal(TRACES[0])
-    seal = sealed.evaluation.seal.model_copy(update={"code": "\u00e9"})
-    evaluation = sealed.evaluation.model_copy(update={"seal": seal})
-    assert SEALER.find_origin(sealed.model_copy(update={"evaluation": evaluation})) is TraceOrigin.ALTERED
 
 
 def test_a_damaged_key_is_one_line(fib, full_registry, monkeypatch, tmp_path):

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.store import append_lines, read_jsonl, write_atomic
+from support.paths import write
 
 
 class Record(BaseModel):
@@ -45,8 +46,7 @@ def test_a_torn_last_line_costs_no_whole_record(written, data):
     ("content", "said"), [('{"n":1}\n{"n":\n{"n":3}\n', ""), ('{"n":1}\n{"m":2}', "n: ")], ids=["torn", "wrong kind"]
 )
 def test_a_fault_other_than_a_torn_last_line_is_named(tmp_path, content, said):
-    path = tmp_path / "records.jsonl"
-    path.write_text(content)
+    path = write(tmp_path / "records.jsonl", content)
     with pytest.raises(InputError, match=rf"records\.jsonl:2: {said}"):
         read_jsonl(path, Record)
 

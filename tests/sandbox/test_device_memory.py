@@ -1,11 +1,10 @@
 """Outputs pass from one process to another in a GPU's memory, and the one that takes them survives any offer."""
 
-import time
-
 import pytest
 
 from fib_rmsnorm.sandbox import Role
 from fib_rmsnorm.sandbox.fork_server import ForkServer
+from support.sandboxed import ask
 
 pytestmark = pytest.mark.gpu
 
@@ -87,10 +86,6 @@ class Pair:
         """Whether what was taken is what was offered."""
         expected = [[first, first + count - 1, sum(range(first, first + count))] for count in COUNTS]
         return ask(self.takes, "describe")["found"] == expected
-
-
-def ask(process, do, **fields):
-    return process.request({"do": do, **fields}, time.monotonic() + 600)
 
 
 @pytest.fixture(scope="module")

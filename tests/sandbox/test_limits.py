@@ -14,7 +14,7 @@ from fib_rmsnorm.sandbox import Role, process
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import NoAnswerError, ProcessDiedError
 from support.command_line import cli_environment
-from support.sandboxed import ROLE
+from support.sandboxed import ROLE, ask
 
 TASK_LIMIT = 300
 # Which forks fail; a child takes those that are left. The first process is the one that leaves no room.
@@ -51,8 +51,7 @@ def is_held(lock: Path) -> bool:
 
 def start(server, lock, what, count, then_s):
     started = server.spawn(ROLE, writable=[lock.parent])
-    request = {"do": "start", "lock": str(lock), "what": what, "count": count, "then_s": then_s}
-    return started.request(request, time.monotonic() + 600)
+    return ask(started, "start", lock=str(lock), what=what, count=count, then_s=then_s)
 
 
 @pytest.fixture
@@ -81,11 +80,11 @@ def test_one_that_leaves_no_room_for_others_ends_and_they_start(lock, tmp_path, 
     with ForkServer([ROLE, Role("no_room", runs_untrusted_code=False)]) as server:
         greedy = server.spawn(ROLE, writable=[lock.parent])
         monkeypatch.setattr(process, "_POLL_S", 60)  # it answers before anybody counts
-        request = {"do": "start", "lock": str(lock), "what": "start_threads", "count": TASK_LIMIT, "then_s": 0}
-        assert greedy.request(request, time.monotonic() + 600)["ok"]
+        request = {"lock": str(lock), "what": "start_threads", "count": TASK_LIMIT, "then_s": 0}
+        assert ask(greedy, "start", **request)["ok"]
         assert start(server, lock.with_name("another"), "start_ended", 0, 0)["ok"]
         with pytest.raises(ProcessDiedError, match=r"^started \d+ processes and threads; the limit is 300$"):
-            greedy.request(request, time.monotonic() + 600)
+            ask(greedy, "start", **request)
 
 
 @pytest.mark.usefixtures("few_tasks")

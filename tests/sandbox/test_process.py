@@ -18,7 +18,8 @@ from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.log import Log
 from fib_rmsnorm.sandbox.process import ProcessDiedError, ProcessTimeoutError, StoppedError, run_in_threads
 from support.command_line import run_python
-from support.sandboxed import ROLE
+from support.paths import write
+from support.sandboxed import ROLE, ask
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_an_invalid_message_raises_value_error_and_a_closed_end_eof_error(ends, 
         channel.receive()
 
 
-def ask(requests, handlers, *check):
+def ask_all(requests, handlers, *check):
     """The answers of a process that is asked for these, one after the other."""
     mine, its = socket.socketpair()
     process = threading.Thread(target=serve, args=(Channel(its.detach()), handlers, *check))
@@ -77,7 +78,7 @@ def test_a_device_without_memory_is_one_line():
     def compute(_):
         raise torch.OutOfMemoryError(said)
 
-    (answer,) = ask(["compute"], {"compute": compute})
+    (answer,) = ask_all(["compute"], {"compute": compute})
     assert answer["message"] == "CUDA out of memory. Tried to allocate 4.58 GiB: choose smaller batch sizes"
 
 
@@ -92,7 +93,7 @@ def test_each_answer_follows_a_check_which_may_be_the_answer():
         found.append("spoilt")
         return SimpleNamespace()
 
-    answers = ask(["time", "spoil", "time"], {"time": lambda _: SimpleNamespace(ms=1.0), "spoil": spoil}, check)
+    answers = ask_all(["time", "spoil", "time"], {"time": lambda _: SimpleNamespace(ms=1.0), "spoil": spoil}, check)
     refusal = {"ok": False, "status": "RUNTIME_ERROR", "message": "spoilt", "fatal": True, "is_cheat": True}
     assert answers == [{"ok": True, "ms": 1.0}, refusal, {"ok": True, "ms": 1.0}]
 
@@ -140,9 +141,7 @@ def test_the_fork_server_imports_nothing_from_the_working_folder(tmp_path):
         "with ForkServer(ROLES) as fork_server:\n"
         "    print(fork_server.spawn(WORKER).alive)\n"
     )
-    (tmp_path / "elsewhere").mkdir()
-    script = tmp_path / "elsewhere" / "script.py"
-    script.write_text(code)
+    script = write(tmp_path / "elsewhere" / "script.py", code)
     assert run_python(script, cwd=tmp_path) == "True\n"
 
 
@@ -159,12 +158,12 @@ def test_closing_does_not_wait_for_the_imports(tmp_path, monkeypatch):
 def test_a_process_answers_dies_and_times_out():
     with ForkServer([ROLE]) as fork_server:
         worker = fork_server.spawn(ROLE)
-        answer = worker.request({"do": "nonsense"}, time.monotonic() + 600)
+        answer = ask(worker, "nonsense")
         assert answer["ok"] is False
         assert "KeyError" in answer["message"]
         os.kill(worker.pid, 9)
         with pytest.raises(ProcessDiedError, match="died of SIGKILL"):
-            worker.request({"do": "build"}, time.monotonic() + 600)
+            ask(worker, "build")
         assert not worker.alive
         stopped = fork_server.spawn(ROLE)
         os.kill(stopped.pid, 19)
@@ -183,7 +182,7 @@ def test_a_process_that_has_ended_holds_no_files_but_tells_what_it_printed():
         process = fork_server.spawn(ROLE)
         assert process.outputs_file >= 0
         with pytest.raises(ProcessDiedError, match="exited"):
-            process.request({"do": "end"}, time.monotonic() + 600)
+            ask(process, "end")
         assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
         assert process.take_log() == "last words\n"
         assert process.take_log() == ""
@@ -198,19 +197,15 @@ def test_a_process_that_has_ended_holds_no_files_but_tells_what_it_printed():
 
 def test_runs_beside_each_other_in_one_process_leave_each_other_alone():
     """As two sessions of a program."""
-
-    def answers(process):
-        return process.request({"do": "answer"}, time.monotonic() + 600)["answer"] == 42
-
     with ForkServer([ROLE]) as one:
         with ForkServer([ROLE]) as other:
             mine, theirs = one.spawn(ROLE), other.spawn(ROLE)
-            assert answers(mine)
+            assert ask(mine, "answer")["answer"] == 42
             other.spawn(ROLE).kill()
-            assert answers(mine) and answers(theirs)
-        assert answers(mine)
+            assert ask(mine, "answer")["answer"] == ask(theirs, "answer")["answer"] == 42
+        assert ask(mine, "answer")["answer"] == 42
         one.spawn(ROLE).kill()
-        assert answers(mine)
+        assert ask(mine, "answer")["answer"] == 42
 
 
 def test_a_process_that_runs_untrusted_code_has_a_temporary_folder_until_it_ends(tmp_path):
@@ -222,7 +217,7 @@ def test_a_process_that_runs_untrusted_code_has_a_temporary_folder_until_it_ends
         process = fork_server.spawn(ROLE, writable=[cache])
 
         def write(folder):
-            return process.request({"do": "write", "folder": folder and str(folder)}, time.monotonic() + 600)
+            return ask(process, "write", folder=folder and str(folder))
 
         temporary = Path(write(None)["folder"])
         assert (temporary / "made" / "file").exists()

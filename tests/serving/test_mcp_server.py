@@ -1,7 +1,9 @@
-"""Agents drive the server by the SDK's own client, on stdio and on loopback."""
+"""Agents drive the server by the SDK's own client, on stdio and on loopback, where it lets in who has the token."""
 
 import asyncio
 import json
+import os
+import subprocess
 import sys
 from typing import Any
 
@@ -9,14 +11,30 @@ import psutil
 import pytest
 
 from support.command_line import cli_command
+from support.paths import REPOSITORY, TESTS, write
 from support.registries import NO_EPS, RIGHT
 
 pytest.importorskip("mcp")
 
+import httpx2
 from mcp import Client, StdioServerParameters
 
+from fib_rmsnorm.serving.mcp_server import make_server
+from fib_rmsnorm.serving.requests import Requests
 from fib_rmsnorm.serving.transports import listen
-from support.mcp_clients import ask, kernel, refused, start_hanging
+from support.mcp_clients import TOKEN, ask, connect, kernel, on_loopback, refused, start_hanging
+
+
+@pytest.fixture
+def serve_mcp(serve, rival_registry, monkeypatch, tmp_path):
+    """Start a service and its server; both are returned."""
+    monkeypatch.chdir(tmp_path)
+
+    def start(**options):
+        service = serve(**options)
+        return make_server(Requests(service, rival_registry)), service
+
+    return start
 
 
 def test_an_agent_gets_the_mistake_or_the_speed(serve_mcp):
@@ -53,8 +71,7 @@ def test_an_agent_gets_the_mistake_or_the_speed(serve_mcp):
 
 def test_what_is_named_wrong_is_reported_in_a_line(serve_mcp, tmp_path):
     (tmp_path / "mine.py").write_text(RIGHT)
-    outside = tmp_path.parent / "outside.py"
-    outside.write_text(RIGHT)
+    outside = write(tmp_path.parent / "outside.py", RIGHT)
     (tmp_path / "link.py").symlink_to(outside)
     bad = [
         ("check", {}, "give either `source`"),
@@ -137,6 +154,62 @@ def test_the_command_serves_on_stdio_and_ends_with_its_client(rival_registry, tm
     before = {child.pid for child in psutil.Process().children(recursive=True)}
     asyncio.run(drive())
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+
+
+def test_nobody_is_let_in_without_the_token(serve_mcp):
+    with on_loopback(serve_mcp()[0]) as url:
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}):
+            answer = httpx2.post(url, json={}, headers=headers)
+            assert answer.status_code == 401 and "Authorization: Bearer" in answer.text
+        other = {"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}
+        assert httpx2.post(url, json={}, headers=other).status_code == 421
+
+
+def test_a_client_that_asks_too_much_keeps_no_other_waiting(serve_mcp):
+    async def drive(url: str) -> None:
+        async with connect(url, "greedy") as greedy, connect(url, "other") as other:
+            hangs = await start_hanging(greedy)
+            both = [asyncio.create_task(greedy.call_tool("check", kernel(RIGHT))) for _ in range(2)]
+            (full,), (waits,) = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            assert full.result().is_error and "wait already" in full.result().content[0].text
+            asked = asyncio.create_task(ask(other, "check", kernel(NO_EPS)))
+            hangs.cancel()
+            assert (await asked)["status"] == "INCORRECT_NUMERICAL"
+            assert (await waits).structured_content["status"] == "PASSED"
+
+    with on_loopback(serve_mcp(most_queued=1)[0]) as url:
+        asyncio.run(drive(url))
+
+
+VANISHES = """\
+import asyncio, sys
+from support import mcp_clients as its
+
+async def drive():
+    async with its.connect(sys.argv[1], "gone") as client:
+        await its.start_hanging(client)
+        print("runs", flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(drive())
+"""
+
+
+def test_the_request_of_a_client_that_vanishes_ends(serve_mcp):
+    async def drive(url: str) -> None:
+        async with connect(url, "other") as other:
+            assert (await ask(other, "check", kernel(RIGHT)))["status"] == "PASSED"
+
+    server, service = serve_mcp()
+    with on_loopback(server) as url:
+        command = [sys.executable, "-c", VANISHES, url]
+        tests = os.pathsep.join([str(TESTS), str(REPOSITORY)])
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": tests}) as gone:
+            assert gone.stdout.readline() == b"runs\n"
+            (hanging,) = service._jobs.values()
+            gone.kill()
+        asyncio.run(drive(url))
+    assert hanging.version.status == "ABANDONED"
 
 
 def test_the_command_says_what_it_lacks(fib, monkeypatch):

@@ -24,18 +24,11 @@ def make_version(*statuses: str, is_cheat: bool = False, latencies_ms: tuple[flo
     kernel, workloads = kernel_for(definition, "k", RIGHT), generate_workloads(definition, range(1, len(statuses) + 1))
     traces = [make_trace(kernel, each, status=status) for each, status in zip(workloads, statuses, strict=True)]
     checks = {each.workload.uuid: Check.of(each).model_copy(update={"is_cheat": is_cheat}) for each in traces}
-    for trace, latency_ms in zip(traces, latencies_ms, strict=False):
-        trace.evaluation.performance = perform(latency_ms).model_copy(update=changes)
+    ceiling = Ceiling(empty_ms=0.1, copy_ms=1.0, copy_low_ms=0.9, copy_high_ms=1.1, copy_method="memcpy")
+    for trace, ms in zip(traces, latencies_ms, strict=False):
+        measured = {"latency_ms": ms, "latency_low_ms": ms / 1.1, "latency_high_ms": ms * 1.1, "ceiling": ceiling}
+        trace.evaluation.performance = Performance(**{**measured, **changes})
     return Version(1, "k", definition.name, HARDWARE, kernel, workloads, checks, traces[: len(latencies_ms)])
-
-
-def perform(latency_ms: float) -> Performance:
-    return Performance(
-        latency_ms=latency_ms,
-        latency_low_ms=latency_ms / 1.1,
-        latency_high_ms=latency_ms * 1.1,
-        ceiling=Ceiling(empty_ms=0.1, copy_ms=1.0, copy_low_ms=0.9, copy_high_ms=1.1, copy_method="memcpy"),
-    )
 
 
 UNFINISHED = replace(make_version("PASSED", "PASSED"), checks={})

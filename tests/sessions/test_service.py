@@ -13,7 +13,7 @@ from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.job import Job, QueueFullError
 from fib_rmsnorm.sessions.service import Service
 from support.hanging import FOR_EVER_S
-from support.registries import CRASHES, HANGS, NO_EPS, RIGHT
+from support.registries import CRASHES, HANGS, NO_EPS, RIGHT, UNNAMED
 
 KERNELS = {
     "PASSED": RIGHT,
@@ -125,9 +125,6 @@ def test_a_client_may_queue_only_so_much_and_cancel_what_waits(serve):
     assert other.version.status == "PASSED" and not other.cancelled
 
 
-UNNAMED = RIGHT.replace("run(x, weight, eps)", "norm(p, q, r)").replace(
-    "    x_fp32 =", "    weight, x, eps = p, q, r\n    x_fp32 ="
-)
 TWICE = UNNAMED + UNNAMED.replace("def norm", "def again")
 
 

@@ -18,7 +18,8 @@ from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
 from fib_rmsnorm.sessions.watching import Watch
 from support.hanging import FOR_EVER_S, when_printed
-from support.registries import CRASHES, HANGS, RIGHT, make_scaling_registry
+from support.paths import write
+from support.registries import CRASHES, HANGS, NO_EPS, RIGHT, SCALE, SCALED, UNNAMED
 
 
 @dataclass
@@ -46,20 +47,15 @@ def kernel(tmp_path):
     return tmp_path / "kernel.py"
 
 
-def save(kernel: Path, source: str) -> Path:
-    kernel.write_text(source)
-    return kernel
-
-
 def workers() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
 @pytest.mark.process
 def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kernel):
-    first = session.measure(save(kernel, RIGHT))
-    wrong = session.measure(save(kernel, RIGHT.replace("+ eps", "+ 0 * eps")))
-    second = session.measure(save(kernel, RIGHT + "# faster\n"))
+    first = session.measure(write(kernel, RIGHT))
+    wrong = session.measure(write(kernel, NO_EPS))
+    second = session.measure(write(kernel, RIGHT + "# faster\n"))
     assert (first.status, wrong.status, second.status) == ("PASSED", "INCORRECT_NUMERICAL", "PASSED")
     assert "the output equals RMSNorm without eps" in wrong.failures[0].log
     assert not wrong.timings
@@ -70,22 +66,21 @@ def test_a_version_is_timed_beside_the_one_before_and_the_baseline(session, kern
 
 
 def test_the_right_call_of_each_version_is_found(session, kernel):
-    unnamed = RIGHT.replace("(x, weight, eps)", "(p, x, r)").replace("weight", "p").replace("+ eps", "+ r")
-    first, again = (session.measure(save(kernel, unnamed), timed=False) for _ in range(2))
-    assert (first.status, first.note, again.number) == ("PASSED", "Called as run(weight, x, eps)", first.number)
-    second = session.measure(save(kernel, unnamed + "# faster\n"))
+    first, again = (session.measure(write(kernel, UNNAMED), timed=False) for _ in range(2))
+    assert (first.status, first.note, again.number) == ("PASSED", "Called as norm(weight, x, eps)", first.number)
+    second = session.measure(write(kernel, UNNAMED + "# faster\n"))
     assert (second.number, second.note) == (first.number + 1, first.note)
     assert second.before == f"kernel.py#{first.number}"
 
 
 def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, tmp_path):
     for number in range(2):
-        session.measure(save(kernel, f"{RIGHT}# {number}\n"))
+        session.measure(write(kernel, f"{RIGHT}# {number}\n"))
     gc.collect()  # what other tests have left
     held, files = workers(), len(list((tmp_path / "cache/sessions").glob("*/*")))
     descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     for number, source in enumerate((CRASHES, RIGHT + "# 3\n", "def run(x, weight, eps:\n", RIGHT + "# 4\n")):
-        session.measure(save(kernel, source))
+        session.measure(write(kernel, source))
         assert len(workers()) <= len(held), number
     gc.collect()
     assert len(workers()) == len(held)
@@ -94,11 +89,11 @@ def test_nothing_is_left_of_a_version_that_was_replaced(session, kernel, tmp_pat
 
 
 def test_what_cannot_be_read_is_refused_and_does_not_replace_the_version_before(session, kernel):
-    first = session.measure(save(kernel, RIGHT + "# before\n"))
-    refused = [session.measure(save(kernel, "def run(x, weight, eps:\n"), timed=False) for _ in range(2)]
+    first = session.measure(write(kernel, RIGHT + "# before\n"))
+    refused = [session.measure(write(kernel, "def run(x, weight, eps:\n"), timed=False) for _ in range(2)]
     assert refused[0].status == "COMPILE_ERROR" and refused[0].refused == "kernel.py:1: '(' was never closed"
-    again = session.measure(save(kernel, RIGHT + "# before\n"), timed=False)
-    after = session.measure(save(kernel, RIGHT + "# after\n"))
+    again = session.measure(write(kernel, RIGHT + "# before\n"), timed=False)
+    after = session.measure(write(kernel, RIGHT + "# after\n"))
     numbers = [version.number - first.number for version in (*refused, again, after)]
     assert numbers == [1, 2, 0, 3] and again.passed
     assert after.before == f"kernel.py#{first.number}"
@@ -107,7 +102,7 @@ def test_what_cannot_be_read_is_refused_and_does_not_replace_the_version_before(
 @pytest.mark.parametrize("when", ["before it is judged", "while it is timed", "when it is done"])
 def test_what_is_cancelled_is_right_when_it_comes_back(session, kernel, when):
     changed: SimpleQueue[Job] = SimpleQueue()
-    job = session.submit(save(kernel, f"{RIGHT}# cancelled {when}\n"), on_change=changed.put)
+    job = session.submit(write(kernel, f"{RIGHT}# cancelled {when}\n"), on_change=changed.put)
     while not job.finished.is_set():
         version = changed.get().version
         if when == "before it is judged" or (when == "while it is timed" and version.passed):
@@ -123,7 +118,7 @@ def test_what_is_cancelled_is_right_when_it_comes_back(session, kernel, when):
 
 
 def test_a_watch_follows_saves_and_ends_what_hangs(session, rival_registry, kernel, monkeypatch):
-    named = KernelFile(file=save(kernel, RIGHT + "import helper\n"))
+    named = KernelFile(file=write(kernel, RIGHT + "import helper\n"))
     watch = Watch(session.service, rival_registry, named, timed=False, batch_sizes=(2,))
     versions = (version for version in watch.versions() if version.done)
     helper = kernel.with_name("helper.py")
@@ -132,31 +127,31 @@ def test_a_watch_follows_saves_and_ends_what_hangs(session, rival_registry, kern
     assert next(versions).status == "PASSED"
     (kernel.parent / "other.txt").write_text("is none of its files")
     kernel.with_suffix(".new").write_text(HANGS)
-    when_printed(monkeypatch, "hangs", lambda: FOR_EVER_S if save(kernel, RIGHT + "# again\n") else 0.0)
+    when_printed(monkeypatch, "hangs", lambda: FOR_EVER_S if write(kernel, RIGHT + "# again\n") else 0.0)
     kernel.with_suffix(".new").rename(kernel)  # as some editors save
     assert next(versions).status == "ABANDONED"  # not TIMEOUT
     assert next(versions).status == "PASSED"
     kernel.unlink()
     assert next(versions).refused.startswith("no such file")
-    save(kernel, RIGHT + "# again\n")
+    write(kernel, RIGHT + "# again\n")
     assert next(versions).status == "PASSED"
-    save(kernel, RIGHT + "x = (\n")
+    write(kernel, RIGHT + "x = (\n")
     assert next(versions).refused.endswith("was never closed")
-    save(kernel, RIGHT + "# again\n")
+    write(kernel, RIGHT + "# again\n")
     assert next(versions).status == "PASSED"
     versions.close()
 
 
-def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(fib, tmp_path, kernel, monkeypatch):
-    registry = make_scaling_registry(tmp_path / "registry")
-    monkeypatch.chdir(save(kernel, "def run(x, factor):\n    return x * factor\n").parent)
-    sizes = ("--definition", "scaled", "--batch-sizes", "3", "--device", "cpu", "--root", registry.root)
-    tried, refused = fib("try", kernel, *sizes), fib("try", "kernel.py", "--watch", *sizes)
+def test_sizes_at_which_nothing_can_be_judged_are_refused_at_the_start(fib, registry):
+    registry.write_definition(SCALED)
+    kernel = write("kernel.py", SCALE)
+    sizes = ("--definition", "scaled", "--batch-sizes", "3", "--device", "cpu")
+    tried, refused = fib("try", kernel, *sizes), fib("try", kernel, "--watch", *sizes)
     assert (refused.code, refused.out, refused.err) == (2, "", tried.err)
     assert "scaled: has no Workload of batch=3" in tried.err
 
 
 @pytest.mark.process  # Triton's interpreter
 def test_a_kernel_that_is_interpreted_is_not_timed(session, kernel):
-    found = session.measure(save(kernel, make_starting_kernel(RmsNorm().define(), "triton").text))
+    found = session.measure(write(kernel, make_starting_kernel(RmsNorm().define(), "triton").text))
     assert found.passed and found.done and "interpreted" in found.note and not found.timings

@@ -19,7 +19,7 @@ import pytest
 
 from fib_rmsnorm.cli import main
 from fib_rmsnorm.reports.text import console
-from support.paths import REPOSITORY
+from support.paths import REPOSITORY, write
 
 # Few and short: these tests are about what is said of an evaluation, not about its number.
 QUICK_OPTIONS = ("--warmup-runs", "1", "--iterations", "3", "--num-trials", "1", "--device", "cpu")
@@ -39,6 +39,12 @@ class Outcome:
     def json(self) -> Any:
         """What it prints, which is JSON."""
         return json.loads(self.out)
+
+    @property
+    def answer(self) -> Any:
+        """The same of a command that succeeded."""
+        assert self.code == 0, self
+        return self.json
 
     @property
     def refusal(self) -> str:
@@ -86,6 +92,26 @@ def cli_command(*arguments: str | Path) -> list[str]:
 def cli_environment() -> dict[str, str]:
     path = [str(REPOSITORY), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+_ACTS = """\
+import os, signal, sys, time
+
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            {action}
+
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def act_on_import(folder: Path, module: str, action: str) -> str:
+    """The PYTHONPATH by which a process does something when it imports a module: a line of Python."""
+    write(folder / "sitecustomize.py", _ACTS.format(module=module, action=action))
+    return os.pathsep.join((str(folder), cli_environment()["PYTHONPATH"]))
 
 
 def run_process(

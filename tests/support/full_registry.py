@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.schema import (
     Correctness,
     Environment,
@@ -18,6 +18,7 @@ from fib_rmsnorm.schema import (
     digest,
 )
 from support import registries
+from support.paths import write
 from support.registries import pack_all
 
 DEFINITION = "rmsnorm_d128"
@@ -74,9 +75,7 @@ def make_full_registry(root: Path) -> Registry:
 def publish(registry: Registry) -> None:
     """Make its Traces those that come with the registry."""
     benched = [registry.root / PYTHON_TRACES, registry.root / CUDA_TRACES]
-    target = registry.root / PUBLISHED_TRACES
-    target.parent.mkdir(parents=True)
-    target.write_text("".join(path.read_text() for path in benched))
+    write(registry.root / PUBLISHED_TRACES, "".join(path.read_text() for path in benched))
     for path in benched:
         path.unlink()
 
@@ -151,9 +150,7 @@ def grow(registry: Registry, root: Path, hidden: int) -> Registry:
     shutil.copytree(registry.root, root)
     other = Registry(root)
     definition = RmsNorm().define(hidden)
-    other.write_definition(definition)
-    workloads = generate_workloads(definition, (1, 2))
-    other.write_workloads(definition, workloads)
+    workloads = registries.add_definition(other, definition, (1, 2))
     name = f"{PYTHON}_d{hidden}"
     solution = other.packed_solutions()[PYTHON].model_copy(update={"name": name, "definition": definition.name})
     other.write_solution(solution, "norm")

@@ -22,12 +22,12 @@ from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, Solution
 from support.command_line import run_python
 from support.mistakes import is_entry_wrong, judge_in_process
-from support.paths import REPOSITORY, TESTS
+from support.paths import REPOSITORY, TESTS, write
 
 BATCH = 10  # rows of all hard kinds
 SHIPPED = "shipped"
 """The kind of the shipped Triton kernels. Any other is the language of a starting kernel."""
-SUFFIXES = {"triton": ".py", "cuda": ".cu", "cpp": ".cpp", "python": ".py"}
+SUFFIXES = {"triton": ".py", "cuda": ".cu", "cpp": ".cpp", "tilelang": ".py", "cutedsl": ".py", "python": ".py"}
 
 
 def define(name: str) -> Definition:
@@ -54,10 +54,8 @@ def load_shipped(name: str, cache: Path) -> Callable[..., Any]:
 
 def draft_starting_kernel(definition: Definition, language: str, folder: Path) -> Solution:
     """The Solution that `try` would make of what `new` writes."""
-    kernel = make_starting_kernel(definition, language)
-    assert kernel.kind == "kernel", f"{definition.name}: {kernel.description}"
     file = folder / f"{definition.name}_{language}{SUFFIXES[language]}"
-    file.write_text(kernel.text)
+    write(file, make_starting_kernel(definition, language).text)
     return draft_solution(Registry(REPOSITORY), file, definition)
 
 
@@ -73,7 +71,11 @@ def find_wrong_interpreted(kind: str, definitions: Iterable[Definition]) -> list
 
 
 def _is_wrong(kind: str, definition: Definition, folder: Path, device: str) -> bool:
-    solution = find_shipped(definition) if kind == SHIPPED else draft_starting_kernel(definition, kind, folder)
+    if kind == SHIPPED:
+        solution = find_shipped(definition)
+    else:
+        assert make_starting_kernel(definition, kind).kind == "kernel", definition.name
+        solution = draft_starting_kernel(definition, kind, folder)
     entry = build_entry(solution, "cpu", folder / "cache" / definition.name)
     if solution.spec.destination_passing_style:
         is_interpreted = device == "cpu" and solution.spec.language.value == "triton"

@@ -1,4 +1,4 @@
-"""Put a fault into a record, and read what `validate` says of it."""
+"""Put a fault into a record or another file, and read what `validate` says of it."""
 
 import json
 from pathlib import Path
@@ -19,6 +19,13 @@ def edit(file: str, *path_and_value, line: int = 1) -> None:
         place[last] = value
     texts[line - 1] = json.dumps(record, indent=2 if is_json else None)
     Path(file).write_text("\n".join(texts) + "\n")
+
+
+def edit_text(file: Path | str, old: str, new: str) -> None:
+    """Replace the first of a text that a file has."""
+    text = Path(file).read_text()
+    assert old in text
+    Path(file).write_text(text.replace(old, new, 1))
 
 
 def errors_of(outcome) -> list[str]:

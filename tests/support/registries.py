@@ -13,8 +13,8 @@ from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.packing import pack_sound
 from fib_rmsnorm.registry.store import read_jsonl
-from fib_rmsnorm.schema import Definition, Settings, Solution, Trace
-from support.paths import REPOSITORY, TESTS
+from fib_rmsnorm.schema import Definition, Settings, Solution, Trace, Workload
+from support.paths import REPOSITORY, TESTS, write
 
 # Few and short: these tests are about what is said of an evaluation, not about its number.
 QUICK = Settings(warmup_runs=1, iterations=3, num_trials=1)
@@ -29,6 +29,10 @@ def run(x, weight, eps):
 CRASHES = "import os\n\n\ndef run(x, weight, eps):\n    os.kill(os.getpid(), 11)\n"
 HANGS = "def run(x, weight, eps):\n    print('hangs', flush=True)\n    while True:\n        pass\n"
 NO_EPS = RIGHT.replace("+ eps", "+ 0 * eps")
+UNNAMED = RIGHT.replace("run(x, weight, eps)", "norm(p, q, r)").replace(
+    "    x_fp32 =", "    weight, x, eps = p, q, r\n    x_fp32 ="
+)
+"""Only by computing is the call found that is right."""
 
 
 def unseen(source: str) -> str:
@@ -38,9 +42,7 @@ def unseen(source: str) -> str:
 
 def make_registry(root: Path, hidden: int = 128, batch_sizes: Sequence[int] = (1, 8)) -> Registry:
     registry = make_empty_registry(root)
-    definition = RmsNorm().define(hidden)
-    registry.write_definition(definition)
-    registry.write_workloads(definition, generate_workloads(definition, batch_sizes))
+    add_definition(registry, RmsNorm().define(hidden), batch_sizes)
     return registry
 
 
@@ -49,6 +51,14 @@ def make_empty_registry(root: Path) -> Registry:
     (root / "definitions").mkdir(parents=True)
     (root / "solutions").mkdir()
     return Registry(root)
+
+
+def add_definition(registry: Registry, definition: Definition, batch_sizes: Sequence[int]) -> list[Workload]:
+    """Write a Definition and its Workloads of these sizes, and return them."""
+    workloads = generate_workloads(definition, batch_sizes)
+    registry.write_definition(definition)
+    registry.write_workloads(definition, workloads)
+    return workloads
 
 
 def make_definition(
@@ -68,35 +78,25 @@ def make_definition(
 
 
 DOUBLES = "import torch\n\n\ndef run(x, weight):\n    return x * 2\n"
-
-
-def make_doubling_registry(root: Path) -> Registry:
-    """A registry with a Definition whose operator nobody knows, although its tensors have RMSNorm's shapes."""
-    registry, rows = make_empty_registry(root), "float32 batch hidden"
-    inputs = {"x": rows, "weight": "float32 hidden"}
-    registry.write_definition(make_definition("double", DOUBLES, inputs, {"y": rows}, "elementwise", hidden=128))
-    return registry
-
-
-def make_scaling_registry(root: Path) -> Registry:
-    """A registry with a Definition whose scalar has no default, so that it has only Workloads that were made for it."""
-    registry, rows = make_doubling_registry(root), "float32 batch hidden"
-    reference, inputs = "def run(x, factor):\n    return x * factor\n", {"x": rows, "factor": "float32"}
-    registry.write_definition(make_definition("scaled", reference, inputs, {"y": rows}, "elementwise", hidden=128))
-    return registry
+_ROWS = "float32 batch hidden"
+SCALE = "def run(x, factor):\n    return x * factor\n"
+SCALED = make_definition("scaled", SCALE, {"x": _ROWS, "factor": "float32"}, {"y": _ROWS}, "elementwise", hidden=128)
+"""A Definition whose scalar has no default, so that it has only Workloads that were made for it."""
 
 
 def add_sources(
-    registry: Registry, name: str, files: dict[str, str], manifest: str | None = None, author: str = "tester"
+    registry: Registry,
+    name: str,
+    files: dict[str, str],
+    manifest: str | None = None,
+    author: str = "tester",
+    definition: str | None = None,
 ) -> Path:
-    """Write a folder of sources (by default of a Python solution) for the registry's only Definition."""
-    definition = next(iter(registry.definitions()))
-    folder = registry.layout.solutions / author / "norm" / definition / name
+    """Write a folder of sources (by default of a Python solution) for a Definition, by default the registry's first."""
+    folder = registry.layout.solutions / author / "norm" / (definition or next(iter(registry.definitions()))) / name
     for path, content in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(content)
-    (folder / "solution.toml").write_text(manifest or python_manifest(name))
-    return folder
+        write(folder / path, content)
+    return write(folder / "solution.toml", manifest or python_manifest(name)).parent
 
 
 def make_solution(

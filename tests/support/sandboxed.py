@@ -17,6 +17,11 @@ ROLE = Role("support.sandboxed", runs_untrusted_code=True)
 LIFE_S = 30
 
 
+def ask(process, do, **fields):
+    """What a process answers, which a test has started."""
+    return process.request({"do": do, **fields}, time.monotonic() + 600)
+
+
 def end(_):
     print("last words", flush=True)
     os._exit(0)

@@ -40,9 +40,8 @@ def test_shipped_kernels_launch_as_their_table_says(fib, tmp_path, monkeypatch, 
     monkeypatch.chdir(registry.root)
     kernel = Path(shutil.copytree(SHIPPED / name, tmp_path / name))
     (kernel / tuning.table).write_text(render_table(name, columns, choices, 132))
-    outcome = fib("explain", kernel, "--arch", "sm_90", "--batch-sizes", "8,100,1000", "--json")
-    assert outcome.code == 0, outcome.err
-    blocks = [launch["block"] for launch in outcome.json["launches"]]
+    explained = fib("explain", kernel, "--arch", "sm_90", "--batch-sizes", "8,100,1000", "--json").answer
+    blocks = [launch["block"] for launch in explained["launches"]]
     assert blocks[:2] == [block, block]
     assert blocks[2] != block
 

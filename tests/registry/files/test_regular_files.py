@@ -17,6 +17,7 @@ from support.full_registry import (
     PYTHON_FOLDER,
     WORKLOAD_FILE,
 )
+from support.paths import write
 
 pytestmark = pytest.mark.timeout(60)
 ZERO = (1, 5)
@@ -54,10 +55,7 @@ SLOW, QUICK = ("device", "endless"), (DEFINITION_FILE, CUDA_TRACES)
 
 @pytest.fixture
 def elsewhere(tmp_path) -> Path:
-    folder = tmp_path / "elsewhere"
-    folder.mkdir()
-    (folder / "secret").write_text("# of the user\n")
-    return folder
+    return write(tmp_path / "elsewhere" / "secret", "# of the user\n").parent
 
 
 @pytest.mark.parametrize(
@@ -111,8 +109,7 @@ def test_no_command_writes_through_a_link(fib, full_registry, elsewhere):
 
 
 def test_no_kernel_is_registered_through_a_link(fib, full_registry, elsewhere, tmp_path):
-    kernel = tmp_path / "kernel.py"
-    kernel.write_text((full_registry.root / PYTHON_FOLDER / "kernel.py").read_text())
+    kernel = write(tmp_path / "kernel.py", Path(PYTHON_FOLDER, "kernel.py").read_text())
     (full_registry.root / "solutions/eve").symlink_to(elsewhere)
     (elsewhere / "norm").mkdir()
     named = ("--name", "new_v1", "--author", "eve", "--definition", DEFINITION)
@@ -148,7 +145,7 @@ def test_a_folder_of_a_user_holds_more_than_files(fib, full_registry, elsewhere,
 def test_a_kernel_that_is_a_fifo_is_not_waited_for(fib, registry, tmp_path):
     kernel = tmp_path / "kernel.cpp"
     os.mkfifo(kernel)
-    outcome = fib("try", kernel, "--root", registry.root, "--definition", "rmsnorm_d128", "--device", "cpu")
+    outcome = fib("try", kernel, "--definition", "rmsnorm_d128", "--device", "cpu")
     assert outcome.refusal == f"{kernel}: not a regular file or a folder"
 
 

@@ -12,7 +12,7 @@ from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import draft_calls, draft_solution
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.schema import Solution
-from support.paths import REPOSITORY
+from support.paths import REPOSITORY, write
 
 DEFINITION = RmsNorm().define(128, "float32")
 FUNCTION = """\
@@ -62,8 +62,7 @@ ADAPTED = {
 
 
 def draft(path: Path, source: str, call: str | None = None) -> Solution:
-    path.write_text(source)
-    return draft_solution(Registry(REPOSITORY), KernelFile(file=path, call=call), DEFINITION)
+    return draft_solution(Registry(REPOSITORY), KernelFile(file=write(path, source), call=call), DEFINITION)
 
 
 def assert_right(solution: Solution, cache: Path) -> None:
@@ -93,11 +92,6 @@ def test_the_call_that_is_meant_is_found(name, tmp_path):
     assert call in [each.text for each in solutions]
     for found in (next(iter(solutions.values())), draft(tmp_path / "05-norm.py", source, call)):
         assert_right(found, tmp_path)
-
-
-def write(path: Path, source: str) -> Path:
-    path.write_text(source)
-    return path
 
 
 NEW = "or start from a kernel of: fib-rmsnorm new"

@@ -1,11 +1,13 @@
 """The Definition of a kernel: the one that its user or author names, else the registry's main one; never a guess."""
 
+from pathlib import Path
 from shlex import split
 
 import pytest
 
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry import Registry
+from support import paths
 from support.registries import RIGHT, python_manifest
 
 LLAMA, LAYERNORM = (find_operator(name).reference for name in ("rmsnorm_llama", "layernorm"))
@@ -27,9 +29,7 @@ def write(tmp_path):
     """Write a kernel, or a folder of one, and return its path."""
 
     def run(source: str, file: str = "kernel.py", manifest: str | None = None):
-        path = tmp_path / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(source)
+        path = paths.write(tmp_path / file, source)
         if manifest is None:
             return path
         (path.parent / "solution.toml").write_text(f"{manifest}{python_manifest('mine_v1')}")
@@ -43,7 +43,7 @@ def check(fib, registry):
     """Judge a kernel at two rows."""
 
     def run(path, *options):
-        return fib("try", path, "--check", "--batch-sizes", "2", "--device", "cpu", *options, "--root", registry.root)
+        return fib("try", path, "--check", "--batch-sizes", "2", "--device", "cpu", *options)
 
     return run
 
@@ -110,9 +110,7 @@ def test_what_is_registered_is_filed_by_the_same_rule(fib, registry, write):
         ("native_v1", cpp, "kernel.cpp", (), "layernorm_d4096"),
         ("small_v1", cpp, "kernel.cpp", ("--definition", "rmsnorm_d128"), "rmsnorm_d128"),
     ):
-        outcome = fib(
-            "register", write(source, file), "--name", name, "--author", "ann", *asked, "--root", registry.root
-        )
+        outcome = fib("register", write(source, file), "--name", name, "--author", "ann", *asked)
         assert registry.packed_solutions()[name].definition == filed
         assert outcome.lines[1] == f"It is filed under {filed}, and not judged yet."
 
@@ -132,14 +130,13 @@ def test_the_main_definition_is_the_one_of_registry_toml(check, write, registry)
     assert said.code == 2 and "nothing says for which Definition it is; choose with --definition (" in said.err
 
 
-def test_a_new_kernel_is_of_the_main_definition_and_names_it(fib, registry, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_new_kernel_is_of_the_main_definition_and_names_it(fib, registry):
     for file in ("layernorm.py", "kernel.cpp"):
-        made = fib("new", "python" if file.endswith(".py") else "cpp", file, "--root", registry.root)
+        made = fib("new", "python" if file.endswith(".py") else "cpp", file)
         assert made.code == 0 and "rmsnorm_d4096" in made.lines[0]
         mark = "#" if file.endswith(".py") else "//"
-        assert (tmp_path / file).read_text().startswith(f"{mark} definition: rmsnorm_d4096\n")
-    assert fib("new", "triton", "a.py", "--definition", "layernorm_d4096", "--root", registry.root).code == 0
-    tried = fib("try", "a.py", "--check", "--batch-sizes", "2", "--device", "cpu", "--root", registry.root)
+        assert Path(file).read_text().startswith(f"{mark} definition: rmsnorm_d4096\n")
+    assert fib("new", "triton", "a.py", "--definition", "layernorm_d4096").code == 0
+    tried = fib("try", "a.py", "--check", "--batch-sizes", "2", "--device", "cpu")
     assert tried.code == 0 and tried.lines[-1].startswith("a.py PASSED as layernorm_d4096 (")
     assert "RuntimeWarning" not in tried.out, "of NumPy, by which Triton's interpreter adds infinities"

@@ -9,7 +9,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from support.full_registry import PYTHON_FOLDER
-from support.record_faults import errors_of
+from support.paths import write
+from support.record_faults import edit_text, errors_of
 from support.registries import RIGHT, add_sources, pack, python_manifest
 
 
@@ -47,8 +48,7 @@ def test_two_folders_cannot_have_one_name(registry):
 @pytest.mark.parametrize("target", ["outside.py", "../../../../../../outside", "."])
 def test_links_are_refused(registry, tmp_path, target):
     folder = add_sources(registry, "one_v1", {"kernel.py": RIGHT})
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "secret.py").write_text("SECRET = 1\n")
+    write(tmp_path / "outside" / "secret.py", "SECRET = 1\n")
     (folder / "outside.py").write_text("x = 1\n")
     (folder / "link").symlink_to(target)
     with pytest.raises(InputError, match="link: is a link; sources must be regular files"):
@@ -101,8 +101,7 @@ def test_a_faulty_manifest_is_one_line_that_names_it(registry, fault):
 )
 def test_folders_that_hold_no_solution_are_named(registry, place, files, said):
     folder = registry.layout.solutions / "tester" / place
-    folder.mkdir(parents=True)
-    (folder / "solution.toml").write_text(python_manifest("one_v1"))
+    write(folder / "solution.toml", python_manifest("one_v1"))
     for name in files:
         (folder / name).write_text(RIGHT)
     with pytest.raises(InputError, match=said):
@@ -127,9 +126,8 @@ def including(*paths: str, name: str = "one_v1") -> str:
 
 def share(registry, files: dict[str, str]) -> Path:
     folder = registry.layout.solutions / "tester" / "shared"
-    folder.mkdir(parents=True)
     for name, content in files.items():
-        (folder / name).write_text(content)
+        write(folder / name, content)
     return folder
 
 
@@ -142,7 +140,7 @@ def sharing(registry):
 
 
 def test_shared_files_are_packed_as_if_they_lay_in_the_folder(fib, registry, sharing):
-    assert fib("solve", "--root", registry.root).code == 0
+    assert fib("solve").code == 0
     for solution in registry.packed_solutions().values():
         packed = {source.path: source.content for source in solution.sources}
         assert packed == {"kernel.py": KERNEL, "roots.py": ROOTS, "rows.py": ROWS}
@@ -153,7 +151,7 @@ def test_shared_files_are_packed_as_if_they_lay_in_the_folder(fib, registry, sha
 def test_try_finds_shared_files(fib, registry, sharing, tmp_path, kernel, copied):
     """Also for a folder, or a file beside a solution.toml, that was copied out of the registry."""
     folder = sharing.rename(tmp_path / "copy") if copied else sharing
-    options = ("--definition", "rmsnorm_d128", "--batch-sizes", "1", "--device", "cpu", "--root", registry.root)
+    options = ("--definition", "rmsnorm_d128", "--batch-sizes", "1", "--device", "cpu")
     outcome = fib("try", folder / kernel, *options)
     assert outcome.code == 0, outcome.err + outcome.out
 
@@ -200,15 +198,14 @@ REFUSED = {
 def test_refuses_in_one_line(fib, registry, tmp_path, paths, said):
     """The shared folder has everything that is not to be included."""
     shared = share(registry, {"rows.py": ROWS, "kernel.py": "another", "rows.json": "{}"})
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "secret.py").write_text("SECRET = 1\n")
+    write(tmp_path / "outside" / "secret.py", "SECRET = 1\n")
     (shared / "link.py").symlink_to(tmp_path / "outside" / "secret.py")
     (shared / "inner.py").symlink_to("rows.py")
     (shared / "linked").symlink_to(tmp_path / "outside")
     (shared / "broken.py").symlink_to("nothing.py")
     (shared / "bytes.py").write_bytes(b"\xff\xfe")
     add_sources(registry, "one_v1", {"kernel.py": RIGHT}, including(*paths))
-    assert said in fib("solve", "--root", registry.root).refusal
+    assert said in fib("solve").refusal
     assert not list(registry.layout.solutions.rglob("one_v1.json"))
 
 
@@ -216,6 +213,5 @@ def test_validate_names_the_file_at_fault(fib, full_registry):
     shared = Path("solutions/shared")
     shared.mkdir()
     (shared / "bytes.py").write_bytes(b"\xff")
-    manifest = Path(PYTHON_FOLDER, "solution.toml")
-    manifest.write_text('include = ["shared/bytes.py"]\n' + manifest.read_text())
+    edit_text(f"{PYTHON_FOLDER}/solution.toml", "[spec]", 'include = ["shared/bytes.py"]\n[spec]')
     assert errors_of(fib("validate")) == ["solutions/shared/bytes.py: error: is not UTF-8 text"]

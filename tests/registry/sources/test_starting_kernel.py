@@ -12,27 +12,21 @@ from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.scheduler import Evaluated
 from fib_rmsnorm.operators import RmsNorm, find_operator, list_operators
-from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
-from fib_rmsnorm.operators.norms.layernorm import LayerNormBias, LayerNormOperator
-from fib_rmsnorm.operators.norms.rmsnorm import RmsNormGemma, RmsNormLlama
-from fib_rmsnorm.operators.norms.rmsnorm_epilogues import RmsNormBias
 from fib_rmsnorm.registry import Registry, generate_workloads
-from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, EvaluationStatus, Workload
 from support.command_line import run_python
-from support.judged_kernels import find_wrong, find_wrong_interpreted
+from support.judged_kernels import SUFFIXES, draft_starting_kernel, find_wrong, find_wrong_interpreted
 from support.paths import REPOSITORY
 from support.registries import QUICK, make_definition, make_registry
 
-SUFFIXES = {"triton": ".py", "cuda": ".cu", "cpp": ".cpp", "tilelang": ".py", "cutedsl": ".py", "python": ".py"}
 HAS_TILELANG = importlib.util.find_spec("tilelang") is not None
 HIDDEN = 384  # no power of two, and not the size that the Definitions of most models have
 DTYPES = ("float16", "bfloat16", "float32")
-CONVENTIONS = (RmsNormLlama(), RmsNormGemma())
+CONVENTIONS = ("rmsnorm_llama", "rmsnorm_gemma")
 IN_EVERY_LANGUAGE = [
-    each.define(HIDDEN)
-    for each in (RmsNorm(), RmsNormBias(), *CONVENTIONS, FusedAddRmsNorm(), LayerNormOperator(), LayerNormBias())
+    find_operator(each).define(HIDDEN)
+    for each in ("rmsnorm", "rmsnorm_bias", *CONVENTIONS, "fused_add_rmsnorm", "layernorm", "layernorm_bias")
 ]
 JUDGED = (*IN_EVERY_LANGUAGE, *(RmsNorm().define(HIDDEN, dtype) for dtype in DTYPES[1:]))
 REFERENCE = '''\
@@ -58,10 +52,9 @@ SCALE = make_definition(
 
 def add_starting_kernel(registry: Registry, definition: Definition, language: str) -> None:
     """Register what `new` writes, as `try` would read it."""
-    file = registry.root / f"{definition.name}_{language}{SUFFIXES[language]}"
-    file.write_text(make_starting_kernel(definition, language).text)
-    draft = draft_solution(registry, file, definition)
-    registry.write_solution(draft.model_copy(update={"name": file.stem}), definition.op_type)
+    draft = draft_starting_kernel(definition, language, registry.root)
+    named = draft.model_copy(update={"name": f"{definition.name}_{language}"})
+    registry.write_solution(named, definition.op_type)
 
 
 def check(root: Path, languages: Sequence[str], device: str) -> None:
@@ -132,8 +125,8 @@ def test_in_cpp_it_is_right_in_each_dtype(operator, count, tmp_path):
 def test_in_triton_it_is_right_in_each_dtype():
     """Those of a convention in one dtype: the interpreter rounds to bfloat16 otherwise, and they round twice."""
     definitions = [each for operator in IN_TRITON for each in list_definitions(operator)]
-    definitions += [each.define(HIDDEN) for each in CONVENTIONS]
-    definitions += [RmsNormBias().define(HIDDEN, "weight=float32,bias=float16")]
+    definitions += [find_operator(each).define(HIDDEN) for each in CONVENTIONS]
+    definitions += [find_operator("rmsnorm_bias").define(HIDDEN, "weight=float32,bias=float16")]
     assert find_wrong_interpreted("triton", definitions) == []
 
 
@@ -143,8 +136,7 @@ def test_in_triton_it_is_right_in_each_dtype():
     "definition",
     [
         *(find_operator(each).define(HIDDEN) for each in ("rmsnorm", "rmsnorm_silu_gate", "layernorm_bias", *BACKWARD)),
-        find_operator("layernorm_scale_shift").define(HIDDEN),
-        *(each.define(HIDDEN) for each in CONVENTIONS),
+        *(find_operator(each).define(HIDDEN) for each in ("layernorm_scale_shift", *CONVENTIONS)),
         SCALE,
     ],
     ids=lambda each: each.name,

@@ -13,7 +13,7 @@ import pytest
 from fib_rmsnorm import load
 from fib_rmsnorm.reports.text.units import format_latency
 from support.command_line import run_python
-from support.paths import PUBLISHED
+from support.paths import PUBLISHED, write
 from support.trace_json import trace
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -90,10 +90,9 @@ def page(fib, tmp_path):
 def try_in_browser(page: Path, width: int, *, dark: bool) -> dict:
     text = page.read_text()
     watched = text.replace("<head>", "<head><script>window.failures = []; onerror = (e) => failures.push(e)</script>")
-    trial = page.with_name("trial.html")
-    trial.write_text(watched.replace("</body>", f"{TRIAL}</body>"))
-    frame = page.with_name("frame.html")  # as narrow as it is asked to be: a window is not
-    frame.write_text(FRAME.format(width=width))
+    write(page.with_name("trial.html"), watched.replace("</body>", f"{TRIAL}</body>"))
+    # As narrow as it is asked to be: a window is not.
+    frame = write(page.with_name("frame.html"), FRAME.format(width=width))
     command = [
         *(BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={page.parent / 'profile'}"),
         *("--window-size=1500,900", f"--blink-settings=preferredColorScheme={0 if dark else 1}"),

@@ -13,7 +13,7 @@ from fib_rmsnorm.reports.text import console
 from fib_rmsnorm.reports.text.document import Grid
 from support.command_line import QUICK_OPTIONS, run_cli, run_on_terminal
 from support.full_registry import CUDA, DEFINITION, make_trace
-from support.paths import PUBLISHED, REPOSITORY
+from support.paths import PUBLISHED, REPOSITORY, write
 from support.registries import RIGHT, add_kernel
 
 BENCH = ("bench", *QUICK_OPTIONS)
@@ -36,7 +36,7 @@ def test_a_reader_that_goes_gets_no_message(registry, command):
     add_kernel(registry, "right_v1")
     reading, writing = os.pipe()
     os.close(reading)
-    found = run_cli(*command, cwd=registry.root, stdout=writing)
+    found = run_cli(*command, stdout=writing)
     os.close(writing)
     assert found.returncode == 141
     assert not [line for line in found.stderr.splitlines() if not line.startswith(("2 evaluations", "Made "))]
@@ -47,7 +47,7 @@ def test_a_reader_that_goes_gets_no_message(registry, command):
 def test_no_room_is_one_line(registry, full, command):
     add_kernel(registry, "right_v1")
     with full.open("w") as stdout:
-        found = run_cli(*command, cwd=registry.root, stdout=stdout)
+        found = run_cli(*command, stdout=stdout)
     assert found.returncode == 2
     assert found.stderr.splitlines()[-1] == "fib-rmsnorm: cannot write: No space left on device"
     assert "Traceback" not in found.stderr and "Exception" not in found.stderr
@@ -104,7 +104,7 @@ def test_nothing_is_folded_or_cut_in_a_pipe(capsys, full_registry):
 
 def test_a_terminal_without_a_character_gets_another(registry):
     add_kernel(registry, "right_v1", f"# 1 ± 2\n{RIGHT}")
-    found = run_cli("show", "right_v1", cwd=registry.root, PYTHONIOENCODING="ascii")
+    found = run_cli("show", "right_v1", PYTHONIOENCODING="ascii")
     assert found.returncode == 0, found.stderr
     assert "# 1 ? 2" in found.stdout
 
@@ -113,8 +113,7 @@ def test_a_terminal_without_a_character_gets_another(registry):
 @pytest.mark.parametrize("text", ["[" * 1200, "[" * 5000 + "]" * 5000, '{"definition": "a", "workload": ' + "[" * 9000])
 def test_what_is_nested_without_end_is_not_a_trace(fib, tmp_path, monkeypatch, suffix, text):
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / f"deep.{suffix}"
-    path.write_text(f"{text}\n")
+    path = write(tmp_path / f"deep.{suffix}", f"{text}\n")
     for command in ("report", "best", "analyze"):
         outcome = fib(command, path)
         assert outcome.code == 2
@@ -125,19 +124,17 @@ def test_sources_nested_without_end_are_one_line(fib, registry, tmp_path):
     kernel = tmp_path / "kernel.py"
     for text in ("(" * 5000 + "x" + ")" * 5000, "-" * 200000 + "x"):
         kernel.write_text(f"def run(x, weight, eps):\n    return {text}\n")
-        outcome = fib("try", kernel, "--definition", "rmsnorm_d128", "--root", registry.root, "--device", "cpu")
+        outcome = fib("try", kernel, "--definition", "rmsnorm_d128", "--device", "cpu")
         assert "nested" in outcome.kernel_fault
-    folder = registry.layout.solutions / "a/norm/rmsnorm_d128/b"
-    folder.mkdir(parents=True)
-    (folder / "solution.toml").write_text("a = " + "[" * 5000)
-    assert "solution.toml" in fib("solve", "--root", registry.root).refusal
+    write("solutions/a/norm/rmsnorm_d128/b/solution.toml", "a = " + "[" * 5000)
+    assert "solution.toml" in fib("solve").refusal
 
 
 def test_no_color_is_respected_where_colour_is_forced(fib, registry, monkeypatch):
     add_kernel(registry, "right_v1")
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
-    command = ("bench", *QUICK_OPTIONS, "--batch-sizes", "1", "--root", registry.root)
+    command = ("bench", *QUICK_OPTIONS, "--batch-sizes", "1")
     of_color = re.compile(r"\x1b\[[\d;]*\b[39]\d(;\d+)*m")
     assert of_color.search(fib(*command).err)
     monkeypatch.setenv("NO_COLOR", "1")

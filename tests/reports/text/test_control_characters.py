@@ -60,7 +60,7 @@ def test_no_command_prints_what_a_terminal_obeys(fib, evil_registry, command):
     if command[0] != "show" and command[-1] != "html":  # there, lines are quoted
         assert not [line for line in outcome.lines if line.startswith("forged line")]
     if "--json" in command or "json" in command:
-        assert json.loads(outcome.out)
+        assert outcome.json
 
 
 @pytest.mark.parametrize("command", [("report",), ("best",), ("show", PYTHON), ("list", "traces"), ("analyze",)])
@@ -86,7 +86,7 @@ def test_a_file_gets_none_either(fib, evil_registry, tmp_path):
 
 
 def test_json_means_the_same(fib, evil_registry):
-    assert json.loads(fib("show", PYTHON, "--json").out)["description"] == EVIL
+    assert fib("show", PYTHON, "--json").json["description"] == EVIL
 
 
 def test_what_is_harmless_stays():

@@ -1,24 +1,22 @@
-"""A Solution that says it takes rows at any strides is judged on views of larger tensors too."""
+"""Rows at other strides than usual, if a Solution says that it takes them, and rows beyond 2^31 elements."""
 
 from pathlib import Path
 
 import pytest
 
+from support.paths import write
 from support.registries import RIGHT, python_manifest
 
 MANIFEST = python_manifest("kernel") + "strided = true\n"
-READ = "x.float()"
 
 
 @pytest.fixture
-def try_strided(fib, registry, monkeypatch):
+def try_strided(fib, registry):
     """Try a kernel whose solution.toml says that it is strided."""
-    monkeypatch.chdir(registry.root)
 
     def run(text, *options, manifest=MANIFEST):
-        Path("kernel").mkdir(exist_ok=True)
-        Path("kernel", "kernel.py").write_text(text)
-        Path("kernel", "solution.toml").write_text(manifest)
+        write("kernel/kernel.py", text)
+        write("kernel/solution.toml", manifest)
         return fib("try", "kernel", "--check", "--device", "cpu", *options)
 
     return run
@@ -38,7 +36,7 @@ def test_rows_at_any_stride_pass(try_strided):
     ],
 )
 def test_other_rows_fail_and_a_row_after_the_other_is_named(try_strided, changed, says):
-    wrong = RIGHT.replace(READ, changed)
+    wrong = RIGHT.replace("x.float()", changed)
     outcome = try_strided(wrong, "--batch-sizes", "4")
     assert outcome.code == 1 and says in outcome.out
     assert ("as if contiguous" in outcome.out) == ("as if contiguous" in says)
@@ -66,18 +64,36 @@ def test_a_call_that_leaves_no_rows_as_they_are_is_refused(try_strided):
     assert "strided: rmsnorm_d128 has no rows in an input that the call leaves as it is" in outcome.err
 
 
-def test_an_option_says_it_of_a_single_file(fib, registry, monkeypatch):
-    monkeypatch.chdir(registry.root)
-    options = ("--batch-sizes", "4", "--check", "--device", "cpu", "--strided")
+def test_an_option_says_it_of_a_single_file(fib, registry):
     Path("norm.py").write_text(RIGHT)
-    assert "strided rows included" in fib("try", "norm.py", *options).lines[-1]
-    Path("norm.py").write_text(RIGHT.replace(READ, "x.as_strided(x.shape, (x.shape[1], 1)).float()"))
-    outcome = fib("try", "norm.py", *options)
-    assert outcome.code == 1 and "the rows of x are read as if contiguous: use x.stride(0)" in outcome.out
+    tried = fib("try", "norm.py", "--batch-sizes", "4", "--check", "--device", "cpu", "--strided")
+    assert "strided rows included" in tried.lines[-1]
 
 
-def test_pointers_have_no_strides(fib, registry, monkeypatch):
-    monkeypatch.chdir(registry.root)
+def test_pointers_have_no_strides(fib, registry):
     Path("norm.cpp").write_text("void norm(const _Float16* x, const _Float16* weight, float eps, _Float16* out) {}\n")
     outcome = fib("try", "norm.cpp", "--check", "--device", "cpu", "--strided")
     assert "strided: norm takes pointers, which have no strides: give it a TensorView" in outcome.refusal
+
+
+REMEDY = "an illegal memory access: compute the offsets of rows in 64 bits"
+IN_32_BITS = {
+    "cpp": ("int64_t", "int"),  # which compilers may compute in 64 bits: it must not overflow
+    "triton": (".to(tl.int64)", ""),
+    "cuda": ("+= blockIdx.x * hidden", "+= static_cast<int>(blockIdx.x) * static_cast<int>(hidden)"),
+}
+
+
+@pytest.mark.parametrize(
+    "language",
+    [pytest.param(each, marks=pytest.mark.compile if each == "cpp" else pytest.mark.gpu) for each in IN_32_BITS],
+)
+def test_offsets_in_32_bits_of_a_correct_kernel_are_found(fib, registry, language):
+    suffix = {"triton": ".py", "cuda": ".cu", "cpp": ".cpp"}[language]
+    right, wrong = Path(f"right{suffix}"), Path(f"wrong{suffix}")
+    assert fib("new", language, right).code == 0
+    wrong.write_text(right.read_text().replace(*IN_32_BITS[language]))
+    assert wrong.read_text() != right.read_text()
+    for kernel, told in ((right, "yes"), (wrong, REMEDY)):
+        assert fib("try", kernel, "--batch-sizes", "8", "--json").answer["far_rows"] == told
+    assert f"beyond 2^31 elements: {REMEDY}" in " ".join(fib("try", wrong, "--batch-sizes", "8").out.split())
