@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case, tor
 from fib_rmsnorm.operators import find_operator, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
-from fib_rmsnorm.schema import Definition, Settings
+from fib_rmsnorm.schema import Definition, Settings, Workload
 from support.kernels import change
 
 ANY = "any"
@@ -70,6 +70,13 @@ def name(run: Callable[..., Any] | str, definition: Definition, folder: Path, ba
     return name_mistakes(suspects, list(definition.outputs))
 
 
+def ask_to_compare(definition: Definition, workload: Workload, **options: Any) -> Compare:
+    """A request to the judge, by default about the Workload itself, whose outputs lie in the first file."""
+    recognition, fixed = recognise_source(definition), {"device": "cpu", "dataset": None, "settings": Settings()}
+    wanted = {"case": 0, "outputs_file": 0, **fixed, **options}
+    return Compare(definition=definition, recognition=recognition, workload=workload, **wanted)
+
+
 def judge(
     run: Callable[..., Any] | str,
     definition: Definition,
@@ -92,17 +99,7 @@ def judge(
         found = run(**make_case(DeviceWorkload(definition, workload, "cpu"), recognition, case).inputs)
         with outputs.open("wb") as file:
             write_outputs(file.fileno(), [found] if isinstance(found, torch.Tensor) else list(found))
-        request = Compare(
-            definition=definition,
-            recognition=recognition,
-            workload=workload,
-            case=case,
-            device="cpu",
-            dataset=None,
-            settings=Settings(),
-            outputs_file=0,
-            suspects=suspects or None,
-        )
+        request = ask_to_compare(definition, workload, case=case, suspects=suspects or None)
         with outputs.open("rb") as file:
             files[:] = [file.fileno()]
             (verdict,) = judge.compare(request).verdicts

@@ -25,10 +25,6 @@ def within_1024(tensor):
     return torch.where(tensor.isfinite(), tensor.clamp(-1024, 1024), tensor)
 
 
-def at_most_one(scale):
-    return min(scale, 1.0)
-
-
 def rstd_by_usual_eps(inputs):
     mean_square = inputs["x"].float().square().mean(-1)
     return {**inputs, "rstd": torch.rsqrt(mean_square + 1e-6)}
@@ -52,7 +48,7 @@ REPLACED = [
     ("layernorm_bias", {}, "bias", without_nan),
     ("layernorm_bias", {}, "bias", without_infinity),
     ("layernorm", {"dtype": "bf16"}, "x", within_float16),
-    ("rmsnorm_fp8", {}, "out_scale", at_most_one),
+    ("rmsnorm_fp8", {}, "out_scale", lambda scale: min(scale, 1.0)),
     ("rmsnorm_backward", {}, "dy", without_nan),
     ("rmsnorm_backward", {}, "x", without_infinity),
     ("layernorm_backward", {}, "dy", without_nan),
