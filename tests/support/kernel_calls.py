@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.building.source_files import write_sources
@@ -152,6 +153,13 @@ def load_cpp(name: str, *, baseline: bool) -> Any:
         spec = solution.spec.model_copy(update={"flags": ["-O3", "-march=x86-64"]})
         solution = solution.model_copy(update={"spec": spec})
     return load_native(build_native(solution, solution_cache(solution)), "run")
+
+
+@cache
+def load_cuda(name: str) -> Callable[..., Any]:
+    """The entry point of a Solution for the GPU that is here."""
+    solution = shipped_solutions()[name]
+    return build_entry(solution, "cuda:0", solution_cache(solution))
 
 
 def run_script(script: str, **environment: Any) -> str:
