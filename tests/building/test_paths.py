@@ -41,8 +41,7 @@ def test_nvcc_compiles_wherever_the_cache_lies(tmp_path):
 def assert_passes(program, kernel, home, **variables):
     """Judge a kernel in a home in which the cache lies too."""
     command = [*program, "try", kernel, "--check", "--batch-sizes", "1", "--device", "cpu", "--timeout", "200"]
-    cache = {"XDG_CACHE_HOME": "", "FIB_RMSNORM_CACHE": "", "HOME": str(home)}
-    ended = run_process(command, cwd=home, **cache, **variables)
+    ended = run_process(command, cwd=home, XDG_CACHE_HOME="", FIB_RMSNORM_CACHE="", HOME=str(home), **variables)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert list(home.rglob("solutions/*/*"))
 

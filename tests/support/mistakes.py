@@ -72,9 +72,9 @@ def name(run: Callable[..., Any] | str, definition: Definition, folder: Path, ba
 
 def ask_to_compare(definition: Definition, workload: Workload, **options: Any) -> Compare:
     """A request to the judge, by default about the Workload itself, whose outputs lie in the first file."""
-    recognition, fixed = recognise_source(definition), {"device": "cpu", "dataset": None, "settings": Settings()}
-    wanted = {"case": 0, "outputs_file": 0, **fixed, **options}
-    return Compare(definition=definition, recognition=recognition, workload=workload, **wanted)
+    usual: dict[str, Any] = {"case": 0, "device": "cpu", "dataset": None, "settings": Settings(), "outputs_file": 0}
+    recognition = recognise_source(definition)
+    return Compare(definition=definition, recognition=recognition, workload=workload, **{**usual, **options})
 
 
 def judge(
