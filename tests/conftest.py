@@ -3,6 +3,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
@@ -19,10 +20,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.sandbox.fork_server import ForkServer
 from support.command_line import QUICK_OPTIONS, run_here
 from support.full_registry import make_full_registry
-from support.lent_fork_server import lend, lending
+from support.lent_fork_server import LentForkServer, lend, lending
 from support.paths import REPOSITORY
 from support.registries import QUICK, add_kernel, make_registry  # which imports torch
 from support.trace_json import lines
@@ -160,6 +163,13 @@ def lent():
     with pytest.MonkeyPatch.context() as patch:
         lend(patch)
         yield
+
+
+@pytest.fixture(scope="module")
+def fork_server() -> Iterator[ForkServer]:
+    """One for a module's tests that do not stop it."""
+    with LentForkServer(ROLES) as started:
+        yield started
 
 
 @pytest.fixture

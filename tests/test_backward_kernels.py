@@ -5,8 +5,6 @@ import shutil
 import pytest
 import torch
 
-from fib_rmsnorm.building import build_entry
-from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.operators.norms.mistakes.rows import dtype_name
 from fib_rmsnorm.schema import Definition
@@ -19,6 +17,7 @@ from support.kernel_calls import (
     NormCall,
     assert_right_at_every_set,
     load_cpp,
+    load_cuda,
     shipped_solutions,
 )
 from support.paths import REPOSITORY
@@ -35,14 +34,9 @@ def operator(request):
     return request.param
 
 
-def build(name):
-    solution = shipped_solutions()[name]
-    return build_entry(solution, "cuda:0", solution_cache(solution))
-
-
 @pytest.fixture
 def entry(operator):
-    return build(SOLUTION.format(operator))
+    return load_cuda(SOLUTION.format(operator))
 
 
 def make_call(operator, rows, hidden, dtype=torch.float16, weight_dtype=None, **options):
@@ -88,7 +82,7 @@ def test_tensors_that_are_not_aligned(entry, operator, rows):
 @pytest.mark.parametrize("kernel", [SOLUTION, "{}_triton_row_v1"])
 @pytest.mark.parametrize("rows", [3, 1000, MANY])
 def test_streams_and_graphs_share_nothing_while_others_take_memory(operator, kernel, rows):
-    entry = build(kernel.format(operator))
+    entry = load_cuda(kernel.format(operator))
     streams = [torch.cuda.Stream() for _ in range(4)]
     calls = [make_call(operator, rows, 4096) for _ in streams]
     expected = [each.call(entry) for each in calls]

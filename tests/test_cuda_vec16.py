@@ -1,17 +1,14 @@
 """The CUDA Solutions of the norm family: one row kernel in many forms, and a launch that depends on who calls it."""
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 
 import pytest
 import torch
 
-from fib_rmsnorm.building import build_entry
-from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import find_cuda_home
 from fib_rmsnorm.operators import define_by_name
 from support.judged_kernels import define
-from support.kernel_calls import SUFFIXES, WITH_FLOAT_WEIGHT, NormCall, list_forward, shipped_solutions
+from support.kernel_calls import SUFFIXES, WITH_FLOAT_WEIGHT, NormCall, list_forward, load_cuda
 from support.paths import REPOSITORY
 
 END = "_cuda_vec16_v1"
@@ -28,10 +25,8 @@ SHAPES = [
 ]
 
 
-@cache
 def build_for_cuda(operator="rmsnorm"):
-    solution = shipped_solutions()[operator.removesuffix("_e5m2") + END]
-    return build_entry(solution, "cuda:0", solution_cache(solution))
+    return load_cuda(operator.removesuffix("_e5m2") + END)
 
 
 @pytest.mark.gpu

@@ -5,7 +5,6 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import flashinfer_bench.data
 import pytest
 from pydantic import ValidationError
 
@@ -56,7 +55,7 @@ def test_what_decides_a_build_has_a_build_of_its_own(kernels, tmp_path, monkeypa
     found.append(native.build_native(plain, tmp_path, arch="8.0"))
     found.append(native.build_native(plain.model_copy(update={"sources": [*plain.sources, more]}), tmp_path, "9.0"))
     assert len({*found}) == len(asked) == 5
-    assert asked[1]["extra_cflags"] == ["-O2"] != asked[0]["extra_cflags"]
+    assert [each["extra_cflags"] for each in asked[:2]] == [["-O3", "-march=native"], ["-O2"]]
     assert [file.endswith("/o$ $$ther.cpp") for file in asked[4]["cpp_files"]] == [False, True]
     assert native.build_native(plain, tmp_path, "9.0") == found[0] and len(asked) == 5
     found[0].write_bytes(b"damaged")
@@ -79,24 +78,13 @@ def test_a_library_without_the_function_says_how_to_export_it(kernels, tmp_path)
 
 SOURCE = """\
 #include <tvm/ffi/function.h>
-#ifndef VALUE
-#define VALUE 0
-#endif
-int value() { return VALUE; }
+int value() { return 0; }
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, value)
 """
 
 
 def with_flags(*flags: str) -> Solution:
     return make_solution("flags_v1", "kernel.cpp", SOURCE, "cpp", flags=flags)
-
-
-@pytest.mark.compile
-def test_a_build_takes_the_flags_and_is_another_with_others(tmp_path):
-    builds = [build_native(with_flags(*flags), tmp_path) for flags in ((), ("-O1", "-DVALUE=7"))]
-    assert [load_native(library, "run")() for library in builds] == [0, 7]
-    commands = [(library.parent / "build.ninja").read_text() for library in builds]
-    assert "-O3 -march=native" in commands[0] and "-O3" not in commands[1]
 
 
 REFUSED = """
@@ -117,13 +105,6 @@ def test_a_manifest_names_flags_for_cpp_alone(fib, registry):
     assert fib("solve", "--root", registry.root).code == 0
     (solution,) = registry.packed_solutions().values()
     assert solution.spec.flags == ["-O2", "-mavx2"]
+    assert digest(with_flags("-O2")) != digest(with_flags())
     (folder / "solution.toml").write_text(f'{manifest}flags = ["-O2"]\n'.replace('"cpp"', '"cuda"'))
     assert "flags are those of the C++ compiler; this is cuda" in fib("solve", "--root", registry.root).refusal
-
-
-def test_upstream_reads_a_solution_with_flags_and_one_without_is_upstreams(tmp_path):
-    upstream = flashinfer_bench.data.Solution
-    flagged, without = with_flags("-O2"), with_flags()
-    assert upstream.model_validate_json(flagged.model_dump_json()).name == "flags_v1"
-    assert upstream.model_validate_json(without.model_dump_json()).model_dump_json() == without.model_dump_json()
-    assert digest(flagged) != digest(without)

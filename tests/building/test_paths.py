@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.building.native import build_native, find_cuda_home
-from support.command_line import cli_command, cli_environment
+from support.command_line import cli_command, run_process
 from support.kernels import DEFINITION, read_kernels
 from support.paths import REPOSITORY, TESTS
 
@@ -42,9 +41,7 @@ def test_nvcc_compiles_wherever_the_cache_lies(tmp_path):
 def assert_passes(program, kernel, home, **variables):
     """Judge a kernel in a home in which the cache lies too."""
     command = [*program, "try", kernel, "--check", "--batch-sizes", "1", "--device", "cpu", "--timeout", "200"]
-    environment = {**cli_environment(), "XDG_CACHE_HOME": "", "FIB_RMSNORM_CACHE": "", "HOME": str(home), **variables}
-    options = {"cwd": home, "env": environment, "capture_output": True, "text": True, "timeout": 600}
-    ended = subprocess.run(command, **options, check=False)
+    ended = run_process(command, cwd=home, XDG_CACHE_HOME="", FIB_RMSNORM_CACHE="", HOME=str(home), **variables)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert list(home.rglob("solutions/*/*"))
 

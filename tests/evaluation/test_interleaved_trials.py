@@ -89,16 +89,16 @@ def time_alone(batch: int, trial_s: float, *, calls: int, spread: float = 1.0, l
     return worker
 
 
-@pytest.mark.parametrize("trial_s", [0.001, 0.1, 0.13, 0.17, 0.26, 0.6])
-@pytest.mark.parametrize("spread", [0.0, 1.0])
-def test_of_a_large_workload_two_calls_are_judged_however_long_they_take(trial_s, spread):
-    found = {time_alone(LARGE, trial_s, calls=8, spread=spread).judged for _ in range(5)}
-    assert found == {2}
-
-
-@pytest.mark.parametrize(("trial_s", "calls", "judged"), [(0.001, 40, 16), (0.17, 8, 12), (0.26, 4, 8), (0.6, 1, 2)])
-def test_of_a_small_workload_four_of_each_of_the_first_trials_are(trial_s, calls, judged):
-    assert time_alone(SMALL, trial_s, calls=calls, spread=0.0).judged == judged
+@pytest.mark.parametrize(
+    ("batch", "trial_s", "calls", "spread", "judged"),
+    [
+        *((LARGE, trial_s, 8, spread, 2) for trial_s in (0.001, 0.1, 0.13, 0.17, 0.26, 0.6) for spread in (0.0, 1.0)),
+        *((SMALL, *each) for each in ((0.001, 40, 0.0, 16), (0.17, 8, 0.0, 12), (0.26, 4, 0.0, 8), (0.6, 1, 0.0, 2))),
+    ],
+)
+def test_few_calls_are_judged_however_long_they_take(batch, trial_s, calls, spread, judged):
+    """Two of a large Workload, and of a small one four of each of the first trials."""
+    assert {time_alone(batch, trial_s, calls=calls, spread=spread).judged for _ in range(5)} == {judged}
 
 
 @pytest.mark.parametrize(("batch", "of_trials", "of_hot"), [(SMALL, 16, 4), (LARGE, 2, 1)])

@@ -14,14 +14,14 @@ from typing import Any
 
 from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.operators import define_by_name
-from fib_rmsnorm.registry import Registry, generate_workloads
+from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, Solution
 from support.command_line import run_python
-from support.mistakes import is_entry_wrong, judge_in_process
+from support.mistakes import is_entry_wrong, judge
 from support.paths import REPOSITORY, TESTS, write
 
 BATCH = 10  # rows of all hard kinds
@@ -80,8 +80,7 @@ def _is_wrong(kind: str, definition: Definition, folder: Path, device: str) -> b
     if solution.spec.destination_passing_style:
         is_interpreted = device == "cpu" and solution.spec.language.value == "triton"
         return is_entry_wrong(entry, definition, BATCH, folder, device=device, is_interpreted=is_interpreted)
-    (workload,) = generate_workloads(definition, [BATCH])
-    return bool(judge_in_process(lambda **inputs: entry(*inputs.values()), definition, workload, folder))
+    return bool(judge(lambda **inputs: entry(*inputs.values()), definition, folder, BATCH))
 
 
 if __name__ == "__main__":

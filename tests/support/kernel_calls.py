@@ -11,14 +11,15 @@ from typing import Any
 
 import torch
 
+from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.building.cache import solution_cache
 from fib_rmsnorm.building.native import build_native, load_native
 from fib_rmsnorm.building.source_files import write_sources
-from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare
+from fib_rmsnorm.evaluation.judging.expected_outputs import ExpectedOutput
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, generate_inputs, torch_dtype
 from fib_rmsnorm.operators import ExactOutput, find_operator
 from fib_rmsnorm.registry import Registry, generate_workloads
-from fib_rmsnorm.schema import Definition, Solution
+from fib_rmsnorm.schema import Definition, Settings, Solution
 from support.command_line import run_process
 from support.mistakes import make_outputs
 from support.paths import REPOSITORY, TESTS
@@ -124,13 +125,9 @@ class NormCall:
     def check(self, outputs: Mapping[str, torch.Tensor], exact: Mapping[str, ExactOutput]) -> None:
         """Compare outputs with what is right."""
         for part, right in exact.items():
-            actual, values = outputs[part], right.values
-            if (other := right.alternative) is not None:
-                nearer = (actual.double() - other.double()).abs() < (actual.double() - values.double()).abs()
-                values = torch.where(nearer, other, values)
-            tolerance = 0.0 if right.is_strict else None
-            found = compare(OutputPair(actual, values, right.bound), tolerance, tolerance)
-            assert found.mismatched == 0, (self._definition.name, part, actual.shape, self._offset, found.worst)
+            expected = ExpectedOutput(right)
+            found = expected.compare(expected.pair(outputs[part]), Settings())
+            assert found.mismatched == 0, (self._definition.name, part, right.values.shape, self._offset, found.worst)
         self.check_room()
 
     def check_room(self) -> None:
@@ -156,6 +153,13 @@ def load_cpp(name: str, *, baseline: bool) -> Any:
         spec = solution.spec.model_copy(update={"flags": ["-O3", "-march=x86-64"]})
         solution = solution.model_copy(update={"spec": spec})
     return load_native(build_native(solution, solution_cache(solution)), "run")
+
+
+@cache
+def load_cuda(name: str) -> Callable[..., Any]:
+    """The entry point of a Solution for the GPU that is here."""
+    solution = shipped_solutions()[name]
+    return build_entry(solution, "cuda:0", solution_cache(solution))
 
 
 def run_script(script: str, **environment: Any) -> str:

@@ -14,10 +14,11 @@ from fib_rmsnorm.evaluation.judging.judge import Judge
 from fib_rmsnorm.evaluation.judging.judge_messages import Compare, PossibleMistake
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case, torch_dtype
-from fib_rmsnorm.operators import recognise_source
+from fib_rmsnorm.operators import find_operator, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
 from fib_rmsnorm.schema import Definition, Settings, Workload
+from support.kernels import change
 
 ANY = "any"
 """The mistake of a kernel whose output depends on what it finds."""
@@ -50,19 +51,16 @@ def assert_named(log: str, mistake: str | None, definition: Definition) -> None:
         assert f"{mistake_of(mistake, definition)}: " in first, log
 
 
+def change_reference(operator: str, *changes: str) -> str:
+    """The reference of an operator, with changes: old and new text in turn."""
+    return change(find_operator(operator).reference.replace(".to(torch.float32)", ".float()"), *changes)
+
+
 def load(source: str, **space: Any) -> Callable[..., Any]:
     """The `run` of a kernel's or reference's source, which may use the names of `space`."""
     exec(source, space)
     run: Callable[..., Any] = space["run"]
     return run
-
-
-def judge(
-    run: Callable[..., Any] | str, definition: Definition, folder: Path, batch: int = 16
-) -> dict[str, list[PossibleMistake]]:
-    """As `judge_in_process` for a kernel or its source, at this batch."""
-    (workload,) = generate_workloads(definition, [batch])
-    return judge_in_process(load(run) if isinstance(run, str) else run, definition, workload, folder)
 
 
 def name(run: Callable[..., Any] | str, definition: Definition, folder: Path, batch: int = 16) -> list[str]:
@@ -72,11 +70,27 @@ def name(run: Callable[..., Any] | str, definition: Definition, folder: Path, ba
     return name_mistakes(suspects, list(definition.outputs))
 
 
-def judge_in_process(
-    run: Callable[..., Any], definition: Definition, workload: Workload, folder: Path, *, is_interpreted: bool = False
-) -> dict[str, list[PossibleMistake]]:
-    """For each wrong output of a kernel, the mistakes that give it since it was wrong first; empty if all are right."""
+def ask_to_compare(definition: Definition, workload: Workload, **options: Any) -> Compare:
+    """A request to the judge, by default about the Workload itself, whose outputs lie in the first file."""
+    usual: dict[str, Any] = {"case": 0, "device": "cpu", "dataset": None, "settings": Settings(), "outputs_file": 0}
     recognition = recognise_source(definition)
+    return Compare(definition=definition, recognition=recognition, workload=workload, **{**usual, **options})
+
+
+def judge(
+    run: Callable[..., Any] | str,
+    definition: Definition,
+    folder: Path,
+    batch: int = 16,
+    *,
+    is_interpreted: bool = False,
+) -> dict[str, list[PossibleMistake]]:
+    """For each wrong output of a kernel, the mistakes that give it since it was wrong first; empty if all are right.
+
+    A kernel may be given by its source.
+    """
+    run = load(run) if isinstance(run, str) else run
+    recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [batch])
     files: list[int] = []
     judge, outputs = Judge(files), folder / "outputs"
     suspects: dict[str, list[PossibleMistake]] = {}
@@ -85,17 +99,7 @@ def judge_in_process(
         found = run(**make_case(DeviceWorkload(definition, workload, "cpu"), recognition, case).inputs)
         with outputs.open("wb") as file:
             write_outputs(file.fileno(), [found] if isinstance(found, torch.Tensor) else list(found))
-        request = Compare(
-            definition=definition,
-            recognition=recognition,
-            workload=workload,
-            case=case,
-            device="cpu",
-            dataset=None,
-            settings=Settings(),
-            outputs_file=0,
-            suspects=suspects or None,
-        )
+        request = ask_to_compare(definition, workload, case=case, suspects=suspects or None)
         with outputs.open("rb") as file:
             files[:] = [file.fileno()]
             (verdict,) = judge.compare(request).verdicts
@@ -129,5 +133,4 @@ def is_entry_wrong(
         entry(*moved, *outputs)
         return tuple(output.cpu() for output in outputs)
 
-    (workload,) = generate_workloads(definition, [batch])
-    return bool(judge_in_process(run, definition, workload, folder, is_interpreted=is_interpreted))
+    return bool(judge(run, definition, folder, batch, is_interpreted=is_interpreted))

@@ -1,6 +1,7 @@
 """Definitions of norms under other names than ours, and kernels for them."""
 
 from fib_rmsnorm.evaluation.judging.comparer import reference_solution
+from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload
 from fib_rmsnorm.operators import list_operators
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Definition, Solution, Workload
@@ -115,6 +116,11 @@ FOREIGN_BACKWARD = make_definition(
 def workload_of(definition: Definition, rows: int) -> Workload:
     scalars = {name: 1e-6 for name, spec in definition.inputs.items() if spec.shape is None}
     return generate_workloads(definition, [rows], scalars=scalars)[0]
+
+
+def on_device(definition: Definition, rows: int, device: str = "cpu") -> DeviceWorkload:
+    """A Workload of this Definition, where its inputs are made."""
+    return DeviceWorkload(definition, generate_workloads(definition, [rows])[0], device)
 
 
 def kernel_for(definition: Definition, name: str, source: str) -> Solution:

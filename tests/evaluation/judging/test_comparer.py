@@ -23,7 +23,8 @@ from fib_rmsnorm.sandbox.asking import DeviceMemory, Done, ask
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.confinement import find_gaps
 from fib_rmsnorm.sandbox.output_transfer import write_outputs
-from fib_rmsnorm.schema import SafetensorsInput, Settings
+from fib_rmsnorm.schema import SafetensorsInput
+from support.mistakes import ask_to_compare
 from support.registries import QUICK
 
 GPU = Device("cuda:0", "Fake GPU", 80 << 30)
@@ -129,16 +130,7 @@ def compare_request(registry, path) -> Compare:
     exact = recognise_source(definition).compute_exact(inputs)
     with path.open("wb") as file:
         write_outputs(file.fileno(), [each.values for each in exact.values()])
-    return Compare(
-        definition=definition,
-        recognition=recognise_source(definition),
-        workload=workload,
-        case=0,
-        device="cpu",
-        dataset=None,
-        settings=Settings(),
-        outputs_file=0,
-    )
+    return ask_to_compare(definition, workload)
 
 
 def test_false_memory_ends_a_judge_and_the_next_one_judges_what_was_transferred(fork_server, registry, tmp_path):

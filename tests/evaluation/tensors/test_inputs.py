@@ -16,7 +16,7 @@ from fib_rmsnorm.operators import RmsNorm, define_by_name, find_operator, recogn
 from fib_rmsnorm.operators.norms.hard_rows import choose_other_eps
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import RandomInput, SafetensorsInput, ScalarInput, Workload
-from support.norms import NORMS
+from support.norms import NORMS, on_device
 
 DEFINITION = RmsNorm().define(256)
 RECOGNITION = recognise_source(DEFINITION)
@@ -26,10 +26,11 @@ def workload_of(batch: int) -> Workload:
     return generate_workloads(DEFINITION, [batch])[0]
 
 
-def cases_of(workload: Workload, dataset=None, **options) -> list[Case]:
-    numbers = range(count_cases(DEFINITION, RECOGNITION, workload, **options))
-    wanted = DeviceWorkload(DEFINITION, workload, "cpu", dataset)
-    return [make_case(wanted, RECOGNITION, number, **options) for number in numbers]
+def cases_of(workload: Workload, dataset=None, definition=DEFINITION, **options) -> list[Case]:
+    recognition = recognise_source(definition)
+    numbers = range(count_cases(definition, recognition, workload, **options))
+    wanted = DeviceWorkload(definition, workload, "cpu", dataset)
+    return [make_case(wanted, recognition, number, **options) for number in numbers]
 
 
 def test_inputs_depend_on_the_uuid_and_the_name():
@@ -86,8 +87,7 @@ def test_outputs_are_not_finite_and_reach_the_largest_finite_values(operator):
     """Of every norm, if its outputs are not limited, as float8's are: there, rows of NaN; a ReLU may pass over one."""
     definition = define_by_name(f"{operator}_d128")
     recognition, (workload,) = recognise_source(definition), generate_workloads(definition, [1])
-    numbers = range(count_cases(definition, recognition, workload))
-    cases = [make_case(DeviceWorkload(definition, workload, "cpu"), recognition, number) for number in numbers]
+    cases = cases_of(workload, definition=definition)
     exact = [recognition.compute_exact(case.inputs) for case in cases if not case.explains]
     extreme = [each[next(iter(each))].values for each in exact]
     if "fp8" in operator:
@@ -146,9 +146,7 @@ def test_an_interpreter_gets_every_kind_of_case_on_few_rows():
 
 
 def make(hidden=4096, batch=3, dtype="float16", device="cpu") -> FreshInputs:
-    definition = RmsNorm().define(hidden, dtype)
-    (workload,) = generate_workloads(definition, [batch])
-    return FreshInputs(DeviceWorkload(definition, workload, device))
+    return FreshInputs(on_device(RmsNorm().define(hidden, dtype), batch, device))
 
 
 def tensors(inputs):
@@ -164,9 +162,7 @@ def test_not_even_the_mean_square_of_an_earlier_call_is_right(hidden):
 
 def test_inputs_made_from_others_still_fit_them_when_asked_again():
     """They are asked whenever outputs of timed calls are revealed."""
-    definition = find_operator("layernorm_backward").define(128)
-    (workload,) = generate_workloads(definition, [3])
-    inputs = FreshInputs(DeviceWorkload(definition, workload, "cpu"))
+    inputs = FreshInputs(on_device(find_operator("layernorm_backward").define(128), 3))
     inputs.set(1)
     assert [inputs.changed(), inputs.changed()] == [[], []]
     inputs.set(2)["rstd"][1] += 1
@@ -192,9 +188,7 @@ def test_inputs_that_move_stay_those_of_their_numbers_and_keep_what_a_call_chang
 def test_other_dtypes(dtype):
     definition = RmsNorm().define(128)
     x = definition.inputs["x"].model_copy(update={"dtype": SimpleNamespace(value=dtype)})
-    definition = definition.model_copy(update={"inputs": {**definition.inputs, "x": x}})
-    (workload,) = generate_workloads(definition, [4])
-    inputs = FreshInputs(DeviceWorkload(definition, workload, "cpu"))
+    inputs = FreshInputs(on_device(definition.model_copy(update={"inputs": {**definition.inputs, "x": x}}), 4))
     for number in range(8):
         inputs.set(number)
     assert inputs.changed() == []

@@ -1,4 +1,4 @@
-"""Calls in a CUDA graph: which input a producer writes, and what a bench says about honest and cheating kernels."""
+"""Timed calls, alone and in a CUDA graph: what they touch wrongly, and what a bench says about cheating kernels."""
 
 import ctypes
 from itertools import count
@@ -9,14 +9,16 @@ import pytest
 import torch
 
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
-from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload
+from fib_rmsnorm.evaluation.timing import choose_timer
 from fib_rmsnorm.evaluation.timing.latency_statistics import LINKS
+from fib_rmsnorm.evaluation.timing.timer import Trial
 from fib_rmsnorm.evaluation.worker import chained_calls
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
 from fib_rmsnorm.evaluation.worker.chained_calls import find_produced_input
+from fib_rmsnorm.evaluation.worker.timed_calls import TimedCalls
 from fib_rmsnorm.operators import find_operator
-from fib_rmsnorm.registry import generate_workloads
 from support.command_line import run_cli
+from support.norms import on_device
 from support.registries import add_sources, make_registry, python_manifest, read_output
 
 
@@ -55,6 +57,14 @@ class Replays:
         return 1.0
 
 
+def prepare(function, in_place, operator="rmsnorm"):
+    """A Workload, and what calls a function that returns its outputs, or writes them `in_place` or elsewhere."""
+    definition = find_operator(operator).define(128)
+    spec = SimpleNamespace(destination_passing_style=in_place is not None, in_place=in_place or {})
+    solution: Any = SimpleNamespace(spec=spec)
+    return on_device(definition, 3), SolutionCaller(function, definition, solution, "cpu")
+
+
 @pytest.fixture
 def chained_trial(monkeypatch):
     """Time the calls of a function in a chain on a CPU, whose last link in the first replay is judged.
@@ -62,13 +72,8 @@ def chained_trial(monkeypatch):
     Returns the trial, and the inputs of the judged call.
     """
 
-    def run(function, in_place, operator="rmsnorm"):
-        definition = find_operator(operator).define(128)
-        spec = SimpleNamespace(destination_passing_style=in_place is not None, in_place=in_place or {})
-        solution: Any = SimpleNamespace(spec=spec)
-        workload = generate_workloads(definition, [3])[0]
-        caller = SolutionCaller(function, definition, solution, "cpu")
-        timed = DeviceWorkload(definition, workload, "cpu")
+    def run(*options):
+        timed, caller = prepare(*options)
         trial = chained_calls.ChainedCalls(timed, caller, dependent=False).time(2, 60)
         return trial, FreshInputs(timed).set(trial.revealed.numbers[0])
 
@@ -120,13 +125,47 @@ def test_a_link_that_does_nothing_leaves_a_wrong_output(chained_trial):
     assert not torch.allclose(trial.outputs[0], norm(**inputs), rtol=0.1)
 
 
-def test_what_calls_in_a_graph_touch_wrongly_is_reported(chained_trial):
-    def change(x, weight, eps, out):
-        write_norm(x, weight, eps, out)
-        x.zero_()
-        weight.zero_()
+def change_inputs(x, weight, eps, out):
+    write_norm(x, weight, eps, out)
+    x.zero_()
+    weight.zero_()
 
-    assert chained_trial(change, {})[0].revealed.changed_inputs == ["weight", "x"]
+
+def overrun(x, weight, eps, out):
+    write_norm(x, weight, eps, out)
+    out.as_strided((out.numel() + 1,), (1,))[-1] = 1
+
+
+def change_the_last_output(x, weight, eps):
+    for output in KEPT:
+        output.zero_()
+    KEPT[:] = [norm(x, weight, eps)]
+    return KEPT[0]
+
+
+KEPT: list[torch.Tensor] = []
+
+
+def test_what_calls_in_a_graph_touch_wrongly_is_reported(chained_trial):
+    assert chained_trial(change_inputs, {})[0].revealed.changed_inputs == ["weight", "x"]
+
+
+@pytest.mark.parametrize(
+    ("function", "in_place", "found"),
+    [
+        (norm, None, ([], [], [])),
+        (write_norm, {}, ([], [], [])),
+        (change_inputs, {}, (["weight", "x"], [], [])),
+        (overrun, {}, ([], ["out"], [])),
+        (change_the_last_output, None, ([], [], ["out"])),
+    ],
+)
+def test_what_calls_that_are_timed_alone_touch_wrongly_is_reported(function, in_place, found):
+    calls = TimedCalls(*prepare(function, in_place), judged_calls=4)
+    calls.time(choose_timer("cpu"), Trial(calls=4, cold=False, budget_s=60))
+    revealed = calls.reveal(lambda _: None)
+    assert len(revealed.numbers) == 4
+    assert (revealed.changed_inputs, revealed.overrun, revealed.changed_outputs) == found
 
 
 NORM = """

@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 import torch
 
-from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.timing.kernel_records import Piece
 from fib_rmsnorm.evaluation.worker.tamper_check import _OF_OTHERS, TamperCheck
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.registry import generate_workloads
 from support.command_line import run_python
+from support.norms import on_device
 
 
 def holder(**attributes: object) -> Any:
@@ -85,8 +84,7 @@ class TestTamperCheck:
         class Mine(OutputBuffers):
             pass
 
-        definition = RmsNorm().define(128)
-        buffers: Any = OutputBuffers(DeviceWorkload(definition, generate_workloads(definition, [2])[0], "cpu"))
+        buffers: Any = OutputBuffers(on_device(RmsNorm().define(128), 2))
         check = armed(buffers)
         buffers.next = [buffers.tensors, {"other": OutputBuffers.__new__(Mine)}]
         assert check.replaced() == ["dict.other by Mine"]

@@ -5,8 +5,7 @@ from itertools import chain
 import pytest
 
 from fib_rmsnorm.operators import find_operator
-from support.kernels import change
-from support.mistakes import name
+from support.mistakes import change_reference, name
 
 NO_EPS = (" + eps", "")
 SUM = "x.float() + residual.float()"
@@ -187,9 +186,8 @@ MISTAKES = [
 @pytest.mark.parametrize("made", MISTAKES, ids=lambda made: f"{made[0]}: {made[-1]}")
 def test_a_mistake_is_named(tmp_path, made):
     operator, *changes, said = made
-    source = change(find_operator(operator).reference.replace(".to(torch.float32)", ".float()"), *chain(*changes))
     hidden = 1152 if operator.startswith("layernorm") else 4096 if "rounded" in said else 512
-    named = name(source, find_operator(operator).define(hidden), tmp_path)
+    named = name(change_reference(operator, *chain(*changes)), find_operator(operator).define(hidden), tmp_path)
     output, _, what = said.partition(": ") if said.startswith(("out", "new_residual", "dx")) else ("", "", said)
     sentence = f"{output}: the output equals {what}" if output else f"the output equals {what}"
     assert any(each.startswith(sentence) for each in named), named

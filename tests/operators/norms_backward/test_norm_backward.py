@@ -10,17 +10,11 @@ from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload, make_case
 from fib_rmsnorm.operators import find_operator, list_candidates, recognise_source
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Definition
-from support.kernels import change
-from support.mistakes import judge
+from support.mistakes import change_reference, judge
 
 OPERATORS = ("rmsnorm_backward", "layernorm_backward", "fused_add_rmsnorm_backward")
 DTYPES = ("float16", "bfloat16", "float32")
 DWEIGHT, DBIAS = "(dy.float() * normalized).sum(dim=0)", "dy.float().sum(dim=0)"
-
-
-def change_reference(operator, *changes):
-    """The reference of an operator, with changes: old and new text in turn."""
-    return change(find_operator(operator).reference.replace(".to(torch.float32)", ".float()"), *changes)
 
 
 @pytest.mark.parametrize("batch", [1, 32])
