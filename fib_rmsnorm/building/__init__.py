@@ -51,7 +51,7 @@ def _prepare(solution: Solution, cache: Path) -> float:
         with suppress(Exception), collector_off():  # if this fails, the Solution's own import reports it
             importlib.import_module(language.module)
         if "TRITON_INTERPRET" in os.environ:
-            from fib_rmsnorm.building.triton_interpreter import prepare_interpreter
+            from fib_rmsnorm.building.triton_start import prepare_interpreter
 
             prepare_interpreter()
     elif language.is_compiled:
