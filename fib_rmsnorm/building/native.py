@@ -68,6 +68,9 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
     from importlib.metadata import version
 
     is_cuda = any(source.path.endswith(".cu") for source in solution.sources)
+    compilers = [os.environ.get("CXX", "c++")]
+    if is_cuda:
+        compilers.append(str(home / "bin" / "nvcc") if (home := find_cuda_home()) else "nvcc")
     device: list[str] = []
     if is_cuda and arch is not None:  # to be read, with PTX and the lines of the source
         number = arch.replace(".", "")
@@ -87,7 +90,7 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
         arch=arch,
         flags=flags,
         host=_host_key(solution),
-        compilers=[_compiler_version(c) for c in (("c++",) + (("nvcc",) if is_cuda else ()))],
+        compilers=[_compiler_version(each) for each in compilers],
         tvm_ffi=version("apache-tvm-ffi"),
         torch=[version("torch"), sysconfig.get_config_var("SOABI")] if solution.spec.binding == "torch" else None,
     )
@@ -141,7 +144,12 @@ def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str
 def _run_compiler(solution: Solution, build: Path, arch: str | None, flags: dict[str, list[str]]) -> None:
     import tvm_ffi.cpp
 
-    _find_compilers(arch)
+    if arch:
+        os.environ["TVM_FFI_CUDA_ARCH_LIST"] = arch
+    if cuda_home := find_cuda_home():
+        os.environ["CUDA_HOME"] = str(cuda_home)
+    # In an environment that was not activated, ninja lies beside the interpreter and not on PATH.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     sources = build / "sources"
     write_sources(solution, sources)
     # Escaped for ninja's build file: tvm-ffi escapes only the colon.
@@ -151,8 +159,8 @@ def _run_compiler(solution: Solution, build: Path, arch: str | None, flags: dict
         if path.is_file()
     }
     try:
-        library = tvm_ffi.cpp.build(
-            name="solution",
+        tvm_ffi.cpp.build(
+            name=Path(_LIBRARY).stem,
             cpp_files=[path for path, suffix in files.items() if suffix in _CPP_SUFFIXES],
             cuda_files=[path for path, suffix in files.items() if suffix == ".cu"],
             extra_include_paths=[str(sources)],
@@ -161,18 +169,6 @@ def _run_compiler(solution: Solution, build: Path, arch: str | None, flags: dict
         )
     except Exception as error:
         raise BuildError(lead_with_error(_tidy(str(error).replace(f"{sources}/", "")))) from None
-    if Path(library).name != _LIBRARY:
-        Path(library).rename(build / _LIBRARY)
-
-
-def _find_compilers(arch: str | None = None) -> None:
-    """Have builders find the compilers, by environment variables, and compile for an architecture."""
-    if arch:
-        os.environ["TVM_FFI_CUDA_ARCH_LIST"] = arch
-    if cuda_home := find_cuda_home():
-        os.environ["CUDA_HOME"] = str(cuda_home)
-    # In an environment that was not activated, ninja lies beside the interpreter and not on PATH.
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
 def _tidy(text: str) -> str:
@@ -271,11 +267,6 @@ def _files_of(program: Path) -> Iterator[Path]:
 
 @memoize
 def _compiler_version(compiler: str) -> str:
-    if compiler == "nvcc":
-        home = find_cuda_home()
-        compiler = str(home / "bin" / "nvcc") if home else compiler
-    else:
-        compiler = os.environ.get("CXX", compiler)
     try:
         return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
