@@ -102,7 +102,7 @@ register(
         ahead_of_time="fib_rmsnorm.inspection.triton_aot:TritonSession",
         compiler_folders=("/triton/compiler/",),
         cache_variable="TRITON_CACHE_DIR",
-        warm_up="fib_rmsnorm.building.triton_warm_up:warm_up",
+        warm_up="fib_rmsnorm.building.triton_start:warm_up",
     ),
     Language(
         "cpp",

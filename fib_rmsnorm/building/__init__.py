@@ -45,18 +45,16 @@ def prepare_build(solution: Solution, cache: Path) -> Future[float]:
 
 
 def _prepare(solution: Solution, cache: Path) -> float:
-    from fib_rmsnorm.schema import SupportedBindings
-
     started = perf_counter()
     language = LANGUAGES[solution.spec.language.value]
     if language.module is not None:
         with suppress(Exception), collector_off():  # if this fails, the Solution's own import reports it
             importlib.import_module(language.module)
         if "TRITON_INTERPRET" in os.environ:
-            from fib_rmsnorm.building.triton_interpreter import prepare_interpreter
+            from fib_rmsnorm.building.triton_start import prepare_interpreter
 
             prepare_interpreter()
-    elif language.is_compiled and solution.spec.binding is not SupportedBindings.TORCH:
+    elif language.is_compiled:
         from fib_rmsnorm.building.native import build_native
 
         build_native(solution, cache)
@@ -75,13 +73,10 @@ def build_entry(solution: Solution, device: str, cache: Path) -> Callable[..., A
 
 def build_compiled(solution: Solution, cache: Path) -> Callable[..., Any]:
     """Compile C++ or CUDA, or load it from `cache`, by the Solution's binding, and return the entry point."""
-    from fib_rmsnorm.schema import SupportedBindings
+    from fib_rmsnorm.building.native import build_native, load_extension, load_native
+    from fib_rmsnorm.building.source_files import find_entry
 
-    if solution.spec.binding is SupportedBindings.TORCH:
-        from fib_rmsnorm.building.source_files import find_entry
-        from fib_rmsnorm.building.torch_binding import build_module
-
-        return find_entry(build_module(solution, cache), solution)
-    from fib_rmsnorm.building.native import build_native, load_native
-
-    return load_native(build_native(solution, cache), solution.get_entry_symbol())
+    library = build_native(solution, cache)
+    if solution.spec.binding == "torch":
+        return find_entry(load_extension(library), solution)
+    return load_native(library, solution.get_entry_symbol())

@@ -128,18 +128,16 @@ def drop_failed_build(folder: Path) -> None:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[bool]:
+def held(folder: Path) -> Iterator[None]:
     """Wait for the lock of a folder and hold it: one process at a time works there.
 
-    It is on the folder itself and leaves no file. On a file system without locks, it yields False at once.
+    It is on the folder itself and leaves no file. On a file system without locks, this does not wait.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        is_held = False
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            is_held = True
-        yield is_held
+        yield
     finally:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing is not enough if a child has inherited it

@@ -1,4 +1,4 @@
-"""Build C++ and CUDA Solutions with the tvm-ffi binding."""
+"""Build C++ and CUDA Solutions as libraries, and load them by their binding: tvm-ffi, or pybind11 with torch."""
 
 import hashlib
 import os
@@ -10,7 +10,10 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache as memoize
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
@@ -21,13 +24,14 @@ from fib_rmsnorm.schema import Solution
 
 _DEFAULT_FLAGS = ("-O3", "-march=native")
 """The flags of a Solution that names none."""
-LINKED = {"-fopenmp", "-pthread"}
+_LINKED = {"-fopenmp", "-pthread"}
 """Flags that add a library, so the linker needs them too."""
 _CPP_SUFFIXES = {".cpp", ".cc", ".cxx", ".c"}
 _OTHER_PROGRAMS = ("gcc", "g++", "clang", "clang++", "ld", "as", "ccache", "nvcc")
 _LIBRARY = "solution.so"
 # An undefined symbol fails the load; otherwise it would end the process at the first call.
 _LINKER_FLAGS = ["-Wl,-z,now"]
+_TORCH_LIBRARIES = ("c10", "torch_cpu", "torch", "torch_python", "c10_cuda", "torch_cuda")
 
 
 def compiler_flags(solution: Solution) -> list[str] | None:
@@ -37,7 +41,7 @@ def compiler_flags(solution: Solution) -> list[str] | None:
     return solution.spec.flags or list(_DEFAULT_FLAGS)
 
 
-def host_key(solution: Solution) -> str:
+def _host_key(solution: Solution) -> str:
     """The processor that `native` in a Solution's flags means, for its build's key; empty if no flag depends on it.
 
     Machines may share a cache, and a build for another processor could end in SIGILL.
@@ -64,6 +68,9 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
     from importlib.metadata import version
 
     is_cuda = any(source.path.endswith(".cu") for source in solution.sources)
+    compilers = [os.environ.get("CXX", "c++")]
+    if is_cuda:
+        compilers.append(str(home / "bin" / "nvcc") if (home := find_cuda_home()) else "nvcc")
     device: list[str] = []
     if is_cuda and arch is not None:  # to be read, with PTX and the lines of the source
         number = arch.replace(".", "")
@@ -76,19 +83,16 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
     flags = {
         "extra_cflags": compiler,
         "extra_cuda_cflags": device,
-        "extra_ldflags": [*_LINKER_FLAGS, *(each for each in compiler if each in LINKED)],
+        "extra_ldflags": [*_LINKER_FLAGS, *(each for each in compiler if each in _LINKED)],
     }
-    if is_torch := solution.spec.binding == "torch":  # to read its kernels: build_module builds what is called
-        host, of_torch = _torch_flags()
-        flags |= {"extra_cflags": [*compiler, *host], "extra_cuda_cflags": [*device, *of_torch]}
     key = content_key(
         solution,
         arch=arch,
         flags=flags,
-        host=host_key(solution),
-        compilers=[_compiler_version(c) for c in (("c++",) + (("nvcc",) if is_cuda else ()))],
+        host=_host_key(solution),
+        compilers=[_compiler_version(each) for each in compilers],
         tvm_ffi=version("apache-tvm-ffi"),
-        **({"torch": version("torch")} if is_torch else {}),
+        torch=[version("torch"), sysconfig.get_config_var("SOABI")] if solution.spec.binding == "torch" else None,
     )
     folder = cache / "native" / key
     if not is_intact(folder / _LIBRARY):
@@ -99,17 +103,34 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
     return folder / _LIBRARY
 
 
-def _torch_flags() -> tuple[list[str], list[str]]:
-    """The flags for the host's and the GPU's compiler by which sources find torch's headers, wherever torch lies."""
+def _module_name(folder: Path) -> str:
+    """The name of the Python module that torch's binding makes of a build: no two in a process may be equal."""
+    return f"fib_torch_{folder.name}"
+
+
+def _add_torch(flags: dict[str, list[str]], module: str) -> dict[str, list[str]]:
+    """Flags by which sources define a module, and find the headers and libraries of torch, wherever it lies."""
+    import torch
     from torch.utils import cpp_extension
 
     headers = [*cpp_extension.include_paths("cpu"), sysconfig.get_path("include")]
-    flags = ["-std=c++20", "-DTORCH_EXTENSION_NAME=solution", *(f"-I{plain_path(Path(each))}" for each in headers)]
-    return flags, [*flags, *cpp_extension.COMMON_NVCC_FLAGS]
+    if home := find_cuda_home():
+        headers.append(str(home / "include"))
+    host = ["-std=c++20", f"-DTORCH_EXTENSION_NAME={module}", *(f"-I{plain_path(Path(each))}" for each in headers)]
+    folder = plain_path(Path(torch.__file__).parent) / "lib"
+    libraries = [folder / f"lib{name}.so" for name in _TORCH_LIBRARIES]
+    added = {
+        "extra_cflags": host,
+        "extra_cuda_cflags": [*host, *cpp_extension.COMMON_NVCC_FLAGS],
+        "extra_ldflags": [str(each) for each in libraries if each.exists()],  # torch for the CPU lacks those of CUDA
+    }
+    return {name: [*those, *added[name]] for name, those in flags.items()}
 
 
 def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str, list[str]]) -> None:
     """Build in a temporary folder and move it into place, so that no other process sees half a build."""
+    if solution.spec.binding == "torch":
+        flags = _add_torch(flags, _module_name(folder))
     # nvcc expands quotes and dollars of paths, whoever has escaped them, and tvm-ffi resolves links.
     beside = folder.parent if is_plain(folder) else None
     with tempfile.TemporaryDirectory(dir=beside, prefix=f".{folder.name}.") as staging:
@@ -123,7 +144,12 @@ def _compile(solution: Solution, folder: Path, arch: str | None, flags: dict[str
 def _run_compiler(solution: Solution, build: Path, arch: str | None, flags: dict[str, list[str]]) -> None:
     import tvm_ffi.cpp
 
-    find_compilers(arch)
+    if arch:
+        os.environ["TVM_FFI_CUDA_ARCH_LIST"] = arch
+    if cuda_home := find_cuda_home():
+        os.environ["CUDA_HOME"] = str(cuda_home)
+    # In an environment that was not activated, ninja lies beside the interpreter and not on PATH.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     sources = build / "sources"
     write_sources(solution, sources)
     # Escaped for ninja's build file: tvm-ffi escapes only the colon.
@@ -133,8 +159,8 @@ def _run_compiler(solution: Solution, build: Path, arch: str | None, flags: dict
         if path.is_file()
     }
     try:
-        library = tvm_ffi.cpp.build(
-            name="solution",
+        tvm_ffi.cpp.build(
+            name=Path(_LIBRARY).stem,
             cpp_files=[path for path, suffix in files.items() if suffix in _CPP_SUFFIXES],
             cuda_files=[path for path, suffix in files.items() if suffix == ".cu"],
             extra_include_paths=[str(sources)],
@@ -143,24 +169,29 @@ def _run_compiler(solution: Solution, build: Path, arch: str | None, flags: dict
         )
     except Exception as error:
         raise BuildError(lead_with_error(_tidy(str(error).replace(f"{sources}/", "")))) from None
-    if Path(library).name != _LIBRARY:
-        Path(library).rename(build / _LIBRARY)
-
-
-def find_compilers(arch: str | None = None) -> None:
-    """Have builders find the compilers, by environment variables, and compile for an architecture."""
-    if arch:
-        os.environ["TVM_FFI_CUDA_ARCH_LIST"] = arch
-    if cuda_home := find_cuda_home():
-        os.environ["CUDA_HOME"] = str(cuda_home)
-    # In an environment that was not activated, ninja lies beside the interpreter and not on PATH.
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 
 def _tidy(text: str) -> str:
     """Remove the build tool's own lines and keep the compiler's messages."""
     noise = re.compile(r"^(\[\d+/\d+\] |FAILED: |ninja |stdout:|stderr:|\S*(c\+\+|g\+\+|clang\+\+|nvcc) .* -c )")
     return "\n".join(line for line in text.splitlines() if not noise.match(line)).strip()
+
+
+def load_extension(library: Path) -> ModuleType:
+    """Load a built library as the Python module that it defines by torch's binding. Raises BuildError if it does not.
+
+    The libraries that it is linked with are those of the modules that are imported here.
+    """
+    import torch  # noqa: F401
+    import tvm_ffi  # noqa: F401
+
+    loader = ExtensionFileLoader(_module_name(library.parent), str(library))
+    try:
+        module = module_from_spec(ModuleSpec(loader.name, loader, origin=str(library)))
+        loader.exec_module(module)
+    except Exception as error:
+        raise BuildError(f"the built library does not load: {error}") from None
+    return module
 
 
 def load_native(library: Path, symbol: str) -> Callable[..., Any]:
@@ -236,11 +267,6 @@ def _files_of(program: Path) -> Iterator[Path]:
 
 @memoize
 def _compiler_version(compiler: str) -> str:
-    if compiler == "nvcc":
-        home = find_cuda_home()
-        compiler = str(home / "bin" / "nvcc") if home else compiler
-    else:
-        compiler = os.environ.get("CXX", compiler)
     try:
         return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):

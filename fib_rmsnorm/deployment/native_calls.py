@@ -3,7 +3,6 @@
 import warnings
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from threading import Lock
 from types import ModuleType
 
@@ -26,10 +25,8 @@ def load_native_calls() -> ModuleType | str:
 @cache
 def _try_build_native_calls() -> ModuleType | str:
     try:
-        from tvm_ffi import libinfo
-
         from fib_rmsnorm.building.cache import solution_cache
-        from fib_rmsnorm.building.torch_binding import build_module
+        from fib_rmsnorm.building.native import build_native, load_extension
         from fib_rmsnorm.schema import BuildSpec, Solution, SourceFile, SupportedBindings, SupportedLanguages
 
         # As a Solution, so that it is built, and kept, like a kernel.
@@ -49,8 +46,7 @@ def _try_build_native_calls() -> ModuleType | str:
                 for path in (SOURCE, *_HEADERS)
             ],
         )
-        includes = [Path(libinfo.find_include_path()), Path(libinfo.find_dlpack_include_path())]
-        return build_module(solution, solution_cache(solution), includes, [Path(libinfo.find_libtvm_ffi())])
+        return load_extension(build_native(solution, solution_cache(solution)))
     except Exception as error:  # whatever is wrong with a compiler, torch computes the same
         reason = first_line(error)
         warnings.warn(f"{SOURCE} cannot be built here, so torch serves: {reason}", stacklevel=2)

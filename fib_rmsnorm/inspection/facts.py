@@ -87,7 +87,7 @@ class Launch(_Fact):
     """Bytes that a block loads and stores, its loops counted; None where the language or the loops do not tell."""
 
 
-class Compile(Request, do="compile", doing="compiling"):
+class Compile(Request, doing="compiling"):
     """Compile a Solution's kernels, for a GPU architecture and Workloads."""
 
     definition: CheckedDefinition

@@ -21,23 +21,20 @@ _MOST_BYTES = 1 << 48
 
 
 class Request(BaseModel):
-    """A request to a process."""
+    """A request to a process, whose handler is named after its class."""
 
-    do: ClassVar[str]
-    """The name of its handler."""
     doing: ClassVar[str]
     """The activity of the process, for messages: `building`."""
 
-    def __init_subclass__(cls, do: str = "", doing: str = "", **options: Any) -> None:
+    def __init_subclass__(cls, doing: str, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if do:
-            cls.do, cls.doing = do, doing
+        cls.doing = doing
 
 
 def name_handlers(*handlers: Callable[[Any], object]) -> dict[str, Handler]:
     """Functions of one request each, for `serve`: by the name of the request that their argument is annotated with."""
     kinds = [next(iter(get_type_hints(handle).values())) for handle in handlers]
-    return {kind.do: partial(_answer, kind, handle) for kind, handle in zip(kinds, handlers, strict=True)}
+    return {kind.__name__: partial(_answer, kind, handle) for kind, handle in zip(kinds, handlers, strict=True)}
 
 
 def _answer(kind: type[Request], handle: Callable[[Any], object], message: Message) -> object:
@@ -72,7 +69,9 @@ def ask(
 
     Raises RefusalError, and what `Process.request` raises.
     """
-    message = process.request({"do": request.do, **request.model_dump(mode="json")}, deadline, memory_limit, files)
+    message = process.request(
+        {"do": type(request).__name__, **request.model_dump(mode="json")}, deadline, memory_limit, files
+    )
     expected: Any = RefusalError if message.get("ok") is False else kind
     try:
         answer: Answer | RefusalError = _adapter(expected).validate_python(message)
@@ -104,7 +103,7 @@ class DeviceUnusableError(InputError):
     """A process could not open a GPU, because other processes fill its memory, for instance."""
 
 
-class OpenDevice(Request, do="open_device", doing="opening the device"):
+class OpenDevice(Request, doing="opening the device"):
     """Open a device: the first request to a process that uses a GPU."""
 
     device: str

@@ -84,20 +84,9 @@ class _Handle(ctypes.Structure):
 @cache
 def _load() -> ctypes.CDLL:
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        return ctypes.CDLL("libcuda.so.1")
     except OSError as error:
         raise DeviceMemoryError(str(error)) from None
-    driver.cuIpcGetMemHandle.argtypes = [ctypes.POINTER(_Handle), ctypes.c_uint64]
-    driver.cuIpcOpenMemHandle_v2.argtypes = [ctypes.POINTER(ctypes.c_uint64), _Handle, ctypes.c_uint]
-    driver.cuIpcCloseMemHandle.argtypes = [ctypes.c_uint64]
-    driver.cuMemGetAddressRange_v2.argtypes = [
-        ctypes.POINTER(ctypes.c_uint64),
-        ctypes.POINTER(ctypes.c_size_t),
-        ctypes.c_uint64,
-    ]
-    driver.cuPointerGetAttribute.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64]
-    driver.cuMemcpyDtoD_v2.argtypes = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t]
-    return driver
 
 
 def _require(error: int, doing: str) -> None:
@@ -110,8 +99,8 @@ def is_device_memory(address: int) -> bool:
     if _ON_AMD:
         return True
     driver, kind, is_managed = _load(), ctypes.c_uint64(), ctypes.c_uint64()
-    error = driver.cuPointerGetAttribute(ctypes.addressof(kind), _MEMORY_TYPE, address)
-    error = error or driver.cuPointerGetAttribute(ctypes.addressof(is_managed), _IS_MANAGED, address)
+    error = driver.cuPointerGetAttribute(ctypes.byref(kind), _MEMORY_TYPE, ctypes.c_uint64(address))
+    error = error or driver.cuPointerGetAttribute(ctypes.byref(is_managed), _IS_MANAGED, ctypes.c_uint64(address))
     return not error and kind.value == _TYPE_DEVICE and not is_managed.value
 
 
@@ -127,7 +116,7 @@ def offer(tensors: Sequence[torch.Tensor]) -> list[DeviceMemory]:
             torch.cuda.synchronize()
             address, handle = tensor.data_ptr(), _Handle()
             base, _ = _find_allocation(driver, address)
-            _require(driver.cuIpcGetMemHandle(ctypes.byref(handle), base), "sharing memory")
+            _require(driver.cuIpcGetMemHandle(ctypes.byref(handle), ctypes.c_uint64(base)), "sharing memory")
         found.append(DeviceMemory(bytes(handle).hex(), address - base, tensor.nbytes))
     return found
 
@@ -147,7 +136,7 @@ def _copy(driver: ctypes.CDLL, offered: DeviceMemory) -> torch.Tensor:
     with _opened(driver, offered.handle) as address:
         base, size = _find_allocation(driver, address)
         ordinal = ctypes.c_int(-1)
-        error = driver.cuPointerGetAttribute(ctypes.addressof(ordinal), _DEVICE_ORDINAL, address)
+        error = driver.cuPointerGetAttribute(ctypes.byref(ordinal), _DEVICE_ORDINAL, ctypes.c_uint64(address))
         _require(error, "finding the device of opened memory")
         if ordinal.value != torch.cuda.current_device():
             raise DeviceMemoryError(f"the memory lies on GPU {ordinal.value}, not on {torch.cuda.current_device()}")
@@ -156,7 +145,8 @@ def _copy(driver: ctypes.CDLL, offered: DeviceMemory) -> torch.Tensor:
             raise DeviceMemoryError(f"{offered.nbytes} bytes at {offered.offset} were offered of {size}")
         copy = torch.empty(offered.nbytes, dtype=torch.uint8, device="cuda")
         if offered.nbytes:
-            _require(driver.cuMemcpyDtoD_v2(copy.data_ptr(), first, offered.nbytes), "copying")
+            places = ctypes.c_uint64(copy.data_ptr()), ctypes.c_uint64(first)
+            _require(driver.cuMemcpyDtoD_v2(*places, ctypes.c_size_t(offered.nbytes)), "copying")
         torch.cuda.synchronize()
     return copy
 
@@ -171,12 +161,12 @@ def _opened(driver: ctypes.CDLL, handle: str) -> Iterator[int]:
     try:
         yield opened.value
     finally:
-        _require(driver.cuIpcCloseMemHandle(opened.value), "closing the memory of another process")
+        _require(driver.cuIpcCloseMemHandle(opened), "closing the memory of another process")
 
 
 def _find_allocation(driver: ctypes.CDLL, address: int) -> tuple[int, int]:
     """The start and the size of the allocation in which an address lies."""
     base, size = ctypes.c_uint64(), ctypes.c_size_t()
-    error = driver.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), address)
+    error = driver.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address))
     _require(error, "finding an allocation")
     return base.value, size.value

@@ -76,7 +76,7 @@ class ShortOfMemory:
         process = SimpleNamespace(alive=True, take_log=str)
 
         def answer(message, *_):
-            if message["do"] == "prepare":
+            if message["do"] == "Prepare":
                 return {"ok": True, "fault": "CUDA error: out of memory" if len(self.alive) > 1 else None}
             return {"ok": True, "build_s": 0.0}
 

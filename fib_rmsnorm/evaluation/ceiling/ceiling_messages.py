@@ -78,14 +78,14 @@ class StreamTraffic:
         return stride, stream, read, written
 
 
-class BuildCopy(Request, do="build_copy", doing="building the copy"):
+class BuildCopy(Request, doing="building the copy"):
     """Compile the copy for a device."""
 
     device: str
     cache: Path
 
 
-class MeasureCeiling(BuildCopy, do="measure", doing="measuring the copy"):
+class MeasureCeiling(BuildCopy, doing="measuring the copy"):
     """Measure an empty call, and a copy with a given traffic."""
 
     traffic: StreamTraffic

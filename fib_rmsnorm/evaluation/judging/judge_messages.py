@@ -78,7 +78,7 @@ class PossibleMistake:
     """Whether a call told it from the right answer: within a formula's slack may be both."""
 
 
-class TakeOutputs(Request, do="take_outputs", doing="copying outputs"):
+class TakeOutputs(Request, doing="copying outputs"):
     """Copy outputs that a worker offers in a GPU's memory, for the comparison that follows."""
 
     device: str
@@ -87,7 +87,7 @@ class TakeOutputs(Request, do="take_outputs", doing="copying outputs"):
     """Whether they are the outputs of the Definition's reference."""
 
 
-class Expect(Request, do="expect", doing="computing the right outputs"):
+class Expect(Request, doing="computing the right outputs"):
     """Compute what the comparisons that follow need: the expected outputs of the call on a `case`.
 
     A comparison can be of the timed calls instead whose inputs have these `numbers`.
@@ -108,7 +108,7 @@ class Expect(Request, do="expect", doing="computing the right outputs"):
     expected ones without a recognised operator. None if they were taken from a GPU's memory, or are not needed."""
 
 
-class Compare(Expect, do="compare", doing="comparing"):
+class Compare(Expect, doing="comparing"):
     """Compare the outputs that a worker transferred with the expected ones."""
 
     settings: Settings
@@ -124,7 +124,7 @@ class Compare(Expect, do="compare", doing="comparing"):
     """Whose outputs these are, if those of other Solutions on the same case are to be compared with them."""
 
 
-class MeasureRounding(Compare, do="measure_rounding", doing="measuring how much the reference rounds"):
+class MeasureRounding(Compare, doing="measuring how much the reference rounds"):
     """Compare what the reference computes in float64, which a worker transferred, with its own outputs."""
 
 

@@ -7,6 +7,7 @@ import torch
 from fib_rmsnorm.evaluation.timing.timer import MeasurementError
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: the stream does not wait for the default stream
+_PROGRAMMATIC_STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 _FIRST_WITH_PERSISTING_LINES = (8, 0)
 # A call that waits for the device would wait forever; one of 1,000 kernels is issued in less.
 _LIMIT_NS = 5_000_000
@@ -82,15 +83,6 @@ def require_success(error: int, doing: str, library: str = "CUDA") -> None:
         raise MeasurementError(f"{library} error {error} while {doing}")
 
 
-def load_kernel(ptx: str, name: str, target: str = "sm_70") -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
-    """Compile PTX for the current device. Returns the module and the kernel of that name."""
-    driver, module, function = load_driver(), ctypes.c_void_p(), ctypes.c_void_p()
-    whole = f".version 7.8\n.target {target}\n.address_size 64\n{ptx}"
-    require_success(driver.cuModuleLoadData(ctypes.byref(module), whole.encode()), f"compiling {name}")
-    require_success(driver.cuModuleGetFunction(ctypes.byref(function), module, name.encode()), f"finding {name}")
-    return module, function
-
-
 class Synchronize:
     """Waits for the device. Raises what `torch.cuda.synchronize` raises, whose own steps take the host 10 us or more.
 
@@ -118,18 +110,51 @@ def make_event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
-class PtxKernel:
-    """A kernel compiled from PTX for the current device, of one thread unless told otherwise."""
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute: its number, and the first of the 64 bytes of its value."""
 
-    def __init__(self, ptx: str, name: str, blocks: int = 1, threads: int = 1) -> None:
-        self._launch = load_driver().cuLaunchKernel
-        self._module, self._function = load_kernel(ptx, name)
-        self._shape = tuple(map(ctypes.c_uint, (blocks, 1, 1, threads, 1, 1, 0)))
+    _fields_ = (("number", ctypes.c_uint64), ("value", ctypes.c_int), ("rest", ctypes.c_int * 15))
+
+
+class _Launch(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("attribute_count", ctypes.c_uint),
+    )
+
+
+class PtxKernel:
+    """A kernel compiled from PTX for the current device, of one thread unless told otherwise.
+
+    With `dependent`, its launches are programmatic dependent launches: they may start before the kernel in front of
+    them has ended, and let the one behind them start early. That needs a GPU of compute capability 9.0 or more.
+    """
+
+    def __init__(self, ptx: str, name: str, blocks: int = 1, threads: int = 1, *, dependent: bool = False) -> None:
+        driver = load_driver()
+        self._module, self._function = ctypes.c_void_p(), ctypes.c_void_p()
+        whole = f".version 7.8\n.target {'sm_90' if dependent else 'sm_70'}\n.address_size 64\n{ptx}"
+        loaded = driver.cuModuleLoadData(ctypes.byref(self._module), whole.encode())
+        require_success(loaded, f"compiling {name}")
+        found = driver.cuModuleGetFunction(ctypes.byref(self._function), self._module, name.encode())
+        require_success(found, f"finding {name}")
+        self._launch = driver.cuLaunchKernelEx
+        self._attributes = (_Attribute * 1)(_Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 1))
+        self._how = _Launch(
+            grid=(blocks, 1, 1), block=(threads, 1, 1), attributes=self._attributes, attribute_count=int(dependent)
+        )
 
     def launch(self, stream: torch.cuda.Stream, *values: ctypes.c_uint32 | ctypes.c_uint64) -> None:
         """Enqueue the kernel on a stream. The values are its parameters."""
         parameters = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        launched = self._launch(self._function, *self._shape, ctypes.c_void_p(stream.cuda_stream), parameters, None)
+        self._how.stream = stream.cuda_stream
+        launched = self._launch(ctypes.byref(self._how), self._function, parameters, None)
         require_success(launched, "launching a kernel of the timer")
 
 

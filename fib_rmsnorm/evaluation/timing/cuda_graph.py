@@ -10,13 +10,12 @@ from contextlib import suppress
 
 import torch
 
-from fib_rmsnorm.evaluation.timing.cuda_driver import load_driver, load_kernel, make_event, require_success
+from fib_rmsnorm.evaluation.timing.cuda_driver import PtxKernel, load_driver, make_event, require_success
 
 # Long enough for the host to launch a graph while the GPU spins, so that the events enclose only the device's work.
 _SPIN_CYCLES = 400_000
 _THREADS = 256
 _VECTOR_BYTES = 16
-_PROGRAMMATIC_STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 # Each thread copies 16 bytes: at once, or one by one at the end and from a source that is not aligned.
 _PTX = """
@@ -97,54 +96,18 @@ class CapturedGraph:
         return elapsed_ms
 
 
-class _Attribute(ctypes.Structure):
-    """CUlaunchAttribute: its number, and the first of the 64 bytes of its value."""
-
-    _fields_ = (("number", ctypes.c_uint64), ("value", ctypes.c_int), ("rest", ctypes.c_int * 15))
-
-
-class _Launch(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        ("grid", ctypes.c_uint * 3),
-        ("block", ctypes.c_uint * 3),
-        ("shared_bytes", ctypes.c_uint),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(_Attribute)),
-        ("attribute_count", ctypes.c_uint),
-    )
-
-
-class CopyKernel:
-    """Copies bytes on the current stream of the current device.
-
-    With `dependent`, its launches are programmatic dependent launches: they may start before the kernel in front of
-    them has ended, and let the one behind them start early. That needs a GPU of compute capability 9.0 or more.
-    """
+class CopyKernel(PtxKernel):
+    """Copies bytes on the current stream of the current device."""
 
     def __init__(self, *, dependent: bool) -> None:
-        self._driver = load_driver()
-        ptx, target = _PTX.format(depend=_DEPEND if dependent else ""), "sm_90" if dependent else "sm_70"
-        self._module, self._function = load_kernel(ptx, "copy_bytes", target)
-        self._attributes = (_Attribute * 1)(_Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 1))
-        self._attribute_count = 1 if dependent else 0
+        ptx = _PTX.format(depend=_DEPEND if dependent else "")
+        super().__init__(ptx, "copy_bytes", threads=_THREADS, dependent=dependent)
 
     def copy(self, destination: int, source: int, count: int) -> None:
         """Enqueue a copy of `count` bytes. The destination is aligned to 16 bytes."""
-        blocks = -(-count // (_THREADS * _VECTOR_BYTES))
-        launch = _Launch(
-            grid=(blocks, 1, 1),
-            block=(_THREADS, 1, 1),
-            stream=torch.cuda.current_stream().cuda_stream,
-            attributes=self._attributes,
-            attribute_count=self._attribute_count,
-        )
-        values = [ctypes.c_uint64(value) for value in (destination, source, count)]
-        parameters = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        enqueued = self._driver.cuLaunchKernelEx(ctypes.byref(launch), self._function, parameters, None)
-        require_success(enqueued, "enqueueing the copy")
+        self._how.grid[0] = -(-count // (_THREADS * _VECTOR_BYTES))
+        self.launch(torch.cuda.current_stream(), *map(ctypes.c_uint64, (destination, source, count)))
 
     def close(self) -> None:
         """Unload the kernel. No graph may hold it any more."""
-        require_success(self._driver.cuModuleUnload(self._module), "unloading the copy")
+        require_success(load_driver().cuModuleUnload(self._module), "unloading the copy")

@@ -50,6 +50,11 @@ class _Bytes:
         self.__cuda_array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (address, False), "version": 3}
 
 
+def round_up(nbytes: int, unit: int) -> int:
+    """The least multiple of `unit` that holds so many bytes."""
+    return -(-nbytes // unit) * unit
+
+
 class DevicePages:
     """Pages of the current GPU. All are freed at the end of a `with` block, if there is one."""
 
@@ -86,7 +91,7 @@ class DevicePages:
         A part is its size, and that of the memory which is mapped there, again and again if it is less. Both are whole
         pages.
         """
-        room = max(self.page_bytes, self.round_up(room))
+        room = max(self.page_bytes, round_up(room, self.page_bytes))
         begin, size = ctypes.c_uint64(), sum(each for each, _ in parts)
         reserved = ctypes.c_size_t(room + size + self.page_bytes)
         self._call("AddressReserve", ctypes.byref(begin), reserved, ctypes.c_size_t(), _NONE, _NONE)
@@ -105,10 +110,6 @@ class DevicePages:
         self._call("SetAccess", ctypes.c_uint64(mapped), ctypes.c_size_t(size), *allowed)
         self._reserved.append((begin.value, mapped, size))
         return torch.as_tensor(_Bytes(mapped, size), device="cuda")
-
-    def round_up(self, nbytes: int) -> int:
-        """The size of the pages that so many bytes take."""
-        return -(-nbytes // self.page_bytes) * self.page_bytes
 
     def _call(self, name: str, *arguments: object) -> None:
         require_success(getattr(load_driver(), f"cuMem{name}")(*arguments), f"calling cuMem{name}")

@@ -17,7 +17,7 @@ import torch
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload
 from fib_rmsnorm.evaluation.tensors.output_buffers import OutputBuffers
 from fib_rmsnorm.evaluation.worker.caller import SolutionCaller
-from fib_rmsnorm.evaluation.worker.device_pages import DevicePages
+from fib_rmsnorm.evaluation.worker.device_pages import DevicePages, round_up
 from fib_rmsnorm.sandbox.confinement.libc import libc
 
 FAR_ELEMENTS = 1 << 31
@@ -46,10 +46,6 @@ class HostPages(ExitStack):
             place += part
         return torch.frombuffer((ctypes.c_ubyte * size).from_address(begin + room), dtype=torch.uint8)
 
-    def round_up(self, nbytes: int) -> int:
-        """The size of the pages that so many bytes take."""
-        return -(-nbytes // self.page_bytes) * self.page_bytes
-
 
 def _map(address: int | None, size: int, allowed: int, flags: int, file: int) -> int:
     function = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
@@ -76,8 +72,8 @@ def call_far(caller: SolutionCaller, called: DeviceWorkload, inputs: dict[str, A
 
         def allocate(nbytes: int, _: str) -> torch.Tensor:
             """Bytes for a tensor of all rows, or for one that has none."""
-            size = pages.round_up(nbytes)
-            of_own_rows = pages.round_up(nbytes * own // (before + own) + pages.page_bytes)
+            size = round_up(nbytes, pages.page_bytes)
+            of_own_rows = round_up(nbytes * own // (before + own) + pages.page_bytes, pages.page_bytes)
             repeated = max(0, size - of_own_rows) // _REPEATED_BYTES * _REPEATED_BYTES
             parts = [(repeated, _REPEATED_BYTES), (size - repeated, size - repeated)]
             return pages.map(parts, room=8 * FAR_ELEMENTS)[:nbytes]

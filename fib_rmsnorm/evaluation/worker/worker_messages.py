@@ -23,7 +23,7 @@ _MOST_REVEALED = 16
 _InputsNumber = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
-class Build(Request, do="build", doing="building"):
+class Build(Request, doing="building"):
     """Build a solution for a device."""
 
     definition: CheckedDefinition
@@ -34,14 +34,14 @@ class Build(Request, do="build", doing="building"):
     cache: Path
 
 
-class Prepare(OpenDevice, do="prepare", doing="opening the device"):
+class Prepare(OpenDevice, doing="opening the device"):
     """Open the device, and meanwhile start the compilers for a solution, of which no code runs yet."""
 
     solution: Solution
     cache: Path
 
 
-class GetReady(Request, do="get_ready", doing="starting"):
+class GetReady(Request, doing="starting"):
     """Load what the first build and the first calls on an open device will need, before a solution is there."""
 
     device: str
@@ -60,7 +60,7 @@ class Built:
     build_s: FiniteFloat
 
 
-class Call(Request, do="call", doing="calling"):
+class Call(Request, doing="calling"):
     """Call the solution once on the inputs of a case, and transfer its outputs."""
 
     workload: Workload
@@ -75,7 +75,7 @@ class Call(Request, do="call", doing="calling"):
     """The inputs that are views of larger tensors, with NaN between, each with the stride of its last axis."""
 
 
-class CallFar(Request, do="call_far", doing="calling with more than 2^31 elements"):
+class CallFar(Request, doing="calling with more than 2^31 elements"):
     """Call the solution on a case whose rows lie beyond 2^31 elements in their tensors, and transfer their outputs."""
 
     workload: Workload
@@ -83,7 +83,7 @@ class CallFar(Request, do="call_far", doing="calling with more than 2^31 element
     recognition: Recognition
 
 
-class CallAsTimed(Request, do="call_as_timed", doing="calling"):
+class CallAsTimed(Request, doing="calling"):
     """Call a Definition's reference once on the inputs of each of some timed calls, and transfer all its outputs."""
 
     workload: Workload
@@ -117,7 +117,7 @@ class Called(Effects):
     call_ms: Latency
 
 
-class PrepareTiming(Request, do="prepare_timing", doing="warming up"):
+class PrepareTiming(Request, doing="warming up"):
     """Prepare to time a Workload, and warm up."""
 
     workload: Workload
@@ -137,11 +137,11 @@ class TimingPrepared:
     """The torch operators that the first call ran; None for solutions in Python, which may run any."""
 
 
-class AttachTimer(Request, do="attach_timer", doing="attaching the timer"):
+class AttachTimer(Request, doing="attaching the timer"):
     """Have the timer ready for the first trial."""
 
 
-class Time(Request, do="time", doing="timing"):
+class Time(Request, doing="timing"):
     """Time one trial."""
 
     trial: Trial
@@ -160,7 +160,7 @@ class Timed:
     """Whether the GPU was held until the host had issued each call."""
 
 
-class Reveal(Request, do="reveal", doing="judging timed calls"):
+class Reveal(Request, doing="judging timed calls"):
     """Transfer the outputs of the calls that were chosen from those timed since the last reveal."""
 
 
@@ -172,11 +172,11 @@ class Revealed(Effects):
     """The numbers of the calls' inputs."""
 
 
-class WriteOutputs(Request, do="write_outputs", doing="transferring outputs"):
+class WriteOutputs(Request, doing="transferring outputs"):
     """Write the outputs of the last call to the file, because nobody can open the GPU's memory."""
 
 
-class CountCosts(Request, do="count_costs", doing="counting costs"):
+class CountCosts(Request, doing="counting costs"):
     """Measure the costs of a call other than its latency."""
 
 
@@ -189,7 +189,7 @@ class Costs:
     peak_memory_bytes: int
 
 
-class TimeChain(Request, do="time_chain", doing="timing in a CUDA graph"):
+class TimeChain(Request, doing="timing in a CUDA graph"):
     """Time one trial of calls in a CUDA graph, between a producer and a consumer, after timing has ended."""
 
     workload: Workload
@@ -209,9 +209,9 @@ class ChainTimed:
     """The system's clock at the end, as the worker read it; the scheduler compares it with its own reading."""
 
 
-class RevealChain(Request, do="reveal_chain", doing="judging calls in a CUDA graph"):
+class RevealChain(Request, doing="judging calls in a CUDA graph"):
     """Transfer the outputs of one of the calls of the last trial in a CUDA graph."""
 
 
-class EndTiming(Request, do="end_timing", doing="finishing"):
+class EndTiming(Request, doing="finishing"):
     """Release the memory that timing took, and check once more for tampering."""

@@ -47,9 +47,9 @@ class Judges:
 
         def answer(message, _deadline, _limit, files):
             self.asked.append(message | {"files": files})
-            if message["do"] == "take_outputs" and not self.copies.pop(0):
+            if message["do"] == "TakeOutputs" and not self.copies.pop(0):
                 return REFUSAL
-            if message["do"] == "open_device":
+            if message["do"] == "OpenDevice":
                 return {"ok": True, "fault": None}
             return {"ok": True, "verdicts": [VERDICT]}
 
@@ -64,7 +64,7 @@ class FakeWorker:
         self.asked: list[str] = []
 
     def ask(self, request, kind):
-        self.asked.append(request.do)
+        self.asked.append(type(request).__name__)
         return SimpleNamespace(memory=self.memory)
 
 
@@ -98,7 +98,7 @@ def test_where_nothing_can_be_copied_outputs_pass_through_files(subject):
     for _ in range(2):
         comparer.compare(subject, Transferred(worker, MEMORY), case=1)
         assert (judges.asked[-1]["outputs_file"], judges.asked[-1]["files"]) == (0, [17])
-    assert worker.asked == ["write_outputs", "write_outputs"]
+    assert worker.asked == ["WriteOutputs", "WriteOutputs"]
 
 
 def test_the_references_outputs_are_not_a_fault_of_a_solution(subject):

