@@ -6,7 +6,6 @@ Its usual mistakes are those of its mean and variance, and RMSNorm's of x less i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,12 +22,7 @@ from fib_rmsnorm.operators.norms.mistakes.rows import (
     narrow_dtypes,
     round_to,
 )
-from fib_rmsnorm.operators.norms.norm_definitions import (
-    NUMBER,
-    PER_COLUMN,
-    PER_ELEMENT,
-    NormTensor,
-)
+from fib_rmsnorm.operators.norms.norm_definitions import NUMBER, PER_COLUMN, PER_ELEMENT, NormTensor
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.norms.rmsnorm_epilogues import RmsNormBias, RmsNormNoWeight
 from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
@@ -47,14 +41,15 @@ class LayerNormOperator(RmsNorm):
         "out": NormTensor(PER_ELEMENT, "Activations, normalized and scaled, and shifted if there is a bias."),
     }
     is_centered = True
-    says = "LayerNorm in float32, cast to the dtype of x once at the end."
     start: ClassVar[tuple[str, ...]] = (
         "x_fp32 = x.to(torch.float32)",
         "centered = x_fp32 - x_fp32.mean(dim=-1, keepdim=True)",
         "rstd = torch.rsqrt(centered.pow(2).mean(dim=-1, keepdim=True) + eps)",
     )
     end: ClassVar[tuple[str, ...]] = ("return (centered * rstd * weight.to(torch.float32)).to(x.dtype)",)
-    kernel = replace(RmsNorm.kernel, title="LayerNorm", formula="out = (x - mean) * rsqrt(var + eps) * weight")
+    title = "LayerNorm"
+    expression = RmsNorm.expression
+    short_equation = "out = (x - mean) * rsqrt(var + eps) * weight"
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 10, "hidden": 256}
     kinds: ClassVar[hard_rows.Kinds] = hard_rows.of(
         "x",
@@ -110,14 +105,12 @@ class LayerNormBias(LayerNormOperator, RmsNormBias):
 
     name = "layernorm_bias"
     equation = "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * weight + bias"
-    arguments = RmsNormBias.arguments
     tensors: ClassVar[Mapping[str, NormTensor]] = {
         "bias": NormTensor(PER_COLUMN, "Learned shift of each hidden element, added last.")
     }
     end = ("return (centered * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)",)
-    kernel = replace(
-        RmsNormBias.kernel, title="LayerNorm", formula="out = (x - mean) * rsqrt(var + eps) * weight + bias"
-    )
+    expression = RmsNormBias.expression
+    short_equation = "out = (x - mean) * rsqrt(var + eps) * weight + bias"
     kinds: ClassVar[hard_rows.Kinds] = {_CANCELLED: lambda rows: rows, **LayerNormOperator.kinds}
 
     def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
@@ -136,11 +129,11 @@ class LayerNormNoWeight(LayerNormOperator, RmsNormNoWeight):
 
     name = "layernorm_no_weight"
     equation = "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps)"
-    arguments: ClassVar[tuple[str, ...]] = RmsNormNoWeight.arguments
     end: ClassVar[tuple[str, ...]] = ("return (centered * rstd).to(x.dtype)",)
-    kernel = replace(
-        RmsNormNoWeight.kernel, title="LayerNorm without a weight", formula="out = (x - mean) * rsqrt(var + eps)"
-    )
+    title = "LayerNorm without a weight"
+    says = "LayerNorm in float32, cast to the dtype of x once at the end."
+    expression = RmsNormNoWeight.expression
+    short_equation = "out = (x - mean) * rsqrt(var + eps)"
     steps: ClassVar[tuple[str, ...]] = LayerNormOperator.steps[:-1]
 
 

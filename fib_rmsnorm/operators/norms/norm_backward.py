@@ -7,24 +7,20 @@ too, the gradients of the weight and the bias are sums over all rows in float32,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from fib_rmsnorm.operators.kernel_templates import fill_in
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
-from fib_rmsnorm.operators.norms.float64_rows import list_blocks
-from fib_rmsnorm.operators.norms.norm_definitions import (
-    PER_COLUMN,
-    PER_ELEMENT,
-    PER_ROW,
-    SCALE,
-    NormTensor,
-)
-from fib_rmsnorm.operators.norms.norm_gradients import Gradients
+from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, list_blocks, round_once
+from fib_rmsnorm.operators.norms.mistakes.rows import Wrong
+from fib_rmsnorm.operators.norms.norm_definitions import PER_COLUMN, PER_ELEMENT, PER_ROW, SCALE, NormTensor
+from fib_rmsnorm.operators.norms.norm_gradients import GradientRows, list_wrong_dx
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
-from fib_rmsnorm.operators.operator import Cost, HardCase, Inputs, Scalar
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Inputs, Mistake, Scalar
 
 _EPS = 1e-6
 """The eps of the forward pass that kept rstd."""
@@ -61,7 +57,7 @@ _EXTREME_KINDS: hard_rows.Kinds = {
 }
 
 
-class RmsNormBackward(Gradients, NormOperator):
+class RmsNormBackward(NormOperator):
     """The gradients of RMSNorm: computed in float32 and rounded once."""
 
     name: ClassVar[str] = "rmsnorm_backward"
@@ -126,6 +122,41 @@ class RmsNormBackward(Gradients, NormOperator):
                 wide = wide - mean
             made["rstd"][rows] = torch.rsqrt(wide.square().mean(dim=-1) + eps).float()
         return made
+
+    def compute_exact(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+        """Compute the gradients in float64 and round them once to their dtypes, with a bound per element.
+
+        The bound is `float32_statistic_error` of the magnitudes of the terms, as all gradients are sums.
+        """
+        x = inputs["x"]
+        dx = torch.empty_like(x, dtype=dtypes["dx"])
+        dx_bound = torch.empty_like(x, dtype=torch.bfloat16)  # the size of an error matters, not its digits
+        sums = {part: x.new_zeros(x.shape[1], dtype=torch.float64) for part in dtypes if part != "dx"}
+        bounds = {part: torch.zeros_like(each) for part, each in sums.items()}
+        error = float32_statistic_error(x.shape[0])
+        for rows in list_blocks(x):
+            gradient = GradientRows(inputs, rows)
+            dx[rows] = round_once(gradient.compute_dx(), dx.dtype)
+            dx_bound[rows] = gradient.bound_dx().to(dx_bound.dtype)
+            for part, (terms, errors) in gradient.list_terms().items():
+                if part in sums:
+                    sums[part] += terms.sum(dim=0)
+                    bounds[part] += (error * terms.abs() + errors).sum(dim=0)
+        found = {
+            part: ExactOutput(round_once(each, dtypes[part]), bounds[part], common_error=error)
+            for part, each in sums.items()
+        }
+        return {"dx": ExactOutput(dx, dx_bound, common_error=float32_statistic_error(x.shape[1])), **found}
+
+    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
+        """The usual wrong formulas of dx; none of the sums."""
+        given = GradientRows(inputs, rows, columns)
+
+        def compute(wrong: Wrong) -> torch.Tensor:
+            return round_once(wrong.function(given), inputs["x"].dtype)
+
+        for wrong in list_wrong_dx(given) if output == "dx" else ():
+            yield Mistake(f"the output equals dx {wrong.what}: {wrong.fix}", 1, partial(compute, wrong))
 
     def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
         """Write the kernel, which takes float16, bfloat16 or float32 throughout, statistics apart."""

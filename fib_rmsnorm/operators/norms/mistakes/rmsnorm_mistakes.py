@@ -173,21 +173,19 @@ def _square_products(rows: Rows) -> torch.Tensor:
 
 
 def wrong_outputs(
-    rows: Rows, conventions: tuple[Mapping[str, str], Mapping[str, str]], *, rounds_sum: bool
+    rows: Rows, operators: Mapping[str, str], other_operators: Mapping[str, str], *, rounds_sum: bool
 ) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in the normalized rows, always in the same order.
 
-    `rows` are those of the inputs, and `conventions` the operators of each convention that round the sum, and of those
-    that do not.
+    `rows` are those of the inputs. `operators` are those of each convention that round the sum alike, and
+    `other_operators` the others.
     """
     x, residual, dtype = rows.x, rows.inputs["residual"], dtype_name(rows.dtype)
     of_x, rounded, unrounded = (
-        replace(rows, inputs={**rows.inputs, "x": normalized}, row_dtype=rows.dtype)
+        replace(rows, inputs={**rows.inputs, "x": normalized})
         for normalized in (x, x + residual, x.float() + residual.float())
     )
     right, other = (rounded, unrounded) if rounds_sum else (unrounded, rounded)
-    of_rounded, of_unrounded = conventions if rows.form is None else ({}, {})
-    operators, other_operators = (of_rounded, of_unrounded) if rounds_sum else (of_unrounded, of_rounded)
 
     def mistake(what: str, fix: str, compute: Callable[[], torch.Tensor]) -> Mistake:
         return Mistake(f"the output equals {what}: {fix}", 1, lambda: rows.round(compute()))
@@ -213,9 +211,3 @@ def wrong_outputs(
     for each in usual_mistakes(replace(other, epilogues=()), of_other, "s", other_operators):
         if each.parts == 1:  # what combines three would explain too much
             yield replace(each, parts=each.parts + 1)
-
-
-def wrong_residuals(rows: Rows) -> Iterator[Mistake]:
-    """Yield the mistakes that a kernel may make in the new residual, always in the same order."""
-    for part, what in {"x": "x", "residual": "the residual that was passed"}.items():
-        yield Mistake(f"the output equals {what}: write x + residual", 1, partial(rows.round, rows.parts[part]))

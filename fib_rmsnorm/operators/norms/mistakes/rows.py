@@ -24,6 +24,8 @@ class Rows:
     """The numbers of the rows."""
     columns: torch.Tensor
     """The numbers of the columns."""
+    dtype: torch.dtype
+    """The dtype of the rows that a kernel reads, of which x may be made."""
     epilogue: Epilogue
     epilogues: Sequence[Wrong] = ()
     """The usual mistakes in the epilogue."""
@@ -35,13 +37,6 @@ class Rows:
     """The numbers of some columns that outputs are cut to, where an element depends on its whole row."""
     is_centered: bool = False
     """Whether the mean is subtracted from x first, as in LayerNorm; all else is then computed of the rest."""
-    row_dtype: torch.dtype | None = None
-    """The dtype of the rows that a kernel reads, if x is what it makes of them."""
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of the rows that a kernel reads."""
-        return self.row_dtype or self.x.dtype
 
     @property
     def x(self) -> torch.Tensor:
