@@ -80,14 +80,9 @@ class LayerNormOperator(RmsNorm):
         error = float32_statistic_error(scaled.shape[1])
         rstd = find_rstd(inputs["x"], inputs["eps"])
         mean_error = error * x.mean(dim=-1, keepdim=True) * rstd
-        factor, summand = self.find_affine(inputs)
         terms = error * x * rstd + mean_error + mean_error.square() * (inputs["x"] * rstd).abs()
-        bound: torch.Tensor = terms * abs(factor) + error * abs(summand)
+        bound: torch.Tensor = terms * abs(inputs.get("weight", 1.0)) + error * abs(inputs.get("bias", 0.0))
         return bound.to(torch.bfloat16)  # its size matters, not its digits
-
-    def find_affine(self, inputs: Inputs) -> tuple[Any, Any]:
-        """The factor of the normalized rows, and the summand after it."""
-        return inputs.get("weight", 1.0), inputs.get("bias", 0.0)
 
     def list_mistakes(self, rows: Rows) -> Iterator[Mistake]:
         """The usual wrong means and variances, and RMSNorm's mistakes of x less its mean."""
@@ -142,8 +137,8 @@ def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
     yield from mended_by(
         "subtract the mean from x, before it is squared and in the output",
         {
-            "without the mean subtracted, as RMSNorm": lambda r: r.raw_part * find_rstd(r.raw, r.eps),
-            "with the mean subtracted in the variance alone": lambda r: r.raw_part * r.rstd,
+            "without the mean subtracted, as RMSNorm": lambda r: r.raw[:, r.columns] * find_rstd(r.raw, r.eps),
+            "with the mean subtracted in the variance alone": lambda r: r.raw[:, r.columns] * r.rstd,
             "with mean(x^2) instead of the variance": lambda r: r.part * find_rstd(r.raw, r.eps),
         },
     )
@@ -165,7 +160,7 @@ def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
 
 def _round_mean(rows: Rows, narrow: Rounding) -> torch.Tensor:
     middle = narrow(rows.mean)
-    return (rows.raw_part - middle) * find_rstd(rows.raw - middle, rows.eps)
+    return (rows.raw[:, rows.columns] - middle) * find_rstd(rows.raw - middle, rows.eps)
 
 
 def _expanded_variance(dtype: torch.dtype) -> Wrong:
@@ -179,7 +174,7 @@ def _expand_variance(rows: Rows, dtype: torch.dtype) -> torch.Tensor:
     x = rows.x[rows.rows].to(dtype)
     middle = x.mean(dim=-1, keepdim=True)
     variance = ((x * x).mean(dim=-1, keepdim=True) - middle * middle).clamp(min=0)
-    return (rows.raw_part - middle.to(torch.float64)) * torch.rsqrt(variance.to(torch.float64) + rows.eps)
+    return (rows.raw[:, rows.columns] - middle.to(torch.float64)) * torch.rsqrt(variance.to(torch.float64) + rows.eps)
 
 
 OPERATORS = (LayerNormOperator(), LayerNormBias(), LayerNormNoWeight())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
@@ -57,13 +57,12 @@ class LayerNormScaleShift(LayerNormNoWeight):
 
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Scale and shift the normalized rows."""
-        factor, shift = self.find_affine(inputs)
-        shifted: torch.Tensor = scaled * factor + shift
+        shifted: torch.Tensor = scaled * (1 + inputs["scale"]) + inputs["shift"]
         return shifted
 
-    def find_affine(self, inputs: Inputs) -> tuple[Any, Any]:
-        """One more than the scale, and the shift."""
-        return 1 + inputs["scale"], inputs["shift"]
+    def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
+        """As if they were a weight and a bias."""
+        return super().bound_error(scaled, {**inputs, "weight": 1 + inputs["scale"], "bias": inputs["shift"]})
 
     def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterator[Wrong]:
         """Yield the mistakes with scale and shift, for x of this dtype."""

@@ -66,7 +66,8 @@ def name_dtypes(dtypes: Mapping[str, str]) -> str:
     return DTYPES[dtypes["x"]] + "".join(f"_{part}_{short[dtypes[part]]}" for part in differing)
 
 
-_AXES = {"rows": "batch", "groups": "batch", "hidden": "hidden"}
+AXES = {"rows": "batch", "groups": "batch", "hidden": "hidden"}
+"""The axes of a Definition by their parts in shapes."""
 Shape = tuple[str, ...]
 """The parts that the axes of a tensor play."""
 
@@ -86,13 +87,6 @@ class NormTensor:
 
     shape: Shape
     description: str
-
-    def specify(self, dtype: str) -> TensorSpec:
-        """Describe it in a Definition."""
-        from fib_rmsnorm.schema import TensorSpec
-
-        shape = [_AXES[axis] for axis in self.shape if axis in _AXES] or None
-        return TensorSpec.model_validate({"shape": shape, "dtype": dtype, "description": self.description})
 
 
 SCALE = NormTensor(PER_COLUMN, "Learned scale of each hidden element.")

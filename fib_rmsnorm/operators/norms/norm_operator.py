@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.norm_definitions import (
+    AXES,
     DTYPE,
     DTYPES,
     HIDDEN,
@@ -26,7 +27,7 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
 from fib_rmsnorm.operators.operator import HardCase, Inputs, Operator, Option, Parts, Scalar
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Definition, TensorSpec
+    from fib_rmsnorm.schema import Definition
 
 # The machine epsilons are those of float16, bfloat16 and float32, torch's default.
 _USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-7, 2.0**-23, 0.0)
@@ -102,7 +103,7 @@ class NormOperator(Operator):
         name. Short names of dtypes work too: fp16, bf16, fp32. Raises InputError if the hidden size is not one of 1 to
         2^20, or for what `read_dtypes` refuses.
         """
-        from fib_rmsnorm.schema import AxisConst, AxisVar, Definition
+        from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
 
         if not 0 < hidden <= MOST_HIDDEN:
             raise InputError(f"hidden must be 1 to {MOST_HIDDEN}, not {hidden}")
@@ -112,7 +113,9 @@ class NormOperator(Operator):
 
         def specify(part: str) -> TensorSpec:
             tensor = self.tensors[part]
-            return tensor.specify(own.get(part) or by_shape.get(tensor.shape, "float32"))
+            shape = [AXES[axis] for axis in tensor.shape if axis in AXES] or None
+            dtype = own.get(part) or by_shape.get(tensor.shape, "float32")
+            return TensorSpec.model_validate({"shape": shape, "dtype": dtype, "description": tensor.description})
 
         return Definition(
             name=f"{self.name}_d{hidden}{name_dtypes(dtypes)}",

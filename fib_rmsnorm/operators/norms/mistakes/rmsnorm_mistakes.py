@@ -26,11 +26,7 @@ from fib_rmsnorm.operators.norms.mistakes.rows import (
     narrow_dtypes,
     round_to,
 )
-from fib_rmsnorm.operators.norms.mistakes.wrong_statistics import (
-    narrow_outputs,
-    rounded_statistics,
-    wrong_statistics,
-)
+from fib_rmsnorm.operators.norms.mistakes.wrong_statistics import narrow_outputs, wrong_statistics
 from fib_rmsnorm.operators.operator import Mistake, find_operator
 
 
@@ -43,10 +39,7 @@ def usual_mistakes(
     sentences, `what` is the formula's name and `symbol` what is normalized; `operators` are those of the conventions of
     the weight for which `define` makes Definitions.
     """
-    statistics = [
-        (wrong, cache(partial(wrong.function, rows)))
-        for wrong in (*wrong_statistics(rows), *rounded_statistics(rows.x.shape[1], rows.dtype))
-    ]
+    statistics = [(wrong, cache(partial(wrong.function, rows))) for wrong in wrong_statistics(rows)]
     others = dict(_other_conventions(rows, operators or {})) if rows.has_weight else {}
 
     def mistake(compute: Callable[[], torch.Tensor], *parts: Wrong) -> Mistake:

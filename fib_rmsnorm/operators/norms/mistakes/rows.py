@@ -125,11 +125,6 @@ class Rows:
         return self.whole[:, self.columns]
 
     @cached_property
-    def raw_part(self) -> torch.Tensor:
-        """The rows' x in the chosen columns."""
-        return self.raw[:, self.columns]
-
-    @cached_property
     def normalized(self) -> torch.Tensor:
         """The right x * rstd."""
         return self.part * self.rstd
