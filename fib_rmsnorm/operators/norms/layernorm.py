@@ -148,14 +148,18 @@ def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
             "mask x - mean before it is squared: beyond the row it is -mean, not 0",
             lambda r: r.part * torch.rsqrt(r.mean_square + r.mean**2 * padding / hidden + r.eps),
         )
-    yield _expanded_variance(torch.float32)
-    for precision in narrow_dtypes(dtype):
+    for precision in (torch.float32, *narrow_dtypes(dtype)):
+        if precision is not torch.float32:
+            yield Wrong(
+                f"with the mean rounded to {dtype_name(precision)}",
+                "convert x to float32 first, and keep mean, variance and root in float32",
+                partial(_round_mean, narrow=round_to(precision)),
+            )
         yield Wrong(
-            f"with the mean rounded to {dtype_name(precision)}",
-            "convert x to float32 first, and keep mean, variance and root in float32",
-            partial(_round_mean, narrow=round_to(precision)),
+            f"with the variance as E[x^2] - E[x]^2 in {dtype_name(precision)}",
+            "compute mean((x - mean)^2) in a second pass, or by Welford's algorithm",
+            partial(_expand_variance, dtype=precision),
         )
-        yield _expanded_variance(precision)
 
 
 def _round_mean(rows: Rows, narrow: Rounding) -> torch.Tensor:
@@ -163,14 +167,8 @@ def _round_mean(rows: Rows, narrow: Rounding) -> torch.Tensor:
     return (rows.raw[:, rows.columns] - middle) * find_rstd(rows.raw - middle, rows.eps)
 
 
-def _expanded_variance(dtype: torch.dtype) -> Wrong:
-    """E[x^2] - E[x]^2, which has no digits left where the mean is far above the standard deviation."""
-    what = f"with the variance as E[x^2] - E[x]^2 in {dtype_name(dtype)}"
-    fix = "compute mean((x - mean)^2) in a second pass, or by Welford's algorithm"
-    return Wrong(what, fix, partial(_expand_variance, dtype=dtype))
-
-
 def _expand_variance(rows: Rows, dtype: torch.dtype) -> torch.Tensor:
+    """By E[x^2] - E[x]^2, which has no digits left where the mean is far above the standard deviation."""
     x = rows.x[rows.rows].to(dtype)
     middle = x.mean(dim=-1, keepdim=True)
     variance = ((x * x).mean(dim=-1, keepdim=True) - middle * middle).clamp(min=0)
