@@ -11,17 +11,9 @@ from typing import Any, ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
-from fib_rmsnorm.operators.norms.float64_rows import find_rstd, float32_statistic_error
+from fib_rmsnorm.operators.norms.float64_rows import find_rstd, float32_statistic_error, narrow_dtypes, round_to
 from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
-from fib_rmsnorm.operators.norms.mistakes.rows import (
-    Rounding,
-    Rows,
-    Wrong,
-    dtype_name,
-    mended_by,
-    narrow_dtypes,
-    round_to,
-)
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mended_by
 from fib_rmsnorm.operators.norms.norm_definitions import NUMBER, PER_COLUMN, PER_ELEMENT, NormTensor
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.norms.rmsnorm_epilogues import RmsNormBias, RmsNormNoWeight
@@ -153,7 +145,7 @@ def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
             yield Wrong(
                 f"with the mean rounded to {dtype_name(precision)}",
                 "convert x to float32 first, and keep mean, variance and root in float32",
-                partial(_round_mean, narrow=round_to(precision)),
+                partial(_round_mean, dtype=precision),
             )
         yield Wrong(
             f"with the variance as E[x^2] - E[x]^2 in {dtype_name(precision)}",
@@ -162,8 +154,8 @@ def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
         )
 
 
-def _round_mean(rows: Rows, narrow: Rounding) -> torch.Tensor:
-    middle = narrow(rows.mean)
+def _round_mean(rows: Rows, dtype: torch.dtype) -> torch.Tensor:
+    middle = round_to(dtype)(rows.mean)
     return (rows.raw[:, rows.columns] - middle) * find_rstd(rows.raw - middle, rows.eps)
 
 

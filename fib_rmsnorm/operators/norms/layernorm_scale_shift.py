@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
-from fib_rmsnorm.operators.norms.float64_rows import find_rstd
+from fib_rmsnorm.operators.norms.float64_rows import find_rstd, round_to
 from fib_rmsnorm.operators.norms.layernorm import LayerNormNoWeight, LayerNormOperator
-from fib_rmsnorm.operators.norms.mistakes.rows import Wrong, dtype_name, mended_by, round_to
+from fib_rmsnorm.operators.norms.mistakes.rows import Wrong, dtype_name, mended_by
 from fib_rmsnorm.operators.norms.norm_definitions import PER_ELEMENT, PER_GROUP, NormTensor
 from fib_rmsnorm.operators.operator import Inputs
 

@@ -12,21 +12,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from itertools import product
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.late_torch import torch
-from fib_rmsnorm.operators.norms.float64_rows import find_rstd
-from fib_rmsnorm.operators.norms.mistakes.rows import (
-    Rows,
-    Wrong,
-    dtype_name,
-    fewer_columns,
-    mean,
-    mended_by,
-    narrow_dtypes,
-    round_to,
-)
-from fib_rmsnorm.operators.norms.mistakes.wrong_statistics import narrow_outputs, wrong_statistics
+from fib_rmsnorm.operators.norms.float64_rows import Rounding, find_rstd, narrow_dtypes, round_to
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, fewer_columns, mean, mended_by
+from fib_rmsnorm.operators.norms.mistakes.wrong_statistics import wrong_statistics
 from fib_rmsnorm.operators.operator import Mistake, find_operator
 
 
@@ -152,12 +144,24 @@ def _wrong_roundings(dtype: torch.dtype) -> Iterator[Wrong]:
         },
     )
     for precision in narrow_dtypes(dtype):
-        for output in narrow_outputs(round_to(precision)):
+        narrow = round_to(precision)
+        for round_sum, round_root in product((narrow, torch.positive), repeat=2):
             yield Wrong(
                 f"with every step in {dtype_name(precision)}",
                 "convert x to float32 first, and to its dtype once at the end",
-                output,
+                partial(_compute_narrowly, narrow=narrow, round_sum=round_sum, round_root=round_root),
             )
+
+
+def _compute_narrowly(rows: Rows, narrow: Rounding, round_sum: Rounding, round_root: Rounding) -> torch.Tensor:
+    """The output of an x that was not converted, as torch computes it.
+
+    On a CPU, it rounds the sum before it divides, and the root before its reciprocal.
+    """
+    squares = narrow(rows.squares)
+    mean_square = narrow(round_sum(squares.sum(-1, keepdim=True)) / squares.shape[1])
+    rstd = narrow(1 / round_root(narrow(mean_square + rows.eps).sqrt()))
+    return rows.finish(narrow(rows.part * rstd) * rows.part_weight)
 
 
 def _square_products(rows: Rows) -> torch.Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fib_rmsnorm.operators.late_torch import torch
-from fib_rmsnorm.operators.norms.float64_rows import APPLY_WEIGHT, round_once
+from fib_rmsnorm.operators.norms.float64_rows import APPLY_WEIGHT, round_once, round_to
 from fib_rmsnorm.operators.operator import Inputs
 
 Epilogue = Callable[["torch.Tensor", Inputs], "torch.Tensor"]
@@ -144,9 +144,6 @@ class Rows:
         return self.weight[columns % len(self.weight)].to(torch.float64)
 
 
-Rounding = Callable[["torch.Tensor"], "torch.Tensor"]
-
-
 @dataclass(frozen=True)
 class Wrong:
     """A wrong formula."""
@@ -171,19 +168,9 @@ def mean(values: torch.Tensor) -> torch.Tensor:
     return values.mean(dim=-1, keepdim=True)
 
 
-def round_to(dtype: torch.dtype) -> Rounding:
-    """A function that rounds float64 to what a narrower dtype can hold, and returns float64."""
-    return lambda values: round_once(values, dtype).to(torch.float64)
-
-
 def dtype_name(dtype: torch.dtype) -> str:
     """The dtype's name, such as `float16`."""
     return str(dtype).removeprefix("torch.")
-
-
-def narrow_dtypes(dtype: torch.dtype) -> list[torch.dtype]:
-    """The dtypes narrower than float32 in which a kernel for x of this dtype may compute by mistake."""
-    return [dtype] if dtype.itemsize == 2 else [torch.float16, torch.bfloat16]
 
 
 def rounded_products(dtype: torch.dtype, library: str, fix: str) -> Iterator[Wrong]:
