@@ -63,8 +63,7 @@ class RmsNormBackward(NormOperator):
     name: ClassVar[str] = "rmsnorm_backward"
     equation: ClassVar[str] = "dx = (w - n * mean(w * n)) * rstd, dweight = sum(dy * n) over rows"
     rounding: ClassVar[str] = f"where n = x * rstd and w = dy * weight, {NormOperator.rounding}"
-    norm: ClassVar[str] = "RMSNorm"
-    """The name of the function whose gradients they are, for the first line of a kernel to start from."""
+    title = "RMSNorm"  # of which they are the gradients
     kind = "Gradients of a norm"
     casts_inputs = False
     stage = "training"
@@ -165,7 +164,7 @@ class RmsNormBackward(NormOperator):
         return fill_in(
             "norm_backward",
             language,
-            title=self.norm,
+            title=self.title,
             inputs=list(self.arguments),
             outputs=list(self.outputs),
             rows=[part for part in self.arguments if self.tensors[part].shape == PER_ELEMENT],
@@ -216,7 +215,7 @@ class LayerNormBackward(RmsNormBiasBackward):
     """The gradients of LayerNorm with a weight and a bias: computed in float32 and rounded once."""
 
     name = "layernorm_backward"
-    norm = "LayerNorm"
+    title = "LayerNorm"
     equation = "dx = (w - mean(w) - n * mean(w * n)) * rstd, dweight = sum(dy * n) and dbias = sum(dy) over rows"
     rounding = f"where n = (x - mean) * rstd and w = dy * weight, {NormOperator.rounding}"
     arguments = ("dy", "x", "weight", "mean", "rstd")
@@ -248,7 +247,7 @@ class FusedAddRmsNormBackward(RmsNormBackward):
     """
 
     name = "fused_add_rmsnorm_backward"
-    norm = "add + RMSNorm"
+    title = "add + RMSNorm"
     equation = "dx = (w - n * mean(w * n)) * rstd + dnew_residual, dweight = sum(dy * n) over rows"
     rounding = (
         "where n = x * rstd, w = dy * weight and x is the saved sum, computed in float32 and cast once at the end; dx "
