@@ -158,11 +158,10 @@ class Deployment:
         (path,) = self._layout.solutions.glob(f"*/*/*/{name}.json")
         return read_json(path, Solution, self._layout.root)
 
-    def pass_over(self, chosen: KernelChoice, reason: str) -> None:
-        """Choose another kernel than the one that was chosen for this call, from now on."""
-        if chosen.kernel is not None:
-            self._refusals.setdefault(chosen.call, {})[chosen.kernel.solution] = reason
-            self.choose.cache_clear()
+    def pass_over(self, call: NormCall, solution: str, reason: str) -> None:
+        """Choose another kernel for this call than this Solution's, from now on."""
+        self._refusals.setdefault(call, {})[solution] = reason
+        self.choose.cache_clear()
 
     def _choose(self, call: NormCall) -> KernelChoice:
         operator, shape, device, has_other_bias = call

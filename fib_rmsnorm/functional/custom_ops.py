@@ -124,7 +124,7 @@ def remember_kernel(
     find = partial(find_kernel, form, x, weight, bias, has_residual=has_residual, is_gradient=is_gradient)
     chosen, adds_before = find()
     if has_refused and chosen.kernel is not None:
-        serving().pass_over(chosen, "refused the call")
+        serving().pass_over(chosen.call, chosen.kernel.solution, "refused the call")
         chosen, adds_before = find()
     if chosen.kernel is None or (native := _connect()) is None:
         return False

@@ -48,7 +48,7 @@ class Recognition(Parts):
     """The dtype of each output, in the Definition's order."""
     constants: dict[str, float]
     """The values of the parts that the reference's source holds instead of inputs, such as an eps."""
-    is_own: bool
+    is_own: bool = False
     """Whether the Definition's reference is the operator's own, which nobody has to probe."""
     by_rows: tuple[str, ...] = ()
     """The inputs and outputs that begin with `row_axes`, and which the operator gets with one axis of rows."""
@@ -169,7 +169,7 @@ def recognise_source(definition: Definition) -> Recognition | None:
     for operator, parts in _list_fitting(definition, list_operators()):
         in_order = [parts.tensors.get(part) for part in operator.arguments] == list(definition.inputs)
         if in_order and _is_same_code(definition.reference, operator.reference):
-            return _recognise(definition, operator, parts, is_own=True)
+            return replace(_recognise(definition, operator, parts), is_own=True)
     return None
 
 
@@ -209,12 +209,7 @@ def define_by_name(name: str) -> Definition | None:
 
 
 def _recognise(
-    definition: Definition,
-    operator: Operator,
-    parts: Parts,
-    constants: dict[str, float] | None = None,
-    *,
-    is_own: bool = False,
+    definition: Definition, operator: Operator, parts: Parts, constants: dict[str, float] | None = None
 ) -> Recognition:
     outputs = {name: spec.dtype.value for name, spec in definition.outputs.items()}
     several, specs = parts.row_axes, {**definition.inputs, **definition.outputs}
@@ -226,7 +221,6 @@ def _recognise(
         operator=operator.name,
         outputs=outputs,
         constants=constants or {},
-        is_own=is_own,
         by_rows=by_rows,
         by_groups=tuple(by_groups),
     )

@@ -28,6 +28,19 @@ def round_once(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.where(inexact, bits | 1, bits).view(torch.float32).to(dtype)
 
 
+Rounding = Callable[["torch.Tensor"], "torch.Tensor"]
+
+
+def round_to(dtype: torch.dtype) -> Rounding:
+    """A function that rounds float64 to what a narrower dtype can hold, and returns float64."""
+    return lambda values: round_once(values, dtype).to(torch.float64)
+
+
+def narrow_dtypes(dtype: torch.dtype) -> list[torch.dtype]:
+    """The dtypes narrower than float32 in which a kernel for x of this dtype may compute by mistake."""
+    return [dtype] if dtype.itemsize == 2 else [torch.float16, torch.bfloat16]
+
+
 def find_rstd(x: torch.Tensor, eps: float) -> torch.Tensor:
     """The reciprocal root of the mean square of each row, [rows, 1]."""
     return torch.rsqrt(x.pow(2).mean(dim=-1, keepdim=True) + eps)

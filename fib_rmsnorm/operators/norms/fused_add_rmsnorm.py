@@ -6,18 +6,15 @@ A Definition may have the normalized rows as its only output, as flashinfer-benc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, round_once
-from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import wrong_outputs, wrong_residuals
+from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import wrong_outputs
 from fib_rmsnorm.operators.norms.mistakes.rows import Rows
-from fib_rmsnorm.operators.norms.norm_definitions import (
-    PER_ELEMENT,
-    NormKernel,
-    NormTensor,
-)
+from fib_rmsnorm.operators.norms.norm_definitions import PER_ELEMENT, NormTensor
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm, RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.operators.norms.rmsnorm_fp8 import RmsNormFp8, RmsNormFp8PerRow
 from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake, Parts
@@ -76,12 +73,10 @@ class FusedAddRmsNorm(RmsNorm):
     rounding: ClassVar[str] = "where s is the sum in float32 before it is rounded to new_residual."
     rounds_sum: ClassVar[bool] = False
     """Whether the sum is rounded to the dtype of x before it is normalized."""
-    kernel = NormKernel(
-        "Add + RMSNorm",
-        "Add x and residual, (batch, hidden), normalize the rows of the sum, and scale them by weight, (hidden,).",
-        "x * rstd * weight",
-        "new_residual = x + residual, and out = its RMSNorm * weight",
-    )
+    title = "Add + RMSNorm"
+    does = "Add x and residual, (batch, hidden), normalize the rows of the sum, and scale them by weight, (hidden,)."
+    expression = RmsNorm.expression
+    short_equation = "new_residual = x + residual, and out = its RMSNorm * weight"
     arguments: ClassVar[tuple[str, ...]] = ("x", "residual", "weight", "eps")
     tensors: ClassVar[Mapping[str, NormTensor]] = {
         "residual": NormTensor(PER_ELEMENT, "What is added to them: the sum of all layers before."),
@@ -140,15 +135,21 @@ class FusedAddRmsNorm(RmsNorm):
         """The usual wrong formulas of the sum, and of what is computed of it."""
         if output != "new_residual":
             return super().mistakes(output, inputs, rows, columns)
-        return wrong_residuals(Rows(inputs, rows, columns, self.finish))
+        given = Rows(inputs, rows, columns, inputs["x"].dtype, self.finish)
+        said = {"x": "x", "residual": "the residual that was passed"}
+        return [
+            Mistake(f"the output equals {what}: write x + residual", 1, partial(given.round, given.parts[part]))
+            for part, what in said.items()
+        ]
 
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
         """The usual wrong formulas of what is normalized, and those of the norm."""
-        of_dtype = [each for each in OPERATORS if not each.is_strict]
-        rounded, unrounded = (
-            {each.convention: each.name for each in of_dtype if each.rounds_sum is rounds} for rounds in (True, False)
+        of_dtype = [] if self.is_strict else [each for each in OPERATORS if not each.is_strict]
+        alike, others = (
+            {each.convention: each.name for each in of_dtype if (each.rounds_sum is self.rounds_sum) is is_alike}
+            for is_alike in (True, False)
         )
-        return wrong_outputs(rows, (rounded, unrounded), rounds_sum=self.rounds_sum)
+        return wrong_outputs(rows, alike, others, rounds_sum=self.rounds_sum)
 
 
 class FusedAddRmsNormRounded(FusedAddRmsNorm):

@@ -6,29 +6,15 @@ Its usual mistakes are those of its mean and variance, and RMSNorm's of x less i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
-from fib_rmsnorm.operators.norms.float64_rows import find_rstd, float32_statistic_error
+from fib_rmsnorm.operators.norms.float64_rows import find_rstd, float32_statistic_error, narrow_dtypes, round_to
 from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
-from fib_rmsnorm.operators.norms.mistakes.rows import (
-    Rounding,
-    Rows,
-    Wrong,
-    dtype_name,
-    mended_by,
-    narrow_dtypes,
-    round_to,
-)
-from fib_rmsnorm.operators.norms.norm_definitions import (
-    NUMBER,
-    PER_COLUMN,
-    PER_ELEMENT,
-    NormTensor,
-)
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mended_by
+from fib_rmsnorm.operators.norms.norm_definitions import NUMBER, PER_COLUMN, PER_ELEMENT, NormTensor
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.norms.rmsnorm_epilogues import RmsNormBias, RmsNormNoWeight
 from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
@@ -47,14 +33,15 @@ class LayerNormOperator(RmsNorm):
         "out": NormTensor(PER_ELEMENT, "Activations, normalized and scaled, and shifted if there is a bias."),
     }
     is_centered = True
-    says = "LayerNorm in float32, cast to the dtype of x once at the end."
     start: ClassVar[tuple[str, ...]] = (
         "x_fp32 = x.to(torch.float32)",
         "centered = x_fp32 - x_fp32.mean(dim=-1, keepdim=True)",
         "rstd = torch.rsqrt(centered.pow(2).mean(dim=-1, keepdim=True) + eps)",
     )
     end: ClassVar[tuple[str, ...]] = ("return (centered * rstd * weight.to(torch.float32)).to(x.dtype)",)
-    kernel = replace(RmsNorm.kernel, title="LayerNorm", formula="out = (x - mean) * rsqrt(var + eps) * weight")
+    title = "LayerNorm"
+    expression = RmsNorm.expression
+    short_equation = "out = (x - mean) * rsqrt(var + eps) * weight"
     probe_sizes: ClassVar[Mapping[str, int]] = {"rows": 10, "hidden": 256}
     kinds: ClassVar[hard_rows.Kinds] = hard_rows.of(
         "x",
@@ -85,14 +72,9 @@ class LayerNormOperator(RmsNorm):
         error = float32_statistic_error(scaled.shape[1])
         rstd = find_rstd(inputs["x"], inputs["eps"])
         mean_error = error * x.mean(dim=-1, keepdim=True) * rstd
-        factor, summand = self.find_affine(inputs)
         terms = error * x * rstd + mean_error + mean_error.square() * (inputs["x"] * rstd).abs()
-        bound: torch.Tensor = terms * abs(factor) + error * abs(summand)
+        bound: torch.Tensor = terms * abs(inputs.get("weight", 1.0)) + error * abs(inputs.get("bias", 0.0))
         return bound.to(torch.bfloat16)  # its size matters, not its digits
-
-    def find_affine(self, inputs: Inputs) -> tuple[Any, Any]:
-        """The factor of the normalized rows, and the summand after it."""
-        return inputs.get("weight", 1.0), inputs.get("bias", 0.0)
 
     def list_mistakes(self, rows: Rows) -> Iterator[Mistake]:
         """The usual wrong means and variances, and RMSNorm's mistakes of x less its mean."""
@@ -110,14 +92,12 @@ class LayerNormBias(LayerNormOperator, RmsNormBias):
 
     name = "layernorm_bias"
     equation = "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps) * weight + bias"
-    arguments = RmsNormBias.arguments
     tensors: ClassVar[Mapping[str, NormTensor]] = {
         "bias": NormTensor(PER_COLUMN, "Learned shift of each hidden element, added last.")
     }
     end = ("return (centered * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)",)
-    kernel = replace(
-        RmsNormBias.kernel, title="LayerNorm", formula="out = (x - mean) * rsqrt(var + eps) * weight + bias"
-    )
+    expression = RmsNormBias.expression
+    short_equation = "out = (x - mean) * rsqrt(var + eps) * weight + bias"
     kinds: ClassVar[hard_rows.Kinds] = {_CANCELLED: lambda rows: rows, **LayerNormOperator.kinds}
 
     def make_hard_columns(self, inputs: Inputs, order: tuple[str, ...]) -> dict[str, Any]:
@@ -136,11 +116,11 @@ class LayerNormNoWeight(LayerNormOperator, RmsNormNoWeight):
 
     name = "layernorm_no_weight"
     equation = "out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + eps)"
-    arguments: ClassVar[tuple[str, ...]] = RmsNormNoWeight.arguments
     end: ClassVar[tuple[str, ...]] = ("return (centered * rstd).to(x.dtype)",)
-    kernel = replace(
-        RmsNormNoWeight.kernel, title="LayerNorm without a weight", formula="out = (x - mean) * rsqrt(var + eps)"
-    )
+    title = "LayerNorm without a weight"
+    says = "LayerNorm in float32, cast to the dtype of x once at the end."
+    expression = RmsNormNoWeight.expression
+    short_equation = "out = (x - mean) * rsqrt(var + eps)"
     steps: ClassVar[tuple[str, ...]] = LayerNormOperator.steps[:-1]
 
 
@@ -149,8 +129,8 @@ def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
     yield from mended_by(
         "subtract the mean from x, before it is squared and in the output",
         {
-            "without the mean subtracted, as RMSNorm": lambda r: r.raw_part * find_rstd(r.raw, r.eps),
-            "with the mean subtracted in the variance alone": lambda r: r.raw_part * r.rstd,
+            "without the mean subtracted, as RMSNorm": lambda r: r.raw[:, r.columns] * find_rstd(r.raw, r.eps),
+            "with the mean subtracted in the variance alone": lambda r: r.raw[:, r.columns] * r.rstd,
             "with mean(x^2) instead of the variance": lambda r: r.part * find_rstd(r.raw, r.eps),
         },
     )
@@ -160,33 +140,31 @@ def _wrong_moments(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
             "mask x - mean before it is squared: beyond the row it is -mean, not 0",
             lambda r: r.part * torch.rsqrt(r.mean_square + r.mean**2 * padding / hidden + r.eps),
         )
-    yield _expanded_variance(torch.float32)
-    for precision in narrow_dtypes(dtype):
+    for precision in (torch.float32, *narrow_dtypes(dtype)):
+        if precision is not torch.float32:
+            yield Wrong(
+                f"with the mean rounded to {dtype_name(precision)}",
+                "convert x to float32 first, and keep mean, variance and root in float32",
+                partial(_round_mean, dtype=precision),
+            )
         yield Wrong(
-            f"with the mean rounded to {dtype_name(precision)}",
-            "convert x to float32 first, and keep mean, variance and root in float32",
-            partial(_round_mean, narrow=round_to(precision)),
+            f"with the variance as E[x^2] - E[x]^2 in {dtype_name(precision)}",
+            "compute mean((x - mean)^2) in a second pass, or by Welford's algorithm",
+            partial(_expand_variance, dtype=precision),
         )
-        yield _expanded_variance(precision)
 
 
-def _round_mean(rows: Rows, narrow: Rounding) -> torch.Tensor:
-    middle = narrow(rows.mean)
-    return (rows.raw_part - middle) * find_rstd(rows.raw - middle, rows.eps)
-
-
-def _expanded_variance(dtype: torch.dtype) -> Wrong:
-    """E[x^2] - E[x]^2, which has no digits left where the mean is far above the standard deviation."""
-    what = f"with the variance as E[x^2] - E[x]^2 in {dtype_name(dtype)}"
-    fix = "compute mean((x - mean)^2) in a second pass, or by Welford's algorithm"
-    return Wrong(what, fix, partial(_expand_variance, dtype=dtype))
+def _round_mean(rows: Rows, dtype: torch.dtype) -> torch.Tensor:
+    middle = round_to(dtype)(rows.mean)
+    return (rows.raw[:, rows.columns] - middle) * find_rstd(rows.raw - middle, rows.eps)
 
 
 def _expand_variance(rows: Rows, dtype: torch.dtype) -> torch.Tensor:
+    """By E[x^2] - E[x]^2, which has no digits left where the mean is far above the standard deviation."""
     x = rows.x[rows.rows].to(dtype)
     middle = x.mean(dim=-1, keepdim=True)
     variance = ((x * x).mean(dim=-1, keepdim=True) - middle * middle).clamp(min=0)
-    return (rows.raw_part - middle.to(torch.float64)) * torch.rsqrt(variance.to(torch.float64) + rows.eps)
+    return (rows.raw[:, rows.columns] - middle.to(torch.float64)) * torch.rsqrt(variance.to(torch.float64) + rows.eps)
 
 
 OPERATORS = (LayerNormOperator(), LayerNormBias(), LayerNormNoWeight())

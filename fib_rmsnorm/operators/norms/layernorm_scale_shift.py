@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
-from fib_rmsnorm.operators.norms.float64_rows import find_rstd
+from fib_rmsnorm.operators.norms.float64_rows import find_rstd, round_to
 from fib_rmsnorm.operators.norms.layernorm import LayerNormNoWeight, LayerNormOperator
-from fib_rmsnorm.operators.norms.mistakes.rows import Wrong, dtype_name, mended_by, round_to
-from fib_rmsnorm.operators.norms.norm_definitions import (
-    PER_ELEMENT,
-    PER_GROUP,
-    NormKernel,
-    NormTensor,
-)
+from fib_rmsnorm.operators.norms.mistakes.rows import Wrong, dtype_name, mended_by
+from fib_rmsnorm.operators.norms.norm_definitions import PER_ELEMENT, PER_GROUP, NormTensor
 from fib_rmsnorm.operators.operator import Inputs
 
 
@@ -36,12 +31,10 @@ class LayerNormScaleShift(LayerNormNoWeight):
         "scaled = centered * rstd * (1.0 + scale.to(torch.float32))",
         "return (scaled + shift.to(torch.float32)).to(x.dtype)",
     )
-    kernel = NormKernel(
-        "Adaptive LayerNorm",
-        "Normalize the rows of x, multiply them by 1 + scale and add shift; all are (batch, hidden).",
-        "shift + (1 + scale) * rstd * x",  # long lines of this order break as formatters would
-        "out = (x - mean) * rsqrt(var + eps) * (1 + scale) + shift",
-    )
+    title = "Adaptive LayerNorm"
+    does = "Normalize the rows of x, multiply them by 1 + scale and add shift; all are (batch, hidden)."
+    expression = "shift + (1 + scale) * rstd * x"  # long lines of this order break as formatters would
+    short_equation = "out = (x - mean) * rsqrt(var + eps) * (1 + scale) + shift"
     kinds: ClassVar[hard_rows.Kinds] = {
         "half of the row cancels with the shift": lambda rows: {"shift": _cancel_half(rows)},
         "scale and shift of 100": lambda rows: {part: rows[part] * 100 for part in ("scale", "shift")},
@@ -64,13 +57,12 @@ class LayerNormScaleShift(LayerNormNoWeight):
 
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """Scale and shift the normalized rows."""
-        factor, shift = self.find_affine(inputs)
-        shifted: torch.Tensor = scaled * factor + shift
+        shifted: torch.Tensor = scaled * (1 + inputs["scale"]) + inputs["shift"]
         return shifted
 
-    def find_affine(self, inputs: Inputs) -> tuple[Any, Any]:
-        """One more than the scale, and the shift."""
-        return 1 + inputs["scale"], inputs["shift"]
+    def bound_error(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor | None:
+        """As if they were a weight and a bias."""
+        return super().bound_error(scaled, {**inputs, "weight": 1 + inputs["scale"], "bias": inputs["shift"]})
 
     def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterator[Wrong]:
         """Yield the mistakes with scale and shift, for x of this dtype."""

@@ -7,24 +7,20 @@ too, the gradients of the weight and the bias are sums over all rows in float32,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from fib_rmsnorm.operators.kernel_templates import fill_in
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
-from fib_rmsnorm.operators.norms.float64_rows import list_blocks
-from fib_rmsnorm.operators.norms.norm_definitions import (
-    PER_COLUMN,
-    PER_ELEMENT,
-    PER_ROW,
-    SCALE,
-    NormTensor,
-)
-from fib_rmsnorm.operators.norms.norm_gradients import Gradients
+from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, list_blocks, round_once
+from fib_rmsnorm.operators.norms.mistakes.rows import Wrong
+from fib_rmsnorm.operators.norms.norm_definitions import PER_COLUMN, PER_ELEMENT, PER_ROW, SCALE, NormTensor
+from fib_rmsnorm.operators.norms.norm_gradients import GradientRows, list_wrong_dx
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
-from fib_rmsnorm.operators.operator import Cost, HardCase, Inputs, Scalar
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, HardCase, Inputs, Mistake, Scalar
 
 _EPS = 1e-6
 """The eps of the forward pass that kept rstd."""
@@ -61,14 +57,13 @@ _EXTREME_KINDS: hard_rows.Kinds = {
 }
 
 
-class RmsNormBackward(Gradients, NormOperator):
+class RmsNormBackward(NormOperator):
     """The gradients of RMSNorm: computed in float32 and rounded once."""
 
     name: ClassVar[str] = "rmsnorm_backward"
     equation: ClassVar[str] = "dx = (w - n * mean(w * n)) * rstd, dweight = sum(dy * n) over rows"
     rounding: ClassVar[str] = f"where n = x * rstd and w = dy * weight, {NormOperator.rounding}"
-    norm: ClassVar[str] = "RMSNorm"
-    """The name of the function whose gradients they are, for the first line of a kernel to start from."""
+    title = "RMSNorm"  # of which they are the gradients
     kind = "Gradients of a norm"
     casts_inputs = False
     stage = "training"
@@ -127,6 +122,41 @@ class RmsNormBackward(Gradients, NormOperator):
             made["rstd"][rows] = torch.rsqrt(wide.square().mean(dim=-1) + eps).float()
         return made
 
+    def compute_exact(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
+        """Compute the gradients in float64 and round them once to their dtypes, with a bound per element.
+
+        The bound is `float32_statistic_error` of the magnitudes of the terms, as all gradients are sums.
+        """
+        x = inputs["x"]
+        dx = torch.empty_like(x, dtype=dtypes["dx"])
+        dx_bound = torch.empty_like(x, dtype=torch.bfloat16)  # the size of an error matters, not its digits
+        sums = {part: x.new_zeros(x.shape[1], dtype=torch.float64) for part in dtypes if part != "dx"}
+        bounds = {part: torch.zeros_like(each) for part, each in sums.items()}
+        error = float32_statistic_error(x.shape[0])
+        for rows in list_blocks(x):
+            gradient = GradientRows(inputs, rows)
+            dx[rows] = round_once(gradient.compute_dx(), dx.dtype)
+            dx_bound[rows] = gradient.bound_dx().to(dx_bound.dtype)
+            for part, (terms, errors) in gradient.list_terms().items():
+                if part in sums:
+                    sums[part] += terms.sum(dim=0)
+                    bounds[part] += (error * terms.abs() + errors).sum(dim=0)
+        found = {
+            part: ExactOutput(round_once(each, dtypes[part]), bounds[part], common_error=error)
+            for part, each in sums.items()
+        }
+        return {"dx": ExactOutput(dx, dx_bound, common_error=float32_statistic_error(x.shape[1])), **found}
+
+    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
+        """The usual wrong formulas of dx; none of the sums."""
+        given = GradientRows(inputs, rows, columns)
+
+        def compute(wrong: Wrong) -> torch.Tensor:
+            return round_once(wrong.function(given), inputs["x"].dtype)
+
+        for wrong in list_wrong_dx(given) if output == "dx" else ():
+            yield Mistake(f"the output equals dx {wrong.what}: {wrong.fix}", 1, partial(compute, wrong))
+
     def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
         """Write the kernel, which takes float16, bfloat16 or float32 throughout, statistics apart."""
         if len({dtype for part, dtype in dtypes.items() if part not in self.dtypes}) > 1:
@@ -134,7 +164,7 @@ class RmsNormBackward(Gradients, NormOperator):
         return fill_in(
             "norm_backward",
             language,
-            title=self.norm,
+            title=self.title,
             inputs=list(self.arguments),
             outputs=list(self.outputs),
             rows=[part for part in self.arguments if self.tensors[part].shape == PER_ELEMENT],
@@ -185,7 +215,7 @@ class LayerNormBackward(RmsNormBiasBackward):
     """The gradients of LayerNorm with a weight and a bias: computed in float32 and rounded once."""
 
     name = "layernorm_backward"
-    norm = "LayerNorm"
+    title = "LayerNorm"
     equation = "dx = (w - mean(w) - n * mean(w * n)) * rstd, dweight = sum(dy * n) and dbias = sum(dy) over rows"
     rounding = f"where n = (x - mean) * rstd and w = dy * weight, {NormOperator.rounding}"
     arguments = ("dy", "x", "weight", "mean", "rstd")
@@ -217,7 +247,7 @@ class FusedAddRmsNormBackward(RmsNormBackward):
     """
 
     name = "fused_add_rmsnorm_backward"
-    norm = "add + RMSNorm"
+    title = "add + RMSNorm"
     equation = "dx = (w - n * mean(w * n)) * rstd + dnew_residual, dweight = sum(dy * n) over rows"
     rounding = (
         "where n = x * rstd, w = dy * weight and x is the saved sum, computed in float32 and cast once at the end; dx "

@@ -66,7 +66,8 @@ def name_dtypes(dtypes: Mapping[str, str]) -> str:
     return DTYPES[dtypes["x"]] + "".join(f"_{part}_{short[dtypes[part]]}" for part in differing)
 
 
-_AXES = {"rows": "batch", "groups": "batch", "hidden": "hidden"}
+AXES = {"rows": "batch", "groups": "batch", "hidden": "hidden"}
+"""The axes of a Definition by their parts in shapes."""
 Shape = tuple[str, ...]
 """The parts that the axes of a tensor play."""
 
@@ -87,52 +88,29 @@ class NormTensor:
     shape: Shape
     description: str
 
-    def specify(self, dtype: str) -> TensorSpec:
-        """Describe it in a Definition."""
-        from fib_rmsnorm.schema import TensorSpec
-
-        shape = [_AXES[axis] for axis in self.shape if axis in _AXES] or None
-        return TensorSpec.model_validate({"shape": shape, "dtype": dtype, "description": self.description})
-
 
 SCALE = NormTensor(PER_COLUMN, "Learned scale of each hidden element.")
 
 
-@dataclass(frozen=True)
-class NormKernel:
-    """A norm's part of the templates `row_norm_*`."""
+def write_epilogue(expression: str, language: str, columns: Collection[str], kind: str) -> str | None:
+    """The lines that write `out`; None if the language lacks a function of the expression."""
+    words = find_words(language)
 
-    title: str
-    """The norm's name in the first line: `{title} in Triton: {formula}, in float32, rounded once.`"""
-    does: str
-    """A sentence on what `run` does."""
-    expression: str
-    """An element of `out` in Python, by the parts in float32, `rstd`, and `round`, `relu` and `silu`. A language that
-    lacks one of these gets no kernel."""
-    formula: str = ""
-    """The formula in the first line, if not the operator's equation."""
-    note: str = ""
-    """A sentence on the rounding, where that is not done once at the end."""
+    class Translation(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.Name:
+            if node.id == "x":
+                return ast.Name(words.normalized[kind])
+            if node.id in columns:
+                return ast.Name(words.column(node.id))
+            return ast.Name(getattr(words, node.id, node.id) if node.id == "rstd" else words.row(node.id))
 
-    def write_epilogue(self, language: str, columns: Collection[str], kind: str) -> str | None:
-        """The lines that write `out`; None if the language lacks a function of the expression."""
-        words = find_words(language)
+        def visit_Call(self, node: ast.Call) -> ast.Name:
+            return ast.Name(getattr(words, ast.unparse(node.func))(ast.unparse(self.visit(node.args[0]))))
 
-        class Translation(ast.NodeTransformer):
-            def visit_Name(self, node: ast.Name) -> ast.Name:
-                if node.id == "x":
-                    return ast.Name(words.normalized[kind])
-                if node.id in columns:
-                    return ast.Name(words.column(node.id))
-                return ast.Name(getattr(words, node.id, node.id) if node.id == "rstd" else words.row(node.id))
-
-            def visit_Call(self, node: ast.Call) -> ast.Name:
-                return ast.Name(getattr(words, ast.unparse(node.func))(ast.unparse(self.visit(node.args[0]))))
-
-        try:
-            return str(words.write(ast.unparse(Translation().visit(parse_expression(self.expression)))))
-        except AttributeError:
-            return None
+    try:
+        return str(words.write(ast.unparse(Translation().visit(parse_expression(expression)))))
+    except AttributeError:
+        return None
 
 
 def list_matches(definition: Definition, inputs: Mapping[str, Shape], outputs: Mapping[str, Shape]) -> list[Parts]:

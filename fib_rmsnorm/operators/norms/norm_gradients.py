@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from types import EllipsisType
 
 from fib_rmsnorm.operators.late_torch import torch
-from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, float32_statistic_error, list_blocks, round_once
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, float32_statistic_error
 from fib_rmsnorm.operators.norms.mistakes.rows import Wrong, mean, mended_by
-from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
+from fib_rmsnorm.operators.operator import Inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +33,6 @@ class GradientRows:
     def is_centered(self) -> bool:
         """Whether it is LayerNorm, which subtracts the mean."""
         return "mean" in self.inputs
-
-    @property
-    def has_residual(self) -> bool:
-        """Whether a residual was added to x before the norm."""
-        return "dnew_residual" in self.inputs
 
     @cached_property
     def rstd(self) -> torch.Tensor:
@@ -74,7 +69,8 @@ class GradientRows:
     @cached_property
     def added(self) -> torch.Tensor:
         """The addend of the norm's dx in the chosen columns: the gradient of the new residual, or zeros."""
-        return self.of("dnew_residual")[:, self.columns] if self.has_residual else self.rstd.new_zeros(())
+        has_residual = "dnew_residual" in self.inputs
+        return self.of("dnew_residual")[:, self.columns] if has_residual else self.rstd.new_zeros(())
 
     @cached_property
     def normalized_error(self) -> torch.Tensor:
@@ -96,49 +92,11 @@ class GradientRows:
         return {"dweight": (dy * self.normalized, dy.abs() * self.normalized_error), "dbias": (dy, dy * 0)}
 
 
-class Gradients:
-    """The gradients of a norm: of x, which is `dx`, and sums over all rows."""
-
-    def compute_exact(self, inputs: Inputs, dtypes: Mapping[str, torch.dtype]) -> Mapping[str, ExactOutput]:
-        """Compute the gradients in float64 and round them once to their dtypes, with a bound per element.
-
-        The bound is `float32_statistic_error` of the magnitudes of the terms, as all gradients are sums.
-        """
-        x = inputs["x"]
-        dx = torch.empty_like(x, dtype=dtypes["dx"])
-        dx_bound = torch.empty_like(x, dtype=torch.bfloat16)  # the size of an error matters, not its digits
-        sums = {part: x.new_zeros(x.shape[1], dtype=torch.float64) for part in dtypes if part != "dx"}
-        bounds = {part: torch.zeros_like(each) for part, each in sums.items()}
-        error = float32_statistic_error(x.shape[0])
-        for rows in list_blocks(x):
-            gradient = GradientRows(inputs, rows)
-            dx[rows] = round_once(gradient.compute_dx(), dx.dtype)
-            dx_bound[rows] = gradient.bound_dx().to(dx_bound.dtype)
-            for part, (terms, errors) in gradient.list_terms().items():
-                if part in sums:
-                    sums[part] += terms.sum(dim=0)
-                    bounds[part] += (error * terms.abs() + errors).sum(dim=0)
-        found = {
-            part: ExactOutput(round_once(each, dtypes[part]), bounds[part], common_error=error)
-            for part, each in sums.items()
-        }
-        return {"dx": ExactOutput(dx, dx_bound, common_error=float32_statistic_error(x.shape[1])), **found}
-
-    def mistakes(self, output: str, inputs: Inputs, rows: torch.Tensor, columns: torch.Tensor) -> Iterable[Mistake]:
-        """The usual wrong formulas of dx; none of the sums."""
-        given = GradientRows(inputs, rows, columns)
-
-        def compute(wrong: Wrong) -> torch.Tensor:
-            return round_once(wrong.function(given), inputs["x"].dtype)
-
-        for wrong in _list_wrong(given) if output == "dx" else ():
-            yield Mistake(f"the output equals dx {wrong.what}: {wrong.fix}", 1, partial(compute, wrong))
-
-
-def _list_wrong(rows: GradientRows) -> Iterator[Wrong]:
+def list_wrong_dx(rows: GradientRows) -> Iterator[Wrong]:
     """The usual wrong formulas of dx; each function makes dx of its rows."""
     right = "use (w - mean(w) - n * mean(w * n)) * rstd" if rows.is_centered else "use (w - n * mean(w * n)) * rstd"
-    right += " + dnew_residual" if rows.has_residual else ""
+    has_residual = "dnew_residual" in rows.inputs
+    right += " + dnew_residual" if has_residual else ""
     right += ", with w = dy * weight and n = the normalized x"
     wrong = {
         "of a constant rstd, w * rstd alone": lambda r: (r.scaled * r.rstd)[:, r.columns] + r.added,
@@ -152,7 +110,7 @@ def _list_wrong(rows: GradientRows) -> Iterator[Wrong]:
         "with x instead of the normalized x in the mean": lambda r: r.compute_dx(correction=mean(r.scaled * r.of("x"))),
         "without the last factor rstd": lambda r: r.of_norm() / r.rstd + r.added,
     }
-    if rows.has_residual:
+    if has_residual:
         wrong["without dnew_residual"] = GradientRows.of_norm
         wrong["with dnew_residual added to dy, before the norm's backward pass"] = _add_to_dy
     if rows.is_centered:

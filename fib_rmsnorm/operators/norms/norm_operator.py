@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.operators.kernel_templates import fill_in, find_words
 from fib_rmsnorm.operators.norms import hard_rows
 from fib_rmsnorm.operators.norms.norm_definitions import (
+    AXES,
     DTYPE,
     DTYPES,
     HIDDEN,
@@ -19,16 +19,15 @@ from fib_rmsnorm.operators.norms.norm_definitions import (
     PER_COLUMN,
     PER_ELEMENT,
     PER_GROUP,
-    NormKernel,
     NormTensor,
     list_matches,
     name_dtypes,
     read_dtypes,
 )
-from fib_rmsnorm.operators.operator import Cost, HardCase, Inputs, Operator, Option, Parts, Scalar
+from fib_rmsnorm.operators.operator import HardCase, Inputs, Operator, Option, Parts, Scalar
 
 if TYPE_CHECKING:
-    from fib_rmsnorm.schema import Definition, TensorSpec
+    from fib_rmsnorm.schema import Definition
 
 # The machine epsilons are those of float16, bfloat16 and float32, torch's default.
 _USUAL_EPS = (1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-3, 1e-10, 2.0**-10, 2.0**-7, 2.0**-23, 0.0)
@@ -51,8 +50,8 @@ class NormOperator(Operator):
     equation: ClassVar[str]
     rounding: ClassVar[str] = "computed in float32 and cast once at the end."
     """How the equation is computed, and what in it needs a word: the rest of the formula."""
-    says: ClassVar[str]
-    """The docstring of its reference."""
+    says: ClassVar[str] = ""
+    """The docstring of its reference, if not one made of its `title`."""
     start: ClassVar[tuple[str, ...]]
     """The lines of its reference that relatives share."""
     end: ClassVar[tuple[str, ...]]
@@ -80,23 +79,21 @@ class NormOperator(Operator):
     """The kinds of extreme rows; none if right kernels differ in them."""
     special_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.SPECIAL_ROWS)
     """The kinds of rows of special values."""
-    kernel: ClassVar[NormKernel | None] = None
-    """The text and formula of this operator's kernel to start from; None if there is none."""
-    is_centered: ClassVar[bool] = False
-    """Whether it subtracts the mean of each row."""
-    steps: ClassVar[tuple[str, ...]]
-    """The operations of an element."""
-    steps_of_row: ClassVar[tuple[int, str]] = (3, "divide, add eps, reciprocal square root")
-    """The number of operations of a row, and which."""
+    title: ClassVar[str]
+    """Its name in the first line of a kernel to start from: `{title} in Triton: {equation}, in float32, ...`."""
+    expression: ClassVar[str | None] = None
+    """An element of `out` in Python, by the parts in float32, `rstd`, and `round`, `relu` and `silu`. A language that
+    lacks one of these gets no kernel, and no language where it is None."""
 
     def __init_subclass__(cls) -> None:
-        """Write the formula and the reference, and inherit each tensor; inherit no kernel, which is of one formula."""
+        """Write the formula and the reference, and inherit each tensor; inherit no expression: it is of one formula."""
         cls.formula = f"{cls.equation}, {cls.rounding}"
         body = "".join(f"    {line}\n" for line in (*cls.start, *cls.end))
-        cls.reference = f'import torch\n\n\ndef run({", ".join(cls.arguments)}):\n    """{cls.says}"""\n{body}'
+        says = cls.says or f"{cls.title} in float32, cast to the dtype of x once at the end."
+        cls.reference = f'import torch\n\n\ndef run({", ".join(cls.arguments)}):\n    """{says}"""\n{body}'
         own = (vars(base).get("tensors", {}) for base in reversed(cls.__mro__))
         cls.tensors = {part: tensor for each in own for part, tensor in each.items()}
-        cls.kernel = vars(cls).get("kernel")
+        cls.expression = vars(cls).get("expression")
         cls.columns = [part for part in cls.arguments if cls.casts_inputs and cls.tensors[part].shape == PER_COLUMN]
 
     def define(self, hidden: int = 4096, dtype: str = "float16") -> Definition:
@@ -106,7 +103,7 @@ class NormOperator(Operator):
         name. Short names of dtypes work too: fp16, bf16, fp32. Raises InputError if the hidden size is not one of 1 to
         2^20, or for what `read_dtypes` refuses.
         """
-        from fib_rmsnorm.schema import AxisConst, AxisVar, Definition
+        from fib_rmsnorm.schema import AxisConst, AxisVar, Definition, TensorSpec
 
         if not 0 < hidden <= MOST_HIDDEN:
             raise InputError(f"hidden must be 1 to {MOST_HIDDEN}, not {hidden}")
@@ -116,7 +113,9 @@ class NormOperator(Operator):
 
         def specify(part: str) -> TensorSpec:
             tensor = self.tensors[part]
-            return tensor.specify(own.get(part) or by_shape.get(tensor.shape, "float32"))
+            shape = [AXES[axis] for axis in tensor.shape if axis in AXES] or None
+            dtype = own.get(part) or by_shape.get(tensor.shape, "float32")
+            return TensorSpec.model_validate({"shape": shape, "dtype": dtype, "description": tensor.description})
 
         return Definition(
             name=f"{self.name}_d{hidden}{name_dtypes(dtypes)}",
@@ -191,42 +190,6 @@ class NormOperator(Operator):
             return [{}]
         return [{"eps": eps} for eps in dict.fromkeys((*literals, *_USUAL_EPS)) if 0 <= eps < 1]
 
-    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
-        """Write the kernel, which takes any rows, of float16, bfloat16 or float32.
-
-        A weight and a bias may be float32 beside other rows in all languages but TileLang and CuTe DSL; only in Triton
-        may one of them be so.
-        """
-        kernel, words = self.kernel, find_words(language)
-        if kernel is None or words is None or not {*self.outputs} <= dtypes.keys():
-            return None
-        inputs = [part for part in self.arguments if part != "eps"]
-        columns = [part for part in inputs if self.tensors[part].shape == PER_COLUMN]
-        rows = [part for part in inputs if part not in columns]
-        of_rows, of_columns = ({dtypes[part] for part in each} for each in (rows, columns))
-        kind = "centered" if self.is_centered else "residual" if "residual" in inputs else "plain"
-        known = of_rows if hasattr(words, "is_of_one_dtype") else {*of_rows, "float32"}
-        most = 2 if hasattr(words, "takes_both_dtypes") else 1
-        if len(of_rows) != 1 or not of_columns <= known or len(of_columns) > most:
-            return None
-        if (epilogue := kernel.write_epilogue(language, columns, kind)) is None:
-            return None
-        return fill_in(
-            "row_norm",
-            language,
-            kernel=kernel,
-            formula=kernel.formula or self.equation,
-            rounded=f". {kernel.note}" if kernel.note else ", rounded once.",
-            epilogue=epilogue,
-            inputs=inputs,
-            outputs=list(self.outputs),
-            arguments=", ".join([*self.arguments, *self.outputs]),
-            rows=rows,
-            columns=columns,
-            types={part: "Weight" if part in columns else "Element" for part in inputs},  # may be float32
-            is_centered=self.is_centered,
-        )
-
     def count_hard_cases(self, sizes: Mapping[str, int], constants: Mapping[str, float]) -> int:
         """The number of cases in which every kind of row meets every value of eps, even with one row per batch.
 
@@ -290,11 +253,3 @@ class NormOperator(Operator):
         """Choose a prime number of rows, below the Workload's number if that is above three."""
         below = [prime for prime in _AWKWARD_ROWS if prime < sizes.get("rows", 0)]
         return {"rows": max(below, default=_AWKWARD_ROWS[0])} if "rows" in sizes else {}
-
-    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
-        """Count the operations of each element and each row."""
-        element, (row, which) = len(self.steps), self.steps_of_row
-        return Cost(
-            flops=sizes["rows"] * (element * sizes["hidden"] + row),
-            how=f"{element} operations an element ({', '.join(self.steps)}) and {row} a row ({which})",
-        )

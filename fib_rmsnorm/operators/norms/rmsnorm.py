@@ -7,9 +7,9 @@ rows. Each has Definitions of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import ClassVar
 
+from fib_rmsnorm.operators.kernel_templates import fill_in, find_words
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import (
     APPLY_WEIGHT,
@@ -22,13 +22,14 @@ from fib_rmsnorm.operators.norms.mistakes.rmsnorm_mistakes import usual_mistakes
 from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wrong
 from fib_rmsnorm.operators.norms.norm_definitions import (
     NUMBER,
+    PER_COLUMN,
     PER_ELEMENT,
     SCALE,
-    NormKernel,
     NormTensor,
+    write_epilogue,
 )
 from fib_rmsnorm.operators.norms.norm_operator import NormOperator
-from fib_rmsnorm.operators.operator import ExactOutput, Inputs, Mistake
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, Inputs, Mistake
 
 
 class RmsNorm(NormOperator):
@@ -45,7 +46,6 @@ class RmsNorm(NormOperator):
         "eps": NormTensor(NUMBER, "Added to the mean square before the reciprocal square root."),
         "out": NormTensor(PER_ELEMENT, "Normalized and scaled activations."),
     }
-    says: ClassVar[str] = "RMSNorm in float32, cast to the dtype of x once at the end."
     start: ClassVar[tuple[str, ...]] = (
         "x_fp32 = x.to(torch.float32)",
         "mean_square = x_fp32.pow(2).mean(dim=-1, keepdim=True)",
@@ -53,15 +53,61 @@ class RmsNorm(NormOperator):
     )
     end: ClassVar[tuple[str, ...]] = ("return (x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)",)
     steps: ClassVar[tuple[str, ...]] = ("square", "add", "times rstd", "times weight")
-    kernel = NormKernel(
-        "RMSNorm",
-        "Normalize the rows of x, (batch, hidden), and scale them by weight, (hidden,).",
-        "x * rstd * weight",
-    )
+    """The operations of an element."""
+    steps_of_row: ClassVar[tuple[int, str]] = (3, "divide, add eps, reciprocal square root")
+    """The number of operations of a row, and which."""
+    title: ClassVar[str] = "RMSNorm"
+    does: ClassVar[str] = "Normalize the rows of x, (batch, hidden), and scale them by weight, (hidden,)."
+    """A sentence on what `run` of its kernel to start from does."""
+    expression = "x * rstd * weight"
+    short_equation: ClassVar[str] = ""
+    """The equation in that kernel's first line, if another."""
+    note: ClassVar[str] = ""
+    """A sentence there on the rounding, where that is not done once at the end."""
+    is_centered: ClassVar[bool] = False
+    """Whether it subtracts the mean of each row."""
     is_strict: ClassVar[bool] = False
     """Whether `bound_error` is all of the error that an element of `out` may have."""
     needs_whole_rows: ClassVar[bool] = False
     """Whether an element of an output depends on all scaled elements of its row."""
+
+    def write_kernel(self, dtypes: Mapping[str, str], language: str) -> str | None:
+        """Write the kernel, which takes any rows, of float16, bfloat16 or float32.
+
+        A weight and a bias may be float32 beside other rows in all languages but TileLang and CuTe DSL; only in Triton
+        may one of them be so.
+        """
+        words = find_words(language)
+        if self.expression is None or words is None or not {*self.outputs} <= dtypes.keys():
+            return None
+        inputs = [part for part in self.arguments if part != "eps"]
+        columns = [part for part in inputs if self.tensors[part].shape == PER_COLUMN]
+        rows = [part for part in inputs if part not in columns]
+        of_rows, of_columns = ({dtypes[part] for part in each} for each in (rows, columns))
+        kind = "centered" if self.is_centered else "residual" if "residual" in inputs else "plain"
+        known = of_rows if hasattr(words, "is_of_one_dtype") else {*of_rows, "float32"}
+        most = 2 if hasattr(words, "takes_both_dtypes") else 1
+        if len(of_rows) != 1 or not of_columns <= known or len(of_columns) > most:
+            return None
+        if (epilogue := write_epilogue(self.expression, language, columns, kind)) is None:
+            return None
+        return fill_in(
+            "row_norm",
+            language,
+            title=self.title,
+            does=self.does,
+            formula=self.short_equation or self.equation,
+            note=self.note,
+            rounded=f". {self.note}" if self.note else ", rounded once.",
+            epilogue=epilogue,
+            inputs=inputs,
+            outputs=list(self.outputs),
+            arguments=", ".join([*self.arguments, *self.outputs]),
+            rows=rows,
+            columns=columns,
+            types={part: "Weight" if part in columns else "Element" for part in inputs},  # may be float32
+            is_centered=self.is_centered,
+        )
 
     def finish(self, scaled: torch.Tensor, inputs: Inputs) -> torch.Tensor:
         """The epilogue: what becomes of the scaled rows before they are rounded, all in float64."""
@@ -107,8 +153,8 @@ class RmsNorm(NormOperator):
         chosen, looked_at = (everything, columns) if self.needs_whole_rows else (columns, None)
         epilogue, wrong = self.describe_epilogue(output, x.dtype)
         form = getattr(torch, self.dtypes[output]) if output in self.dtypes else None
-        given = Rows(inputs, rows, chosen, epilogue, wrong, self.convention, form, looked_at, self.is_centered)
-        return self.list_mistakes(given)
+        called = self.convention, form, looked_at, self.is_centered
+        return self.list_mistakes(Rows(inputs, rows, chosen, x.dtype, epilogue, wrong, *called))
 
     def list_mistakes(self, rows: Rows) -> Iterable[Mistake]:
         """The same for some rows, whose epilogue is known."""
@@ -122,6 +168,14 @@ class RmsNorm(NormOperator):
     def describe_epilogue(self, output: str, dtype: torch.dtype) -> tuple[Epilogue, tuple[Wrong, ...]]:
         """The last step of an output of scaled rows, and the usual mistakes in it, for x of this dtype."""
         return self.finish, tuple(self.list_wrong_epilogues(dtype))
+
+    def count_cost(self, sizes: Mapping[str, int]) -> Cost:
+        """Count the operations of each element and each row."""
+        element, (row, which) = len(self.steps), self.steps_of_row
+        return Cost(
+            flops=sizes["rows"] * (element * sizes["hidden"] + row),
+            how=f"{element} operations an element ({', '.join(self.steps)}) and {row} a row ({which})",
+        )
 
 
 def _scale_otherwise(normalized: torch.Tensor, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -147,12 +201,9 @@ class RmsNormLlama(RmsNorm):
     )
     says = "RMSNorm in float32, cast to the dtype of x before the weight, as in Hugging Face's LlamaRMSNorm."
     end = ("return weight * (x_fp32 * rstd).to(x.dtype)",)
-    kernel = replace(
-        RmsNorm.kernel,
-        title="Llama's RMSNorm",
-        expression="round(x * rstd) * weight",
-        note="The product in brackets is rounded to the dtype of x before the weight.",
-    )
+    title = "Llama's RMSNorm"
+    expression = "round(x * rstd) * weight"
+    note = "The product in brackets is rounded to the dtype of x before the weight."
 
 
 class RmsNormGemma(RmsNorm):
@@ -163,11 +214,9 @@ class RmsNormGemma(RmsNorm):
     equation = "out = x * rsqrt(mean(x^2) + eps) * (1 + weight)"
     says = "RMSNorm times 1 + weight in float32, cast to the dtype of x once at the end, as in Gemma."
     end = ("return (x_fp32 * rstd * (1.0 + weight.to(torch.float32))).to(x.dtype)",)
-    kernel = NormKernel(
-        "Gemma's RMSNorm",
-        "Normalize the rows of x, (batch, hidden), and scale them by 1 + weight, (hidden,).",
-        "x * rstd * (weight + 1)",
-    )
+    title = "Gemma's RMSNorm"
+    does = "Normalize the rows of x, (batch, hidden), and scale them by 1 + weight, (hidden,)."
+    expression = "x * rstd * (weight + 1)"
 
 
 OPERATORS = (RmsNorm(), RmsNormLlama(), RmsNormGemma())

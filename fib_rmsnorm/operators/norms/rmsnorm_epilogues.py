@@ -8,14 +8,9 @@ from typing import Any, ClassVar
 
 from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms import hard_rows
-from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, find_rstd, float32_statistic_error
-from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mended_by, round_to, rounded_products
-from fib_rmsnorm.operators.norms.norm_definitions import (
-    PER_COLUMN,
-    PER_ELEMENT,
-    NormKernel,
-    NormTensor,
-)
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, find_rstd, float32_statistic_error, round_to
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, mended_by, rounded_products
+from fib_rmsnorm.operators.norms.norm_definitions import PER_COLUMN, PER_ELEMENT, NormTensor
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.operator import Inputs
 
@@ -28,10 +23,11 @@ class RmsNormNoWeight(RmsNorm):
     equation = "out = x * rsqrt(mean(x^2) + eps)"
     arguments: ClassVar[tuple[str, ...]] = ("x", "eps")
     extreme_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", hard_rows.NON_FINITE_ROWS)
-    says = "RMSNorm without a weight in float32, cast to the dtype of x once at the end."
     start: ClassVar[tuple[str, ...]] = RmsNorm.start[:-1]
     end: ClassVar[tuple[str, ...]] = ("return (x_fp32 * torch.rsqrt(mean_square + eps)).to(x.dtype)",)
-    kernel = NormKernel("RMSNorm without a weight", "Normalize the rows of x, (batch, hidden).", "x * rstd")
+    title = "RMSNorm without a weight"
+    does = "Normalize the rows of x, (batch, hidden)."
+    expression = "x * rstd"
     steps: ClassVar[tuple[str, ...]] = ("square", "add", "times rstd")
 
 
@@ -44,13 +40,10 @@ class RmsNormBias(RmsNorm):
     tensors: ClassVar[Mapping[str, NormTensor]] = {
         "bias": NormTensor(PER_COLUMN, "Learned shift of each hidden element.")
     }
-    says = "RMSNorm with a bias in float32, cast to the dtype of x once at the end."
     end = ("return (x_fp32 * rstd * weight.to(torch.float32) + bias.to(torch.float32)).to(x.dtype)",)
-    kernel = NormKernel(
-        "RMSNorm with a bias",
-        "Normalize the rows of x, (batch, hidden), scale them by weight and shift them by bias, both (hidden,).",
-        "x * rstd * weight + bias",
-    )
+    title = "RMSNorm with a bias"
+    does = "Normalize the rows of x, (batch, hidden), scale them by weight and shift them by bias, both (hidden,)."
+    expression = "x * rstd * weight + bias"
     steps = (*RmsNorm.steps, "plus bias")
 
     def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterator[Wrong]:
@@ -94,13 +87,10 @@ class RmsNormRelu(RmsNorm):
     equation = "out = max(x * rsqrt(mean(x^2) + eps) * weight, 0)"
     # Maxima of GPUs pass over a NaN, torch's relu does not.
     extreme_kinds: ClassVar[hard_rows.Kinds] = hard_rows.of("x", {hard_rows.LIMITS: hard_rows.make_limits})
-    says = "RMSNorm and ReLU in float32, cast to the dtype of x once at the end."
     end = ("return torch.relu(x_fp32 * rstd * weight.to(torch.float32)).to(x.dtype)",)
-    kernel = NormKernel(
-        "RMSNorm and ReLU",
-        "Normalize the rows of x, (batch, hidden), scale them by weight, (hidden,), and cut them off below 0.",
-        "relu(x * rstd * weight)",
-    )
+    title = "RMSNorm and ReLU"
+    does = "Normalize the rows of x, (batch, hidden), scale them by weight, (hidden,), and cut them off below 0."
+    expression = "relu(x * rstd * weight)"
     steps = (*RmsNorm.steps, "maximum with 0")
 
     def list_wrong_epilogues(self, dtype: torch.dtype) -> Iterator[Wrong]:
@@ -142,11 +132,9 @@ class RmsNormSiluGate(RmsNorm):
         "gated = torch.nn.functional.silu(gate.to(torch.float32))",
         "return (x_fp32 * rstd * weight.to(torch.float32) * gated).to(x.dtype)",
     )
-    kernel = NormKernel(
-        "RMSNorm and SiLU gate",
-        "Normalize the rows of x, scale them by weight, (hidden,), times silu(gate); x, gate: (batch, hidden).",
-        "x * rstd * weight * silu(gate)",
-    )
+    title = "RMSNorm and SiLU gate"
+    does = "Normalize the rows of x, scale them by weight, (hidden,), times silu(gate); x, gate: (batch, hidden)."
+    expression = "x * rstd * weight * silu(gate)"
     kinds: ClassVar[hard_rows.Kinds] = {
         **hard_rows.of("x", hard_rows.HARD_ROWS),
         _LARGE_GATE: lambda rows: {"x": rows["x"] * 1e-6, "gate": rows["gate"] * 3000},

@@ -12,25 +12,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from itertools import product
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators.late_torch import torch
-from fib_rmsnorm.operators.norms.float64_rows import find_rstd
-from fib_rmsnorm.operators.norms.mistakes.rows import (
-    Rows,
-    Wrong,
-    dtype_name,
-    fewer_columns,
-    mean,
-    mended_by,
-    narrow_dtypes,
-    round_to,
-)
-from fib_rmsnorm.operators.norms.mistakes.wrong_statistics import (
-    narrow_outputs,
-    rounded_statistics,
-    wrong_statistics,
-)
+from fib_rmsnorm.operators.norms.float64_rows import Rounding, find_rstd, narrow_dtypes, round_to
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, fewer_columns, mean, mended_by
+from fib_rmsnorm.operators.norms.mistakes.wrong_statistics import wrong_statistics
 from fib_rmsnorm.operators.operator import Mistake, find_operator
 
 
@@ -43,10 +31,7 @@ def usual_mistakes(
     sentences, `what` is the formula's name and `symbol` what is normalized; `operators` are those of the conventions of
     the weight for which `define` makes Definitions.
     """
-    statistics = [
-        (wrong, cache(partial(wrong.function, rows)))
-        for wrong in (*wrong_statistics(rows), *rounded_statistics(rows.x.shape[1], rows.dtype))
-    ]
+    statistics = [(wrong, cache(partial(wrong.function, rows))) for wrong in wrong_statistics(rows)]
     others = dict(_other_conventions(rows, operators or {})) if rows.has_weight else {}
 
     def mistake(compute: Callable[[], torch.Tensor], *parts: Wrong) -> Mistake:
@@ -159,12 +144,24 @@ def _wrong_roundings(dtype: torch.dtype) -> Iterator[Wrong]:
         },
     )
     for precision in narrow_dtypes(dtype):
-        for output in narrow_outputs(round_to(precision)):
+        narrow = round_to(precision)
+        for round_sum, round_root in product((narrow, torch.positive), repeat=2):
             yield Wrong(
                 f"with every step in {dtype_name(precision)}",
                 "convert x to float32 first, and to its dtype once at the end",
-                output,
+                partial(_compute_narrowly, narrow=narrow, round_sum=round_sum, round_root=round_root),
             )
+
+
+def _compute_narrowly(rows: Rows, narrow: Rounding, round_sum: Rounding, round_root: Rounding) -> torch.Tensor:
+    """The output of an x that was not converted, as torch computes it.
+
+    On a CPU, it rounds the sum before it divides, and the root before its reciprocal.
+    """
+    squares = narrow(rows.squares)
+    mean_square = narrow(round_sum(squares.sum(-1, keepdim=True)) / squares.shape[1])
+    rstd = narrow(1 / round_root(narrow(mean_square + rows.eps).sqrt()))
+    return rows.finish(narrow(rows.part * rstd) * rows.part_weight)
 
 
 def _square_products(rows: Rows) -> torch.Tensor:
@@ -173,21 +170,19 @@ def _square_products(rows: Rows) -> torch.Tensor:
 
 
 def wrong_outputs(
-    rows: Rows, conventions: tuple[Mapping[str, str], Mapping[str, str]], *, rounds_sum: bool
+    rows: Rows, operators: Mapping[str, str], other_operators: Mapping[str, str], *, rounds_sum: bool
 ) -> Iterator[Mistake]:
     """Yield the mistakes that a kernel may make in the normalized rows, always in the same order.
 
-    `rows` are those of the inputs, and `conventions` the operators of each convention that round the sum, and of those
-    that do not.
+    `rows` are those of the inputs. `operators` are those of each convention that round the sum alike, and
+    `other_operators` the others.
     """
     x, residual, dtype = rows.x, rows.inputs["residual"], dtype_name(rows.dtype)
     of_x, rounded, unrounded = (
-        replace(rows, inputs={**rows.inputs, "x": normalized}, row_dtype=rows.dtype)
+        replace(rows, inputs={**rows.inputs, "x": normalized})
         for normalized in (x, x + residual, x.float() + residual.float())
     )
     right, other = (rounded, unrounded) if rounds_sum else (unrounded, rounded)
-    of_rounded, of_unrounded = conventions if rows.form is None else ({}, {})
-    operators, other_operators = (of_rounded, of_unrounded) if rounds_sum else (of_unrounded, of_rounded)
 
     def mistake(what: str, fix: str, compute: Callable[[], torch.Tensor]) -> Mistake:
         return Mistake(f"the output equals {what}: {fix}", 1, lambda: rows.round(compute()))
@@ -213,9 +208,3 @@ def wrong_outputs(
     for each in usual_mistakes(replace(other, epilogues=()), of_other, "s", other_operators):
         if each.parts == 1:  # what combines three would explain too much
             yield replace(each, parts=each.parts + 1)
-
-
-def wrong_residuals(rows: Rows) -> Iterator[Mistake]:
-    """Yield the mistakes that a kernel may make in the new residual, always in the same order."""
-    for part, what in {"x": "x", "residual": "the residual that was passed"}.items():
-        yield Mistake(f"the output equals {what}: write x + residual", 1, partial(rows.round, rows.parts[part]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from fib_rmsnorm.operators.late_torch import torch
-from fib_rmsnorm.operators.norms.float64_rows import APPLY_WEIGHT, round_once
+from fib_rmsnorm.operators.norms.float64_rows import APPLY_WEIGHT, round_once, round_to
 from fib_rmsnorm.operators.operator import Inputs
 
 Epilogue = Callable[["torch.Tensor", Inputs], "torch.Tensor"]
@@ -24,6 +24,8 @@ class Rows:
     """The numbers of the rows."""
     columns: torch.Tensor
     """The numbers of the columns."""
+    dtype: torch.dtype
+    """The dtype of the rows that a kernel reads, of which x may be made."""
     epilogue: Epilogue
     epilogues: Sequence[Wrong] = ()
     """The usual mistakes in the epilogue."""
@@ -35,13 +37,6 @@ class Rows:
     """The numbers of some columns that outputs are cut to, where an element depends on its whole row."""
     is_centered: bool = False
     """Whether the mean is subtracted from x first, as in LayerNorm; all else is then computed of the rest."""
-    row_dtype: torch.dtype | None = None
-    """The dtype of the rows that a kernel reads, if x is what it makes of them."""
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of the rows that a kernel reads."""
-        return self.row_dtype or self.x.dtype
 
     @property
     def x(self) -> torch.Tensor:
@@ -130,11 +125,6 @@ class Rows:
         return self.whole[:, self.columns]
 
     @cached_property
-    def raw_part(self) -> torch.Tensor:
-        """The rows' x in the chosen columns."""
-        return self.raw[:, self.columns]
-
-    @cached_property
     def normalized(self) -> torch.Tensor:
         """The right x * rstd."""
         return self.part * self.rstd
@@ -152,9 +142,6 @@ class Rows:
     def weight_of(self, columns: torch.Tensor) -> torch.Tensor:
         """The weight in other columns, around the ends."""
         return self.weight[columns % len(self.weight)].to(torch.float64)
-
-
-Rounding = Callable[["torch.Tensor"], "torch.Tensor"]
 
 
 @dataclass(frozen=True)
@@ -181,19 +168,9 @@ def mean(values: torch.Tensor) -> torch.Tensor:
     return values.mean(dim=-1, keepdim=True)
 
 
-def round_to(dtype: torch.dtype) -> Rounding:
-    """A function that rounds float64 to what a narrower dtype can hold, and returns float64."""
-    return lambda values: round_once(values, dtype).to(torch.float64)
-
-
 def dtype_name(dtype: torch.dtype) -> str:
     """The dtype's name, such as `float16`."""
     return str(dtype).removeprefix("torch.")
-
-
-def narrow_dtypes(dtype: torch.dtype) -> list[torch.dtype]:
-    """The dtypes narrower than float32 in which a kernel for x of this dtype may compute by mistake."""
-    return [dtype] if dtype.itemsize == 2 else [torch.float16, torch.bfloat16]
 
 
 def rounded_products(dtype: torch.dtype, library: str, fix: str) -> Iterator[Wrong]:

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
-from itertools import product
 
 from fib_rmsnorm.operators.late_torch import torch
-from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, round_once
-from fib_rmsnorm.operators.norms.mistakes.rows import (
-    Rounding,
-    Rows,
-    Wrong,
-    dtype_name,
-    fewer_columns,
-    mean,
-    mended_by,
-    narrow_dtypes,
-    round_to,
-)
+from fib_rmsnorm.operators.norms.float64_rows import FLOAT32_EPS, narrow_dtypes, round_once, round_to
+from fib_rmsnorm.operators.norms.mistakes.rows import Rows, Wrong, dtype_name, fewer_columns, mean, mended_by
 
 _FIXED_EPS = (1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, FLOAT32_EPS)
 """Values of eps in models' configurations, and torch's default for float32."""
@@ -33,7 +22,7 @@ def _of_mean_squares(
 
 
 def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
-    """Yield the wrong statistics for some rows of a call."""
+    """Yield the wrong statistics for some rows of a call, those that are rounded last."""
     batch, hidden = rows.x.shape
     yield from mended_by(
         "use rsqrt(mean(x^2) + eps)",
@@ -91,18 +80,7 @@ def wrong_statistics(rows: Rows) -> Iterator[Wrong]:
                 ),
             },
         )
-
-
-# A sum of more columns, one after the other, takes too long here.
-_MOST_SUMMED_IN_TURN = 1 << 13
-# A GPU's compiler gives each thread a part of the row, and fuses squares with additions. Over 1024 to 16384 columns of
-# float16, by 32 to 256 threads, that moved rstd by 0.04 to 0.28%.
-_ANY_ORDER = 2.0**-8
-
-
-def rounded_statistics(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
-    """Yield the rounded statistics for x of this dtype."""
-    for precision in narrow_dtypes(dtype):
+    for precision in narrow_dtypes(rows.dtype):
         yield from _rounded_sums(hidden, precision)
     yield from mended_by(
         "keep the reciprocal root in float32",
@@ -111,6 +89,13 @@ def rounded_statistics(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
             for each in (torch.float16, torch.bfloat16)
         },
     )
+
+
+# A sum of more columns, one after the other, takes too long here.
+_MOST_SUMMED_IN_TURN = 1 << 13
+# A GPU's compiler gives each thread a part of the row, and fuses squares with additions. Over 1024 to 16384 columns of
+# float16, by 32 to 256 threads, that moved rstd by 0.04 to 0.28%.
+_ANY_ORDER = 2.0**-8
 
 
 def _rounded_sums(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
@@ -128,22 +113,6 @@ def _rounded_sums(hidden: int, dtype: torch.dtype) -> Iterator[Wrong]:
 
 def _add_squares(rows: Rows, add: _Sum, dtype: torch.dtype) -> torch.Tensor:
     return add(round_once(rows.squares, dtype)).to(torch.float64)
-
-
-def narrow_outputs(narrow: Rounding) -> Iterator[Callable[[Rows], torch.Tensor]]:
-    """Yield the ways in which torch computes the output with each step rounded, from an x that was not converted.
-
-    On a CPU, it rounds the sum before it divides, and the root before its reciprocal.
-    """
-    for round_sum, round_root in product((narrow, torch.positive), repeat=2):
-        yield partial(_compute_narrowly, narrow=narrow, round_sum=round_sum, round_root=round_root)
-
-
-def _compute_narrowly(rows: Rows, narrow: Rounding, round_sum: Rounding, round_root: Rounding) -> torch.Tensor:
-    squares = narrow(rows.squares)
-    mean_square = narrow(round_sum(squares.sum(-1, keepdim=True)) / squares.shape[1])
-    rstd = narrow(1 / round_root(narrow(mean_square + rows.eps).sqrt()))
-    return rows.finish(narrow(rows.part * rstd) * rows.part_weight)
 
 
 _Sum = Callable[["torch.Tensor"], "torch.Tensor"]
