@@ -12,13 +12,12 @@ from functools import cached_property
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.analysis.decoding import record_of
 from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference, find_speedup, relate
+from fib_rmsnorm.analysis.reading import record_of
 from fib_rmsnorm.analysis.sections import SectionConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.machine.gpu_models import find_gpu_model
-from fib_rmsnorm.registry.selection import find_baseline
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+from fib_rmsnorm.registry.selection import NamedWorkload, find_baseline, title_workloads
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet

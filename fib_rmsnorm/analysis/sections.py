@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
-from fib_rmsnorm.analysis.trace_record import TraceRecord, TraceSettings
+from fib_rmsnorm.analysis.trace_record import TraceRecord, TraceSettings, is_of_cpu
 
 # Clocks nearer to each other than this are one. A GPU holds its clock or is throttled by steps; a CPU's wanders.
 _GPU_CLOCK_GAP = 0.02
@@ -37,7 +37,7 @@ def _range_clocks(records: Iterable[TraceRecord]) -> dict[tuple[str, str | None,
     return {
         (hardware, timer, clock): (low, high)
         for (hardware, timer), found in clocks.items()
-        for low, high in cluster(found, _CPU_CLOCK_GAP if timer == "cpu_clock" else _GPU_CLOCK_GAP)
+        for low, high in cluster(found, _CPU_CLOCK_GAP if is_of_cpu(timer) else _GPU_CLOCK_GAP)
         for clock in found
         if low <= clock <= high
     }

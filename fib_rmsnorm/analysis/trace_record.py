@@ -26,6 +26,11 @@ PARTS = ("ceiling", "chain", "clocks")
 """The fields of a Performance that hold further ones."""
 
 
+def is_of_cpu(timer: str | None) -> bool:
+    """Whether a timer's latencies are a CPU's, whose clock wanders and whose cores are shared."""
+    return timer == "cpu_clock"
+
+
 class TraceSettings(Struct, frozen=True, gc=False):
     """How it was asked to judge and time; tolerances of None are those of the dtype."""
 

@@ -22,7 +22,7 @@ from fib_rmsnorm.analysis.difference import Verdict as LatencyVerdict
 from fib_rmsnorm.analysis.sections import CLOCK, DEFINITION, RunConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_by_definition
+from fib_rmsnorm.registry.selection import NamedWorkload, show_name, title_by_definition
 
 Verdict = LatencyVerdict | Literal["now fails"]
 Key = tuple[str, str, str]

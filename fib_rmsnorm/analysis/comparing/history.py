@@ -17,7 +17,7 @@ from fib_rmsnorm.analysis.comparing.comparison import (
 from fib_rmsnorm.analysis.difference import Drift
 from fib_rmsnorm.analysis.sections import DEFINITION, RunConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+from fib_rmsnorm.registry.selection import NamedWorkload, title_workloads
 
 
 @dataclass(frozen=True)

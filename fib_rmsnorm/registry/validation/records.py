@@ -14,12 +14,11 @@ from fib_rmsnorm.registry.files.tensor_files import check_blob
 from fib_rmsnorm.registry.layout import FOLDERS
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.seals import Sealer
-from fib_rmsnorm.registry.selection import bench_command, find_main_definition
+from fib_rmsnorm.registry.selection import NamedWorkload, bench_command, find_main_definition
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
-from fib_rmsnorm.registry.workload_titles import NamedWorkload
 from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Solution, Trace, Workload
 
 _REPACK = "run: fib-rmsnorm solve --definitions '*'"

@@ -18,6 +18,7 @@ from fib_rmsnorm.operators.norms.rmsnorm import RmsNormGemma, RmsNormLlama
 from fib_rmsnorm.operators.norms.rmsnorm_epilogues import RmsNormBias
 from fib_rmsnorm.registry import Registry, generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
 from fib_rmsnorm.schema import Definition, EvaluationStatus, Workload
 from support.command_line import run_python
@@ -60,7 +61,7 @@ def add_starting_kernel(registry: Registry, definition: Definition, language: st
     """Register what `new` writes, as `try` would read it."""
     file = registry.root / f"{definition.name}_{language}{SUFFIXES[language]}"
     file.write_text(make_starting_kernel(definition, language).text)
-    draft = draft_solution(registry, file, definition)
+    draft = draft_solution(registry, KernelFile(file), definition)
     registry.write_solution(draft.model_copy(update={"name": file.stem}), definition.op_type)
 
 
