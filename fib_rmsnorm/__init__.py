@@ -47,17 +47,7 @@ _HOME_OF = {
     "load": "analysis.loading",
 }
 
-__all__ = [
-    "BenchOptions",
-    "FibRmsnormError",
-    "InputError",
-    "KernelReward",
-    "Registry",
-    "Selection",
-    "Service",
-    "bench",
-    "load",
-]
+__all__ = list(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:

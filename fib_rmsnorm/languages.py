@@ -1,8 +1,10 @@
 """The languages of kernels, with all that is asked of one: names, build, devices, required tools."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from fib_rmsnorm.errors import InputError
 
 NEEDS_GPU = "needs an NVIDIA GPU to run"
 Ability = Literal["run", "interpret", "compile", "no"]
@@ -150,6 +152,13 @@ register(
         cache_variable="CUTE_DSL_CACHE_DIR",
     ),
 )
+
+
+def check_language(name: str, among: Collection[str]) -> str:
+    """Return the name of a language, in lower case. Raises InputError unless it is one of these."""
+    if (known := name.strip().lower()) not in among:
+        raise InputError(f"unknown language {known!r}: choose from {', '.join(among)}")
+    return known
 
 
 def title_of(language: str | None) -> str:

@@ -6,6 +6,8 @@ from statistics import NormalDist
 
 # Beyond this many degrees of freedom the normal distribution differs by less than 0.5%.
 _MANY = 400
+Z_95 = 1.96
+"""A value of the normal distribution lies within so many standard deviations of its mean with probability 0.95."""
 
 
 def t_central_probability(t: float, freedom: int) -> float:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
 
-from fib_rmsnorm.analysis.trace_record import TraceRecord
+from fib_rmsnorm.analysis.trace_record import TraceRecord, is_of_cpu
 from fib_rmsnorm.schema import Performance
-from fib_rmsnorm.student_t import t_quantile
+from fib_rmsnorm.student_t import Z_95, t_quantile
 
 CONFIDENCE = 0.95
 Verdict = Literal["slower", "faster", "tie"]
@@ -150,8 +150,6 @@ machine from trial to trial moves it from run to run: seven benches on two cores
 beside them scattered by 9 to 27% at 12 pairs of kernel and batch, which is 0.59 to 1.19 times what the trials in them
 scattered by. With 0.7 of it, the intervals of 504 A/A pairs held 1 in 94 of 100 cases, without it in 64."""
 
-_Z_95 = 1.96
-
 
 @dataclass(frozen=True)
 class _Part:
@@ -199,12 +197,12 @@ def session_deviation(run: RunLatency) -> float:
 
 
 def _between_sessions(run: RunLatency) -> Assumed:
-    return CPU_BETWEEN_SESSIONS if run.timer == "cpu_clock" else BETWEEN_SESSIONS
+    return CPU_BETWEEN_SESSIONS if is_of_cpu(run.timer) else BETWEEN_SESSIONS
 
 
 def between_runs(run: RunLatency) -> Assumed:
     """The spread between runs on its kind of device."""
-    return CPU_BETWEEN_RUNS if run.timer == "cpu_clock" else BETWEEN_RUNS
+    return CPU_BETWEEN_RUNS if is_of_cpu(run.timer) else BETWEEN_RUNS
 
 
 def find_difference(
@@ -281,4 +279,4 @@ def variance_within(run: RunLatency) -> float:
     if interval is None:
         return 0.0
     sides = interval.high / run.ms, run.ms / interval.low if interval.low else math.inf
-    return (math.log(max(*sides, 1.0)) / _Z_95) ** 2
+    return (math.log(max(*sides, 1.0)) / Z_95) ** 2

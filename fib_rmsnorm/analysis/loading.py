@@ -9,9 +9,9 @@ from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 
+from fib_rmsnorm.analysis.reading import read_files, read_items
 from fib_rmsnorm.analysis.sections import Home, split
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.analysis.trace_sources import read_files, read_items
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.registry.layout import list_definitions

@@ -12,13 +12,12 @@ from functools import cached_property
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.analysis.decoding import record_of
 from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference, find_speedup, relate
+from fib_rmsnorm.analysis.reading import record_of
 from fib_rmsnorm.analysis.sections import SectionConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.machine.gpu_models import find_gpu_model
-from fib_rmsnorm.registry.selection import find_baseline
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+from fib_rmsnorm.registry.selection import NamedWorkload, find_baseline, title_workloads
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
@@ -195,7 +194,17 @@ def _list_workloads(
     groups: dict[str, list[TraceRecord]] = {}
     for record in sorted(records, key=lambda record: tuple(record.axes.values())):
         groups.setdefault(record.workload, []).append(record)
-    return tuple(_workload_results(titles[uuid], uuid, mine, labels, baseline) for uuid, mine in groups.items())
+    found = []
+    for uuid, mine in groups.items():
+        rivals = [record for record in mine if record.is_native and record.solution == baseline]
+        rival = max(rivals, key=lambda record: record.timestamp, default=None)
+        # Those that failed have no latency and come last.
+        ordered = sorted(mine, key=lambda r: (not r.passed, r.latency_ms or math.inf, r.solution))
+        empty_ms = next((record.empty_ms for record in ordered if record.empty_ms), None)
+        copy_ms = next((record.copy_ms for record in ordered if record.copy_ms), None)
+        results = [_result(record, labels[record.solution, record.solution_sha256], rival) for record in ordered]
+        found.append(WorkloadResults(titles[uuid], uuid, empty_ms, copy_ms, tuple(results)))
+    return tuple(found)
 
 
 def _label(records: Sequence[TraceRecord], digests: Mapping[str, str]) -> dict[tuple[str, str | None], str]:
@@ -215,27 +224,6 @@ def _label(records: Sequence[TraceRecord], digests: Mapping[str, str]) -> dict[t
         else f"{record.solution} (earlier: {(record.solution_sha256 or 'unknown')[:6]})"
         for record in records
     }
-
-
-def _workload_results(
-    title: str,
-    workload: str,
-    records: Sequence[TraceRecord],
-    labels: dict[tuple[str, str | None], str],
-    baseline: str | None,
-) -> WorkloadResults:
-    native = [record for record in records if record.is_native]
-    rivals = [record for record in native if record.solution == baseline]
-    rival = max(rivals, key=lambda record: record.timestamp, default=None)
-    # Those that failed have no latency and come last.
-    ordered = sorted(records, key=lambda r: (not r.passed, r.latency_ms or math.inf, r.solution))
-    return WorkloadResults(
-        title,
-        workload,
-        next((record.empty_ms for record in ordered if record.empty_ms), None),
-        next((record.copy_ms for record in ordered if record.copy_ms), None),
-        tuple(_result(record, labels[record.solution, record.solution_sha256], rival) for record in ordered),
-    )
 
 
 def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Result:

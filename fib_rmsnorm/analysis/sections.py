@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
-from fib_rmsnorm.analysis.trace_record import TraceRecord, TraceSettings
+from fib_rmsnorm.analysis.trace_record import TraceRecord, TraceSettings, is_of_cpu
 
 # Clocks nearer to each other than this are one. A GPU holds its clock or is throttled by steps; a CPU's wanders.
 _GPU_CLOCK_GAP = 0.02
@@ -37,7 +37,7 @@ def _range_clocks(records: Iterable[TraceRecord]) -> dict[tuple[str, str | None,
     return {
         (hardware, timer, clock): (low, high)
         for (hardware, timer), found in clocks.items()
-        for low, high in cluster(found, _CPU_CLOCK_GAP if timer == "cpu_clock" else _GPU_CLOCK_GAP)
+        for low, high in cluster(found, _CPU_CLOCK_GAP if is_of_cpu(timer) else _GPU_CLOCK_GAP)
         for clock in found
         if low <= clock <= high
     }
@@ -68,16 +68,11 @@ ASPECTS = ("device", "timer", CLOCK, "cache", DEFINITION)
 """The conditions that must agree, unless they are allowed to differ."""
 
 
-@dataclass(frozen=True)
 class RunConditions:
-    """The conditions of runs that must agree, by aspect, in words."""
+    """The conditions of runs that must agree, by aspect, in words. One that is None is unknown, and agrees with all."""
 
-    read: dict[str, Callable[[TraceRecord], str | None]]
-    """A condition that is None is unknown, and agrees with everything."""
-
-    @staticmethod
-    def of(runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> "RunConditions":
-        """All aspects but those allowed to differ. Clocks of a cluster are one clock, so all runs must be known."""
+    def __init__(self, runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> None:
+        """Take all aspects but those allowed to differ. Clocks of a cluster are one, so all runs must be known."""
         clocks = _range_clocks(runs)
         read: dict[str, Callable[[TraceRecord], str | None]] = {
             "device": lambda record: record.hardware,
@@ -86,11 +81,11 @@ class RunConditions:
             "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
             DEFINITION: lambda record: f"version {record.definition_sha256[:6]}" if record.definition_sha256 else None,
         }
-        return RunConditions({name: each for name, each in read.items() if name not in allow})
+        self._read = {name: each for name, each in read.items() if name not in allow}
 
     def key(self, run: TraceRecord) -> tuple[str | None, ...]:
         """The values of all aspects."""
-        return tuple(read(run) for read in self.read.values())
+        return tuple(read(run) for read in self._read.values())
 
     def equal_to(self, run: TraceRecord, others: Iterable[TraceRecord]) -> list[TraceRecord]:
         """The results of `others` that were measured under the conditions of `run`."""
@@ -98,7 +93,7 @@ class RunConditions:
 
     def find_differing(self, old: TraceRecord, new: TraceRecord) -> dict[str, tuple[str, str]]:
         """Each aspect in which they differ, with both values."""
-        sides = ((name, read(old), read(new)) for name, read in self.read.items())
+        sides = ((name, read(old), read(new)) for name, read in self._read.items())
         return {
             name: (before, after)
             for name, before, after in sides

@@ -1,19 +1,34 @@
 """A Trace as one flat record, ready for a table or a DataFrame.
 
-A field has the schema's name, by which the decoder finds it in the parts of a Trace. None means that the Trace does not
-say: flashinfer-bench writes fewer fields than this tool.
+The fields of what was measured are those of the schema's Performance and of its parts, by their names. None means that
+the Trace does not say: flashinfer-bench writes fewer fields than this tool.
 """
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta, Struct, field
-from msgspec.structs import asdict
+from msgspec import Meta, Struct, defstruct, to_builtins
+
+from fib_rmsnorm.schema import Ceiling, Chain, Clocks, Performance
 
 LEAST_LATENCY_MS = 1e-9
 """A picosecond: less is not a latency, so its Trace is damaged."""
-Amount = Annotated[float, Meta(ge=0, lt=1e12)]
+_Amount = Annotated[float, Meta(ge=0, lt=1e12)]
 """A time, speed or clock; 0 means unknown."""
-Bytes = Annotated[int, Meta(ge=0, lt=10**18)]
+_Count = Annotated[int, Meta(ge=0, lt=10**18)]
+_BOUNDED: dict[Any, Any] = {
+    float: _Amount,
+    float | None: _Amount | None,
+    list[float] | None: list[_Amount] | None,
+    int | None: _Count | None,
+}
+PARTS = ("ceiling", "chain", "clocks")
+"""The fields of a Performance that hold further ones."""
+
+
+def is_of_cpu(timer: str | None) -> bool:
+    """Whether a timer's latencies are a CPU's, whose clock wanders and whose cores are shared."""
+    return timer == "cpu_clock"
 
 
 class TraceSettings(Struct, frozen=True, gc=False):
@@ -28,7 +43,35 @@ class TraceSettings(Struct, frozen=True, gc=False):
     context: str = "isolated"
 
 
-class TraceRecord(Struct, kw_only=True, gc=False):
+def _list_fields() -> Iterator[tuple[str, Any, Any]]:
+    """The name, type and default of each field of a Performance and its parts; any may be missing in a Trace.
+
+    The times of a Chain are differences, which may be negative.
+    """
+    for part in (Performance, Ceiling, Chain, Clocks):
+        for name, each in part.model_fields.items():
+            kind: Any = each.annotation if part is Chain else _BOUNDED.get(each.annotation, each.annotation)
+            default = () if each.default_factory else False if kind is bool else None
+            if name not in (*PARTS, "launches"):  # those are of earlier versions, and long
+                yield name, kind | None, default
+
+
+if TYPE_CHECKING:
+
+    class _Measured(Performance, Ceiling, Chain, Clocks):
+        # Required in the schema, and yet unknown where nothing was timed or where a Trace lacks the part.
+        latency_ms: float | None  # type: ignore[assignment]
+        reference_latency_ms: float | None  # type: ignore[assignment]
+        empty_ms: float | None  # type: ignore[assignment]
+        copy_ms: float | None  # type: ignore[assignment]
+        copy_low_ms: float | None  # type: ignore[assignment]
+        copy_high_ms: float | None  # type: ignore[assignment]
+
+else:
+    _Measured = defstruct("_Measured", _list_fields(), kw_only=True, gc=False)
+
+
+class TraceRecord(_Measured, kw_only=True, gc=False):
     """One evaluation, flat: what was evaluated, where and when; where that is written; what was found."""
 
     definition: str
@@ -59,57 +102,6 @@ class TraceRecord(Struct, kw_only=True, gc=False):
     line: int
     """The line of a .jsonl file, or the item of a .json array, from 1."""
 
-    # The latency, and how sure it is.
-    latency_ms: Amount | None = None
-    """None, too, where a Trace says 0: an interpreter ran the kernel, and nothing was timed."""
-    reference_latency_ms: Amount | None = None
-    reference_low_ms: Amount | None = None
-    reference_high_ms: Amount | None = None
-    reference_trial_scatter: Amount | None = None
-    reference_pieces: int | None = None
-    timer: str | None = None
-    cold_l2: bool | None = None
-    interpreted: bool = False
-    samples: int | None = None
-    trials: int | None = None
-    trial_medians_ms: list[Amount] | None = None
-    trial_scatter: Amount | None = None
-    pieces: int | None = None
-    latency_low_ms: Amount | None = None
-    latency_high_ms: Amount | None = None
-    hot_latency_ms: float | None = None
-    a_a_difference: float | None = None
-    bytes_moved: Bytes | None = None
-    bandwidth_gb_per_s: Amount | None = None
-    percent_of_copy: Amount | None = None
-    host_overhead_us: float | None = None
-    first_call_ms: float | None = None
-    build_s: float | None = None
-    peak_memory_bytes: int | None = None
-    device_session: str | None = None
-    noisy: list[str] = field(default_factory=list)
-
-    # What bounds every Solution of the Workload.
-    empty_ms: Amount | None = None
-    empty_host_us: float | None = None
-    copy_ms: Amount | None = None
-    copy_low_ms: Amount | None = None
-    copy_high_ms: Amount | None = None
-    peak_bandwidth_gb_per_s: Amount | None = None
-
-    # What a call costs in a CUDA graph, without and with programmatic dependent launch around it.
-    chained_latency_ms: float | None = None
-    chained_low_ms: float | None = None
-    chained_high_ms: float | None = None
-    dependent_latency_ms: float | None = None
-    dependent_low_ms: float | None = None
-    dependent_high_ms: float | None = None
-    chain_refused: str | None = None
-    chain_noisy: list[str] = field(default_factory=list)
-
-    # The device during the trials.
-    during_mhz: Amount | None = None
-
     @property
     def passed(self) -> bool:
         """Whether the outputs were correct."""
@@ -127,6 +119,6 @@ class TraceRecord(Struct, kw_only=True, gc=False):
 
     def as_row(self) -> dict[str, Any]:
         """Every field by name, with a column for each axis, scalar and setting instead of what holds them."""
-        values = asdict(self)
+        values = to_builtins(self)
         axes, scalars, settings = values.pop("axes"), values.pop("scalars"), values.pop("settings")
-        return {**axes, **scalars, **values, **asdict(settings)}
+        return {**axes, **scalars, **values, **settings}

@@ -5,14 +5,16 @@ the host: a model that is not captured in a graph waits for the host wherever a 
 fast as the fastest have its latency.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fib_rmsnorm.analysis.results import Place, SectionResults, WorkloadResults
 from fib_rmsnorm.deployment.winner_table import Candidate, MeasuredShape, OperatorWinners, Shape, WinnerTable
+from fib_rmsnorm.operators.operator import list_operators
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.schema import Definition, Solution
+from fib_rmsnorm.registry.selection import operator_of
+from fib_rmsnorm.registry.sources.packing import read_current
+from fib_rmsnorm.schema import Definition, Solution, digest
 
 _UNMEASURED_ORDER = ("cpp", "cuda", "triton")
 """The languages that serve where nothing was measured: by what a call costs the host. The rest compile per shape."""
@@ -37,14 +39,10 @@ class Deployable:
 
 def find_deployable(registry: Registry, authors: Sequence[str]) -> Deployable:
     """The Solutions of these authors for Definitions that are named after an operator: `rmsnorm_d4096`."""
-    from fib_rmsnorm.operators.operator import list_operators
-    from fib_rmsnorm.registry.sources.packing import read_current
-    from fib_rmsnorm.schema import digest
-
     known = {each.name for each in list_operators()}
     definitions = registry.definitions()
-    stems = {name: re.match(r"(.+)_d\d", name) for name in definitions}
-    operators = {name: stem[1] for name, stem in stems.items() if stem and stem[1] in known}
+    named = {name: operator_of(name) for name in definitions}
+    operators = {name: operator for name, operator in named.items() if operator in known and operator != name}
     solutions = {
         name: each
         for name, each in read_current(registry).by_name.items()
@@ -67,7 +65,6 @@ def make_table(sections: Iterable[SectionResults], deployable: Deployable) -> Wi
                 of_device.setdefault(found.shape, found)  # under several conditions the first counts
     operators = sorted({deployable.operators[each.definition] for each in deployable.solutions.values()})
     return WinnerTable(
-        tuple(sorted({each.author for each in deployable.solutions.values()})),
         {
             operator: OperatorWinners(
                 _list_unmeasured(operator, deployable),

@@ -138,14 +138,14 @@ def _adapt(
 
 
 def _choose_kernels(registry: Registry, names: tuple[str, ...], languages: tuple[str, ...]) -> list[KernelFolder]:
+    from fib_rmsnorm.languages import LANGUAGES, check_language
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.selection import choose
     from fib_rmsnorm.registry.shipped import shipped_registry
     from fib_rmsnorm.registry.sources.adaptation import find_kernels
-    from fib_rmsnorm.registry.sources.packing import check_languages
 
     shipped = Registry(shipped_registry())
     found = find_kernels([registry] if shipped.root == registry.root else [registry, shipped])
     found = choose("kernel", found, lambda each: each.manifest.name, names)
-    wanted = check_languages(languages)
+    wanted = [check_language(each, LANGUAGES) for each in languages]
     return [each for each in found if not wanted or each.manifest.spec.language.value in wanted]

@@ -113,15 +113,15 @@ def command(
             from fib_rmsnorm.cluster.connection import open_cluster
             from fib_rmsnorm.evaluation.bench import BenchOptions, bench, open_local_devices
             from fib_rmsnorm.evaluation.plan import Selection
+            from fib_rmsnorm.languages import LANGUAGES, check_language
             from fib_rmsnorm.registry import Registry
-            from fib_rmsnorm.registry.sources.packing import check_languages
 
         registry = Registry.find(root)
         chosen = BenchOptions(
             selection=Selection(
                 definitions=options.split_definitions(definitions, registry.root, solutions),
                 solutions=options.split_names(solutions),
-                languages=tuple(check_languages(options.split_names(languages))),
+                languages=tuple(check_language(each, LANGUAGES) for each in options.split_names(languages)),
                 batch_sizes=options.split_sizes(batch_sizes),
                 against=against or "",
             ),

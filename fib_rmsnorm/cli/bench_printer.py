@@ -9,8 +9,7 @@ from fib_rmsnorm.evaluation.bench import BenchEvent, Made, Started, Told
 from fib_rmsnorm.evaluation.plan import Skip, describe_large
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged
 from fib_rmsnorm.languages import INTERPRETER
-from fib_rmsnorm.registry.selection import describe_lacking
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
+from fib_rmsnorm.registry.selection import NamedWorkload, describe_lacking, title_by_definition
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.live.evaluations import LiveTable, describe_run
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout

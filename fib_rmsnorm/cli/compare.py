@@ -137,12 +137,12 @@ def _measure_in_turn(
     from fib_rmsnorm.cli.progress import ProgressBar
 
     with ProgressBar() as bar:  # shown before the imports, which take seconds
-        from fib_rmsnorm.analysis.decoding import record_of
+        from fib_rmsnorm.analysis.reading import record_of
         from fib_rmsnorm.evaluation.head_to_head import plan_head_to_head, run_head_to_head
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.machine.devices import choose_devices
         from fib_rmsnorm.registry import Registry
-        from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+        from fib_rmsnorm.registry.selection import NamedWorkload, title_workloads
         from fib_rmsnorm.reports.live.evaluations import LiveTable
         from fib_rmsnorm.reports.text.console import stderr
         from fib_rmsnorm.schema import Settings

@@ -16,7 +16,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Judged
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+from fib_rmsnorm.registry.selection import NamedWorkload, title_workloads
 from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
 from fib_rmsnorm.reports.live.evaluations import result_text
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout

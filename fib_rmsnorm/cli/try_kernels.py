@@ -13,8 +13,8 @@ from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, KernelError, UnsuitedError
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.selection import show_name
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile
-from fib_rmsnorm.registry.workload_titles import show_name
 from fib_rmsnorm.reports.feedback import make_feedback
 from fib_rmsnorm.reports.live.evaluations import LiveTable, marks
 from fib_rmsnorm.reports.live.side_by_side import describe_side_by_side, rank_kernels

@@ -58,6 +58,7 @@ def command(
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.selection import choose
     from fib_rmsnorm.registry.sources.draft import refuse_call
+    from fib_rmsnorm.registry.store import require_writable
     from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
     from fib_rmsnorm.schema import Settings
     from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, count_multiprocessors, read_kept
@@ -77,6 +78,8 @@ def command(
         folders = find_tunables(registry, solution)
         named = choose("Definition", folders, lambda each: each.definition.name, names) if names else folders[:1]
         swept = [each.with_values(chosen) for each in named]
+    for path in filter(None, (each.tuning_file for each in swept)):
+        require_writable(path)
     first = swept[0]
     place = choose_devices(device)[0]
     if reason := reason_to_skip(first.solution, place):

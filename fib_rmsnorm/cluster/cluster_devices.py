@@ -14,7 +14,7 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices, Told
 from fib_rmsnorm.evaluation.plan import BenchRecords, Group, Plan, Skip, make_plan
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, WorkQueue
 from fib_rmsnorm.languages import DeviceKind
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
+from fib_rmsnorm.registry.selection import NamedWorkload, title_by_definition
 from fib_rmsnorm.schema import SafetensorsInput, Trace
 
 _POLL_S = 1.0

@@ -67,7 +67,6 @@ class OperatorWinners(msgspec.Struct, frozen=True):
 class WinnerTable(msgspec.Struct, frozen=True):
     """All operators by name."""
 
-    authors: tuple[str, ...]
     operators: dict[str, OperatorWinners]
 
     def find(

@@ -20,7 +20,7 @@ from fib_rmsnorm.registry.output import OutputLock, check_output
 from fib_rmsnorm.registry.seals import Sealer, TraceOrigin
 from fib_rmsnorm.registry.selection import DEFAULT_DEFINITION, row_axis
 from fib_rmsnorm.registry.sources.packing import read_current
-from fib_rmsnorm.registry.store import append_lines, write_atomic
+from fib_rmsnorm.registry.store import append_lines, require_writable, write_atomic
 from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, list_undetermined
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Settings, Trace, digest
@@ -193,6 +193,10 @@ def bench(
             records = collect_records(registry, options.selection.batch_sizes)
             planned = there.make_plans(records)
             chosen = {name for plan, _ in planned for name in plan.chosen}
+            for group in (each for plan, _ in planned for each in plan.groups):
+                for author in {solution.author for solution in group.solutions}:
+                    name, op_type = group.definition.name, group.definition.op_type
+                    require_writable(registry.layout.trace_file(author, op_type, name))
             made = [Made(each.what, each.write()) for each in records.unwritten if each.owner in chosen]
         yield from made
         for plan, hardware in planned:

@@ -9,11 +9,10 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
-from fib_rmsnorm.registry.selection import choose, choose_batches, choose_peers, choose_solutions, row_axis
+from fib_rmsnorm.registry.selection import NamedWorkload, choose, choose_batches, choose_peers, row_axis
 from fib_rmsnorm.registry.sources.packing import FaultySources, require_packed
 from fib_rmsnorm.registry.validation.records import find_workload_faults
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
-from fib_rmsnorm.registry.workload_titles import NamedWorkload
 from fib_rmsnorm.schema import Definition, Solution, Workload
 
 # A Workload needs about this many times the bytes of its tensors: for inputs, outputs, expected outputs, and float64
@@ -121,7 +120,8 @@ def make_plan(
     definitions = choose("Definition", records.definitions.values(), lambda d: d.name, selection.definitions)
     chosen_names = {definition.name for definition in definitions}
     candidates = [s for s in records.solutions.values() if s.definition in chosen_names]
-    solutions = choose_solutions(candidates, selection.solutions, selection.languages)
+    named_ones = choose("Solution", candidates, lambda s: s.name, selection.solutions)
+    solutions = choose("language", named_ones, lambda s: s.spec.language.value, selection.languages)
     found = {solution.name: find_readiness(solution) for solution in solutions}
     runnable = [solution for solution in solutions if found[solution.name].runs]
     plan.skips += [Skip(s.definition, s.name, found[s.name].note) for s in solutions if not found[s.name].runs]

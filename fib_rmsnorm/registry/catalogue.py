@@ -8,9 +8,8 @@ from functools import cached_property
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.registry import Registry
-from fib_rmsnorm.registry.selection import name_others
+from fib_rmsnorm.registry.selection import NamedWorkload, name_others, show_name, title_workloads
 from fib_rmsnorm.registry.sources.packing import FaultySources, read_current, require_packed
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.schema import Definition, Solution, Trace, digest
 
 _MOST_SHOWN = 5

@@ -13,10 +13,9 @@ from pydantic import BaseModel
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.files.tensor_files import find_tensor_file
-from fib_rmsnorm.registry.layout import Layout
 from fib_rmsnorm.registry.registry import Registry
+from fib_rmsnorm.registry.selection import NamedWorkload
 from fib_rmsnorm.registry.store import append_lines, copy_file, read_jsonl
-from fib_rmsnorm.registry.workload_titles import NamedWorkload
 from fib_rmsnorm.schema import SafetensorsInput, Solution, Trace
 
 _NO_AUTHOR = "unknown"
@@ -106,11 +105,12 @@ class Merger:
         Its files are complete at any time, and merging again after a crash adds the missing records.
         """
         try:
-            self._write(self.ours.root, self.ours.layout)
+            self._write()
         except InputError as error:
             raise InputError(f"{error}; what was written before stays: to add the rest, merge again") from None
 
-    def _write(self, root: Path, layout: Layout) -> None:
+    def _write(self) -> None:
+        root, layout = self.ours.root, self.ours.layout
         op_types = {name: definition.op_type for name, definition in self._all["definition"].items()}
         for path, source in self._new["file"].items():
             copy_file(source, root / path, root)
@@ -160,11 +160,10 @@ def _find_tensor_files(root: Path, workloads: Iterable[Trace]) -> Iterator[tuple
         for given in record.workload.inputs.values():
             if not isinstance(given, SafetensorsInput):
                 continue
-            path = find_tensor_file(given, root)
-            if path is None:
-                raise InputError(f"Workload {record.workload.uuid}: {given.path!r} leads outside {root}")
-            if not path.is_file():
-                raise InputError(f"Workload {record.workload.uuid}: no such file: {path}")
+            try:
+                path = find_tensor_file(given, root)
+            except InputError as error:
+                raise InputError(f"Workload {record.workload.uuid}: {error}") from None
             if path.suffix != ".safetensors":  # among the records, another suffix could be read as a record
                 raise InputError(f"Workload {record.workload.uuid}: {given.path!r} is not a .safetensors file")
             yield path.relative_to(root).as_posix(), path

@@ -98,6 +98,11 @@ def is_registry(folder: Path) -> bool:
     return definitions.is_dir() and ((folder / "solutions").is_dir() or any(definitions.rglob("*.json")))
 
 
+def find_registry_around(folder: Path) -> Path | None:
+    """The root of the registry in which a folder lies, or that it is; None if it lies in none."""
+    return next((each for each in (folder, *folder.parents) if is_registry(each)), None)
+
+
 def is_source(path: Path, solutions: Path) -> bool:
     """Whether `path` lies in a source folder: a solution.toml lies beside it or in a folder above it."""
     for folder in path.parents:
@@ -142,8 +147,8 @@ def find_root(given: Path | None = None) -> Path:
         if not is_registry(named):
             raise InputError(f"not a registry: {named} has no Definition in definitions/")
         return named.resolve()
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if is_registry(folder):
-            return folder
-    raise InputError(f"no registry in {here} or above it: cd into one, give its folder, or run: fib-rmsnorm init DIR")
+    if found := find_registry_around(Path.cwd()):
+        return found
+    raise InputError(
+        f"no registry in {Path.cwd()} or above it: cd into one, give its folder, or run: fib-rmsnorm init DIR"
+    )

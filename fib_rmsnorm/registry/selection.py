@@ -1,4 +1,4 @@
-"""Choose records by name; and the main Definition of a registry, which a command is about if it names none."""
+"""Choose records by name, name Workloads, and the main Definition, which a command is about if it names none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatch
 from pathlib import Path
 from shlex import join
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import Layout, list_definitions
@@ -22,6 +22,7 @@ Item = TypeVar("Item")
 DEFAULT_DEFINITION = "rmsnorm_d4096"
 """The main Definition where no file of a registry says otherwise."""
 BASELINE_AUTHOR = "baseline"
+_SHOWN_OF_UUID = 8
 _MOST_NAMED = 12  # a longer list of names buries the message
 
 
@@ -47,12 +48,6 @@ def name_others(wrong: str, names: Collection[str]) -> str:
     if close := get_close_matches(wrong, names, n=3):
         return f"similar: {', '.join(close)}; {len(names)} in all"
     return f"available: {', '.join(list(names)[:_MOST_NAMED])}, ...; {len(names)} in all"
-
-
-def choose_solutions(found: Iterable[Solution], names: Collection[str], languages: Collection[str]) -> list[Solution]:
-    """Keep the Solutions that match a glob of each kind. Raises InputError for a glob without a match."""
-    chosen = choose("Solution", found, lambda s: s.name, names)
-    return choose("language", chosen, lambda s: s.spec.language.value, languages)
 
 
 def choose_peers(solutions: Iterable[Solution], definitions: Collection[str], glob: str) -> dict[str, Solution]:
@@ -170,6 +165,50 @@ def describe_lacking(lacking: Mapping[str, tuple[int, ...]]) -> str:
     missing = "; ".join(f"no Workload of batch {size}: {', '.join(names)}" for size, names in by_size.items())
     first, sizes = next(iter(lacking.items()))
     return f"{missing}; run: fib-rmsnorm workload --definition {first} --batch-sizes {','.join(map(str, sizes))}"
+
+
+class NamedWorkload(NamedTuple):
+    """The parts of a Workload's name."""
+
+    uuid: str
+    axes: Mapping[str, int]
+    scalars: Mapping[str, float]
+
+    @staticmethod
+    def of(workload: Workload) -> NamedWorkload:
+        """The name of a Workload, by its record."""
+        scalars = {name: given.value for name, given in workload.inputs.items() if given.type == "scalar"}
+        return NamedWorkload(workload.uuid, workload.axes, scalars)
+
+    def title(self, *, has_scalars: bool = False, has_uuid: bool = False) -> str:
+        """`batch=8`; `batch=8, eps=1e-06, 3f2a9b1c`."""
+        parts = [f"{name}={value}" for name, value in self.axes.items()]
+        parts += [f"{name}={value:g}" for name, value in self.scalars.items() if has_scalars]
+        return ", ".join([*parts, self.uuid[:_SHOWN_OF_UUID]] if has_uuid else parts) or self.uuid
+
+
+def title_workloads(workloads: Iterable[NamedWorkload]) -> dict[str, str]:
+    """A title for each Workload of a Definition that tells it from the others, by uuid."""
+    named = {each.uuid: each for each in workloads}
+    titles: dict[str, str] = {}
+    for has_scalars, has_uuid in ((False, False), (True, False), (True, True)):
+        titles = {uuid: each.title(has_scalars=has_scalars, has_uuid=has_uuid) for uuid, each in named.items()}
+        if len(set(titles.values())) == len(titles):
+            break
+    return titles
+
+
+def title_by_definition(workloads: Iterable[tuple[str, NamedWorkload]]) -> dict[str, dict[str, str]]:
+    """The titles of Workloads that come with their Definition's name: by Definition, then by uuid."""
+    groups: dict[str, list[NamedWorkload]] = {}
+    for definition, workload in workloads:
+        groups.setdefault(definition, []).append(workload)
+    return {definition: title_workloads(mine) for definition, mine in groups.items()}
+
+
+def show_name(owner: str, title: str) -> str:
+    """A Solution or a Definition on a Workload, as `fib-rmsnorm show` finds it: `rmsnorm_triton_row_v1@batch=8`."""
+    return f"{owner}@{title.replace(' ', '')}"
 
 
 _KEY = "main_definition"

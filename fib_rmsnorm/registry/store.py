@@ -78,6 +78,13 @@ def _replace(path: Path, root: Path | None, fill: Callable[[BinaryIO], object]) 
             raise
 
 
+def require_writable(path: Path) -> None:
+    """Raise InputError if a file could not be written, before hours of work whose results it shall hold."""
+    place = next(each for each in (path, *path.parents) if each.exists())
+    if not os.access(place, os.W_OK):
+        raise InputError(f"cannot write {path}: {place} is read-only; copy the registry to where you may write")
+
+
 @contextmanager
 def _writing(path: Path, root: Path | None) -> Iterator[tuple[Path, int]]:
     """Yield the path of a file to write, links followed, and its open folder."""

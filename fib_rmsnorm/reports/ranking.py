@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from fib_rmsnorm.analysis.ranking import Match
 from fib_rmsnorm.analysis.results import SectionResults, WorkloadResults
 from fib_rmsnorm.languages import title_of
-from fib_rmsnorm.registry.workload_titles import show_name
+from fib_rmsnorm.registry.selection import show_name
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.results import (
     baseline_column,

@@ -7,7 +7,7 @@ from typing import Any
 from fib_rmsnorm.analysis.difference import Estimate, find_interval, recorded
 from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
 from fib_rmsnorm.languages import title_of
-from fib_rmsnorm.registry.workload_titles import show_name
+from fib_rmsnorm.registry.selection import show_name
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part

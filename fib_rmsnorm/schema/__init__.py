@@ -21,7 +21,6 @@ from fib_rmsnorm.schema.trace import (
     Peer,
     Recurrence,
     Seal,
-    Tolerance,
     Trace,
     UlpStatistics,
     digest,

@@ -5,7 +5,7 @@ All fields that flashinfer-bench's models lack are optional, and those ignore th
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from fib_rmsnorm.schema import upstream
 
@@ -13,13 +13,11 @@ from fib_rmsnorm.schema import upstream
 _Tolerance = Annotated[float, Field(ge=0, le=3.4e38, allow_inf_nan=False)]
 
 
-class Settings(BaseModel):
+class Settings(BaseModel, frozen=True):
     """The requested settings of judging and timing; results with different settings cannot be compared.
 
     With `rtol` and `atol` of None, each output's dtype decides; `Correctness.extra` holds the applied tolerances.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     rtol: _Tolerance | None = None
     atol: _Tolerance | None = None

@@ -65,13 +65,6 @@ class Recurrence:
     """The same one in the Workload's."""
 
 
-class Tolerance(BaseModel):
-    """The tolerance of an output; None where JSON has no number for it."""
-
-    rtol: float | None = None
-    atol: float | None = None
-
-
 class JudgedCase(BaseModel):
     """A case that a Solution was judged on, in `Correctness.extra`."""
 

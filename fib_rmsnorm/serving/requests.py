@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.languages import KERNEL_LANGUAGES
+from fib_rmsnorm.languages import KERNEL_LANGUAGES, check_language
 from fib_rmsnorm.registry import Registry, choose_workloads
 from fib_rmsnorm.registry.sources.draft import draft_kernel, find_solution
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile, definition_line, text_as_file
@@ -86,7 +86,7 @@ class Requests:
     ) -> Work:
         """Time two kernels in turn. Each is a registered Solution or a path."""
         from fib_rmsnorm.analysis.comparing.comparison import compare
-        from fib_rmsnorm.analysis.decoding import record_of
+        from fib_rmsnorm.analysis.reading import record_of
         from fib_rmsnorm.evaluation.head_to_head import plan_head_to_head, run_head_to_head
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.reports.comparison import comparisons_record
@@ -121,8 +121,7 @@ class Requests:
 
     def start_kernel(self, language: str, definition: str | None) -> NewKernel:
         """A kernel to start from. Raises InputError for an unknown language or Definition."""
-        if language not in KERNEL_LANGUAGES:
-            raise InputError(f"unknown language {language!r}: choose from {', '.join(KERNEL_LANGUAGES)}")
+        language = check_language(language, KERNEL_LANGUAGES)
         wanted = self.registry.definition(definition)
         found = make_starting_kernel(wanted, language)
         line = definition_line(KERNEL_LANGUAGES[language].suffixes[0], wanted.name)

@@ -124,7 +124,8 @@ class Service(AbstractContextManager["Service"]):
         job that is done. Raises QueueFullError, UnsuitedError if no device can run it, and InputError for a wrong
         argument.
         """
-        kernel, hardware = KernelFile.of(source), self.devices[0].hardware
+        kernel = source if isinstance(source, KernelFile) else KernelFile(Path(source))
+        hardware = self.devices[0].hardware
         version = Version(1, kernel.file.name, kernel.definition or "", hardware)
         job = Job(uuid.uuid4().hex[:12], client, on_change, version, timed=timed, history=history)
         try:

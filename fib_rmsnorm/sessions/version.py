@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fib_rmsnorm.errors import InputError, UnsuitedError
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+from fib_rmsnorm.registry.selection import NamedWorkload, title_workloads
 from fib_rmsnorm.schema import Check, EvaluationStatus, Solution, Trace, Workload
 
 

@@ -213,7 +213,7 @@ def _serve(registry: Registry, folder: Path, name: str, tuning: Tuning) -> Itera
     if not folder.is_relative_to(registry.layout.solutions.resolve()):
         wanted, main = filter(_has_shape, definitions.values()), registry.main_definition
         for definition in sorted(wanted, key=lambda each: each.name != main):
-            yield make(definition=definition, solution=draft_solution(registry, folder, definition))
+            yield make(definition=definition, solution=draft_solution(registry, KernelFile(folder), definition))
         return
     author, home = folder.parents[2].name, folder.parent.name
     definitions |= _define_kept(registry, author, name, definitions)

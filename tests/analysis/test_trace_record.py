@@ -8,12 +8,25 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from fib_rmsnorm.analysis.decoding import record_of
+from fib_rmsnorm.analysis.reading import record_of
 from fib_rmsnorm.analysis.trace_record import TraceRecord, TraceSettings
 from fib_rmsnorm.schema import Settings, Trace
 from support.trace_json import records, trace
 
-SAMPLES: tuple[Any, ...] = (True, 7, 0.75, "said", "PASSED", "cold", "graph", ["said"], [0.75], {"said": "said"})
+SAMPLES: tuple[Any, ...] = (
+    True,
+    7,
+    0.75,
+    "said",
+    "PASSED",
+    "cold",
+    "graph",
+    "interval",
+    ["said"],
+    [7],
+    [0.75],
+    {"said": "said"},
+)
 OF_THE_READER = {"workload", "axes", "scalars", "settings", "author", "language", "path", "file", "line"}
 FIELDS = (typing.get_type_hints(TraceRecord).keys() - OF_THE_READER) | typing.get_type_hints(TraceSettings).keys()
 

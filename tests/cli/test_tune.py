@@ -2,13 +2,16 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.tuning import sweep
+from support.command_line import QUICK_OPTIONS
 from support.record_faults import edit_text
 from support.registries import RIGHT
 from support.tunable_solution import EMPTY, NAME, READER, TABLE, TUNE, choose, folder_of, kept, make_tunable
@@ -35,6 +38,25 @@ def test_a_good_choice_is_found_and_written(fib, napping):
     table = outcome.lines[outcome.lines.index("rmsnorm_d128: median latency (* the fastest at a batch size)") + 1 :]
     assert table[0].split() == ["few", "many", "batch=1", "batch=8"]
     assert sum(line.count("*") for line in table) >= 2, "one at each batch size, and more where some tie"
+
+
+@pytest.fixture
+def read_only(napping):
+    root = napping.root
+    if subprocess.run(["mount", "--bind", root, root], capture_output=True, check=False).returncode:
+        pytest.skip("this user may mount nothing")
+    subprocess.run(["mount", "-o", "remount,ro,bind", root], check=True)
+    yield root
+    subprocess.run(["umount", "--lazy", root], check=True)
+
+
+@pytest.mark.parametrize("command", [("tune", NAME, "--device", "cpu"), ("bench", *QUICK_OPTIONS)])
+def test_what_cannot_be_recorded_is_not_measured(fib, read_only, command):
+    """Where a registry is mounted for reading alone, a command says so at once."""
+    outcome = fib(*command)
+    path = read_only / ("tuning" if command[0] == "tune" else "traces") / "tester/norm/rmsnorm_d128"
+    assert outcome.refusal.startswith(f"cannot write {path}")
+    assert f": {read_only} is read-only" in outcome.refusal
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
@@ -136,7 +158,7 @@ def test_what_the_interpreter_cannot_run_is_skipped_and_its_code_shown(fib, regi
 
 def test_a_kernel_file_brings_its_table(napping):
     definition = napping.definition("rmsnorm_d128")
-    draft = draft_solution(napping, folder_of(napping) / "kernel.py", definition)
+    draft = draft_solution(napping, KernelFile(folder_of(napping) / "kernel.py"), definition)
     assert {source.path for source in draft.sources} == {"kernel.py", READER.name, TABLE}
 
 

@@ -114,7 +114,7 @@ def test_deploy_without_published_traces_names_what_makes_some(fib, full_registr
 def test_a_table_with_a_shape_that_nothing_serves_is_refused(fib, tmp_path):
     make_empty_registry(tmp_path)
     measured = MeasuredShape(shape(2, 128), ())
-    table = WinnerTable(("me",), {"rmsnorm": OperatorWinners({}, {cpu_device().hardware: (measured,)})})
+    table = WinnerTable({"rmsnorm": OperatorWinners({}, {cpu_device().hardware: (measured,)})})
     path = tmp_path / "winners.json"
     path.write_text(format_table(table))
     refusal = fib("deploy", "--build", "--root", tmp_path).refusal
@@ -141,7 +141,7 @@ def own_registry(tmp_path):
     measured = MeasuredShape(shape(2, 128), (Candidate(picky.name, 1.5, "traces/me/norm/d.jsonl:3"),))
     here = cpu_device().hardware
     winners = OperatorWinners({"cpu": ("rmsnorm_cpp_simd_v1",)}, {here: (measured,), "another CPU": ()})
-    (tmp_path / "winners.json").write_text(format_table(WinnerTable(("me",), {"rmsnorm": winners})))
+    (tmp_path / "winners.json").write_text(format_table(WinnerTable({"rmsnorm": winners})))
     use_registry(tmp_path)
     yield tmp_path
     use_registry(None)

@@ -34,8 +34,8 @@ CALLED = {file: said.removeprefix("Called as ") for file, (_, said) in HEADERS.i
 
 @pytest.mark.parametrize("file", CALLED, ids=str)
 def test_the_call_is_among_the_likely_ones(file):
-    registry = Registry(REPOSITORY)
-    drafts = draft_calls(registry, FIELD / file, choose_definition(registry, KernelFile(FIELD / file)))
+    registry, kernel = Registry(REPOSITORY), KernelFile(FIELD / file)
+    drafts = draft_calls(registry, kernel, choose_definition(registry, kernel))
     assert any(call.text.startswith(CALLED[file]) for call in drafts)
     assert file.suffix == ".py" or len({call.callee for call in drafts}) == 1
 

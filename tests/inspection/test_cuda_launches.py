@@ -13,6 +13,7 @@ from fib_rmsnorm.inspection.fake_cuda import AotSession
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from support.command_line import run_python
 from support.registries import make_registry
 
@@ -27,7 +28,7 @@ SOURCE = Path(__file__).with_name("persistent.cu")
 def test_launches_that_follow_the_device(arch, blocks, tmp_path):
     """64 KiB of shared memory fit twice on an A100's multiprocessor and three times on an H100's."""
     definition = RmsNorm().define(128)
-    solution = draft_solution(make_registry(tmp_path / "registry"), SOURCE, definition)
+    solution = draft_solution(make_registry(tmp_path / "registry"), KernelFile(SOURCE), definition)
     workloads = generate_workloads(definition, [8, 300])
     compiled = compile_solution(
         Compile(definition=definition, solution=solution, workloads=workloads, arch=arch, cache=tmp_path)

@@ -16,6 +16,7 @@ from fib_rmsnorm.building import build_entry
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
@@ -56,7 +57,7 @@ def draft_starting_kernel(definition: Definition, language: str, folder: Path) -
     """The Solution that `try` would make of what `new` writes."""
     file = folder / f"{definition.name}_{language}{SUFFIXES[language]}"
     write(file, make_starting_kernel(definition, language).text)
-    return draft_solution(Registry(REPOSITORY), file, definition)
+    return draft_solution(Registry(REPOSITORY), KernelFile(file), definition)
 
 
 def find_wrong(kind: str, definitions: Iterable[Definition], folder: Path, device: str = "cpu") -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.registry.sources.packing import read_sources
 from fib_rmsnorm.registry.store import read_toml
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile
@@ -67,7 +68,7 @@ class Kernel:
             file = _find_file(self.table["of"])
         else:
             file = self.path if self.path.is_file() else self.path / self._entry
-        read = draft_solution(Registry(REPOSITORY), file, DEFINITION).spec
+        read = draft_solution(Registry(REPOSITORY), KernelFile(file), DEFINITION).spec
         hardware = self.table.get("target_hardware", read.target_hardware)
         update = {"entry_point": f"{self._entry}::run", "target_hardware": hardware}
         return read.model_copy(update={**update, "strided": self.table.get("strided", False)})

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from fib_rmsnorm.analysis.decoding import decode
 from fib_rmsnorm.analysis.loading import TraceSet
+from fib_rmsnorm.analysis.reading import decode
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 
 GPU = "NVIDIA H200"

@@ -22,7 +22,7 @@ from fib_rmsnorm.analysis.difference import Verdict as LatencyVerdict
 from fib_rmsnorm.analysis.sections import CLOCK, DEFINITION, RunConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_by_definition
+from fib_rmsnorm.registry.selection import NamedWorkload, show_name, title_by_definition
 
 Verdict = LatencyVerdict | Literal["now fails"]
 Key = tuple[str, str, str]
@@ -137,7 +137,7 @@ def compare(
     if not shared:
         raise InputError("OLD and NEW have no Solution and Workload in common")
     runs = (run for side in (old_runs, new_runs) for found in side.values() for run in found)
-    conditions = RunConditions.of(runs, (*allow, CLOCK) if in_turn else allow)  # a clock that moves, moves for both
+    conditions = RunConditions(runs, (*allow, CLOCK) if in_turn else allow)  # a clock that moves, moves for both
     matches = {key: _match(conditions, old_runs[key], new_runs[key]) for key in shared}
     pairs = [match for match in matches.values() if not isinstance(match, str)]
     refused = {key: match for key, match in matches.items() if isinstance(match, str)}

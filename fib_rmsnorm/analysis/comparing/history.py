@@ -17,7 +17,7 @@ from fib_rmsnorm.analysis.comparing.comparison import (
 from fib_rmsnorm.analysis.difference import Drift
 from fib_rmsnorm.analysis.sections import DEFINITION, RunConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+from fib_rmsnorm.registry.selection import NamedWorkload, title_workloads
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def find_histories(records: Iterable[TraceRecord]) -> Histories:
     """Put runs in the order of time and compare each with the one before. A Trace in two files is one run."""
     alone = {(r.definition, r.workload, r.solution, r.hardware, r.timestamp): r for r in records}
     runs = sorted(alone.values(), key=lambda record: record.timestamp)
-    conditions = RunConditions.of(runs)
+    conditions = RunConditions(runs)
     homes: dict[_Home, dict[str, _Line]] = {
         home: {workload: _find_befores(mine, conditions) for workload, mine in workloads.items()}
         for home, workloads in _sort(runs).items()

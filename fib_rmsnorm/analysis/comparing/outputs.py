@@ -12,8 +12,8 @@ import msgspec
 from pydantic import TypeAdapter
 
 from fib_rmsnorm.analysis.loading import read_definitions
+from fib_rmsnorm.analysis.reading import read_items
 from fib_rmsnorm.analysis.trace_record import TraceRecord
-from fib_rmsnorm.analysis.trace_sources import read_items
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.selection import bench_command
 from fib_rmsnorm.schema import AGAINST, CaseKind, Definition, Difference, JudgedCase, Peer, UlpStatistics

@@ -7,7 +7,7 @@ from math import inf
 from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
 from fib_rmsnorm.evaluation.worker.worker_messages import Effects
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
-from fib_rmsnorm.schema import AGAINST, Correctness, Definition, DType, JudgedCase, Tolerance
+from fib_rmsnorm.schema import AGAINST, Correctness, Definition, DType, JudgedCase
 
 _TRUNCATED_BFLOAT16 = 2.0**-8
 """Half a unit in the last place, relative to the least number that has this unit."""
@@ -90,9 +90,7 @@ def sum_up(verdicts: list[Verdict]) -> Correctness:
         max_absolute_error=max((found.max_absolute_error for found in own.values()), default=0.0),
         max_relative_error=max((found.max_relative_error for found in own.values()), default=0.0),
         extra={
-            "tolerance": {
-                name: Tolerance(rtol=found.rtol, atol=found.atol).model_dump() for name, found in own.items()
-            },
+            "tolerance": {name: {"rtol": found.rtol, "atol": found.atol} for name, found in own.items()},
             "cases": [_describe_case(verdict).model_dump(exclude_defaults=True) for verdict in verdicts],
             **({AGAINST: asdict(peer)} if peer else {}),
         },

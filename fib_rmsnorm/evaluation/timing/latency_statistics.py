@@ -10,9 +10,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from fib_rmsnorm.evaluation.timing.timer import Latency, Sample
-from fib_rmsnorm.student_t import t_quantile
+from fib_rmsnorm.student_t import Z_95, t_quantile
 
-_Z_95 = 1.96
 LINKS = 40
 """The links of a graph. An event's clock ticks every 0.5 us, which is 1% of a call of 1 us this way."""
 _CHAIN_GOAL = 0.01
@@ -67,7 +66,7 @@ def median_interval(samples: Sequence[float], tick: float) -> Interval:
     n = len(ordered)
     if n < 2:
         return Interval(0.0, math.inf)
-    spread = _Z_95 * math.sqrt(n) / 2
+    spread = Z_95 * math.sqrt(n) / 2
     low = max(0, math.floor(n / 2 - spread))
     high = min(n - 1, math.ceil(n / 2 + spread))
     return Interval(ordered[low], ordered[high])

@@ -84,16 +84,11 @@ def read_records(path: Path, root: Path | None = None) -> Iterator[tuple[int, by
         elif start.strip() == b"{":
             yield 1, _read_at_most(file, MOST_RECORD, path)
         else:
-            yield from _read_lines(file, path)
+            yield from read_lines(file, path)
 
 
-def read_lines(path: Path, root: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file of a registry that are not empty, numbered from 1. Raises InputError as `read_records`."""
-    with open_regular(path, root) as file:
-        yield from _read_lines(file, path)
-
-
-def _read_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
+def read_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of an open file that are not empty, numbered from 1. Raises InputError for one that is too large."""
     for number, line in enumerate(iter(partial(file.readline, MOST_RECORD + 1), b""), start=1):
         if len(line) > MOST_RECORD:
             raise InputError(f"{path}:{number}: {_too_large(MOST_RECORD)}")

@@ -22,6 +22,24 @@ from fib_rmsnorm.registry.store import read_text, write_atomic
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SupportedBindings, digest
 
 _MARK = "# Written by fib-rmsnorm adapt"
+_NATIVE = """\
+// {about}
+{includes}
+
+extern "C" int __tvm_ffi_{entry}(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result);
+
+namespace {{
+
+using tvm::ffi::TensorView;
+
+void Adapted({parameters}) {{
+  tvm::ffi::Function::InvokeExternC(nullptr, __tvm_ffi_{entry}, {arguments});
+}}
+
+}}  // namespace
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(run_adapted, Adapted);
+"""
 
 
 @dataclass(frozen=True)
@@ -170,7 +188,10 @@ def _write_adapter(
         if spec.binding is SupportedBindings.TORCH or not is_destination:
             raise InputError(_UNFIT)
         kinds = {identifier(name): "double" if each.shape is None else "TensorView" for name, each in passed.items()}
-        text = _write_native(entry, ", ".join(f"{kind} {name}" for name, kind in kinds.items()), arguments, about)
+        headers = ["container/tensor.h", *(["extra/c_env_api.h"] if "FromEnvAlloc" in arguments else []), "function.h"]
+        includes = "\n".join(f"#include <tvm/ffi/{header}>" for header in headers)
+        parameters = ", ".join(f"{kind} {name}" for name, kind in kinds.items())
+        text = _NATIVE.format(about=about, includes=includes, entry=entry, parameters=parameters, arguments=arguments)
         return spec.model_copy(update={"entry_point": "adapter.cpp::run_adapted"}), "adapter.cpp", text
     part_of = {name: part for part, name in recognition.tensors.items()}
     returned = [list(own.outputs).index(part_of[name]) for name in definition.outputs]
@@ -206,28 +227,3 @@ def _find_argument(part: str, own: Definition, definition: Definition, recogniti
         if is_number != ({**definition.inputs, **definition.outputs}[name].shape is None):
             raise InputError(f"it takes {part} as a {'number' if is_number else 'tensor'}")
     return identifier(name)
-
-
-def _write_native(entry: str, parameters: str, arguments: str, about: str) -> str:
-    headers = ["container/tensor.h", *(["extra/c_env_api.h"] if "FromEnvAlloc" in arguments else []), "function.h"]
-    return "\n".join(
-        [
-            f"// {about}",
-            *(f"#include <tvm/ffi/{header}>" for header in headers),
-            "",
-            f'extern "C" int __tvm_ffi_{entry}(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result);',
-            "",
-            "namespace {",
-            "",
-            "using tvm::ffi::TensorView;",
-            "",
-            f"void Adapted({parameters}) {{",
-            f"  tvm::ffi::Function::InvokeExternC(nullptr, __tvm_ffi_{entry}, {arguments});",
-            "}",
-            "",
-            "}  // namespace",
-            "",
-            "TVM_FFI_DLL_EXPORT_TYPED_FUNC(run_adapted, Adapted);",
-            "",
-        ]
-    )

@@ -13,7 +13,6 @@ from fib_rmsnorm.errors import InputError, KernelError, blaming_kernel
 from fib_rmsnorm.languages import KERNEL_LANGUAGES
 from fib_rmsnorm.notices import notice
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.callees import UNNAMED, KernelCall, plain_name
@@ -81,7 +80,7 @@ def draft_kernel(registry: Registry, kernel: KernelFile) -> tuple[Definition, So
     return wanted, draft_solution(registry, kernel, wanted)
 
 
-def draft_solution(registry: Registry, kernel: KernelFile | Path, definition: Definition) -> Solution:
+def draft_solution(registry: Registry, kernel: KernelFile, definition: Definition) -> Solution:
     """The Solution that a kernel makes, as `draft_calls` makes it.
 
     Raises KernelError with the calls to choose from if several may be meant, which only running them can tell.
@@ -89,12 +88,11 @@ def draft_solution(registry: Registry, kernel: KernelFile | Path, definition: De
     drafts = draft_calls(registry, kernel, definition)
     likeliest, *others = drafts
     if others and (others[0].rank == likeliest.rank or likeliest.rank >= UNNAMED):
-        file = KernelFile.of(kernel).file
-        raise ask_for_call(f"{file}: several calls may be meant, and try finds the right one", drafts)
-    if drafts[likeliest].spec.language.value == "python" and not (file := KernelFile.of(kernel).file).is_dir():
-        read = _read_kernel(file, None)
+        raise ask_for_call(f"{kernel.file}: several calls may be meant, and try finds the right one", drafts)
+    if drafts[likeliest].spec.language.value == "python" and not kernel.file.is_dir():
+        read = _read_kernel(kernel.file, None)
         if isinstance(read, PythonKernel) and (why := read.explain_language(likeliest)):
-            notice(f"{file}: {why}")
+            notice(f"{kernel.file}: {why}")
     return drafts[likeliest]
 
 
@@ -104,7 +102,7 @@ def ask_for_call(why: str, calls: Iterable[KernelCall]) -> KernelError:
     return KernelError(f"{why}; choose one of:", "\n".join(lines))
 
 
-def draft_calls(registry: Registry, kernel: KernelFile | Path, definition: Definition) -> dict[KernelCall, Solution]:
+def draft_calls(registry: Registry, kernel: KernelFile, definition: Definition) -> dict[KernelCall, Solution]:
     """Make a Solution for each call that the author of a kernel may have meant, the likeliest first.
 
     The kernel is a `.py`, `.cu` or `.cpp` file with the files that it includes, or a source folder. There is one
@@ -113,7 +111,6 @@ def draft_calls(registry: Registry, kernel: KernelFile | Path, definition: Defin
     files of the registry. Raises KernelError that says what is wrong in the files, and InputError for what the caller
     named.
     """
-    kernel = KernelFile.of(kernel)
     given: dict[str, Any] = {"strided": True} if kernel.strided else {}
     try:
         if kernel.file.is_dir():
@@ -268,7 +265,7 @@ def register_solution(
     All of it is written, or nothing. Raises InputError for a name that is unsafe or taken, in which case nothing is
     overwritten, and for sources that cannot be packed.
     """
-    packed = registry.layout.solution(author, definition.op_type, definition.name, check_name(name, "solution"))
+    packed = registry.layout.solution(author, definition.op_type, definition.name, name)
     folder = packed.parent / name
     with locked(writing=[registry.root]):
         current = read_current(registry)

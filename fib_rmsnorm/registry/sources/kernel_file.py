@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.errors import InputError, KernelError, blaming_kernel
-from fib_rmsnorm.languages import KERNEL_LANGUAGES
+from fib_rmsnorm.languages import KERNEL_LANGUAGES, check_language
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
@@ -34,11 +34,6 @@ class KernelFile:
     """The function to call, or an expression that calls it; None for the one that `try` would choose."""
     strided: bool = False
     """Whether it takes rows at any stride, and is judged on such rows too."""
-
-    @classmethod
-    def of(cls, source: "str | Path | KernelFile") -> "KernelFile":
-        """The kernel that a path names, or the kernel itself."""
-        return source if isinstance(source, KernelFile) else cls(Path(source))
 
     @classmethod
     def locate(cls, path: Path, call: str | None = None, **given: Any) -> "KernelFile":
@@ -67,10 +62,9 @@ def text_as_file(text: str, language: str, kernel: KernelFile = KernelFile(Path(
 
     Raises InputError for an unknown language.
     """
-    if language not in KERNEL_LANGUAGES:
-        raise InputError(f"unknown language {language!r}: choose from {', '.join(KERNEL_LANGUAGES)}")
+    suffix = KERNEL_LANGUAGES[check_language(language, KERNEL_LANGUAGES)].suffixes[0]
     with tempfile.TemporaryDirectory(prefix="fib-rmsnorm-") as folder:
-        file = Path(folder, f"kernel{KERNEL_LANGUAGES[language].suffixes[0]}")
+        file = Path(folder, f"kernel{suffix}")
         file.write_text(text, encoding="utf-8", errors="surrogatepass")
         try:
             yield replace(kernel, file=file)

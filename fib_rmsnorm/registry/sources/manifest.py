@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.layout import is_safe_name
@@ -16,25 +16,20 @@ from fib_rmsnorm.schema import BuildSpec
 MANIFEST = "solution.toml"
 
 
-class _Spec(BuildSpec):
-    # Upstream's model ignores unknown keys: a mistyped key would silently leave the default in force.
-    model_config = ConfigDict(extra="forbid")
+class _Spec(BuildSpec, extra="forbid"):
+    """Upstream's model ignores unknown keys: a mistyped one would silently leave the default in force."""
 
 
-class Limit(BaseModel):
+class Limit(BaseModel, extra="forbid"):
     """Bounds of the product of some parameters. Combinations outside cannot launch, or are not worth trying."""
-
-    model_config = ConfigDict(extra="forbid")
 
     product: list[str] = Field(min_length=1)
     least: int = 1
     most: int
 
 
-class Tuning(BaseModel):
+class Tuning(BaseModel, extra="forbid"):
     """The parameters to tune, and the source file that holds the choices."""
-
-    model_config = ConfigDict(extra="forbid")
 
     table: str = Field(pattern=r"^[A-Za-z0-9_-]+\.inc$")
     """The file in the source folder that `fib-rmsnorm tune` writes."""
@@ -53,10 +48,8 @@ class Tuning(BaseModel):
         return self
 
 
-class Manifest(BaseModel):
+class Manifest(BaseModel, extra="forbid"):
     """The content of `solution.toml`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str
     description: str | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.languages import LANGUAGES, check_language
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
 from fib_rmsnorm.registry.layout import check_name, list_definitions
@@ -119,7 +119,7 @@ def pack_chosen(
     Raises InputError for an unknown Definition or language, a name without sources, a name used twice, and as
     `require_packed`.
     """
-    chosen = check_languages(languages or LANGUAGES)
+    chosen = [check_language(each, LANGUAGES) for each in languages or LANGUAGES]
     served = {definition.name for definition in choose("Definition", known.values(), lambda d: d.name, definitions)}
     made, faulty = pack_sound(registry, known)
     packed = [each for each in made.values() if each.spec.language.value in chosen and each.definition in served]
@@ -137,15 +137,6 @@ def require_packed(
     for each in faulty:
         if chooses_all or any(map(each.may_make, lost)):
             raise each.error
-
-
-def check_languages(languages: Iterable[str]) -> list[str]:
-    """Return the languages in lower case. Raises InputError for an unknown one."""
-    chosen = [language.strip().lower() for language in languages]
-    for language in chosen:
-        if language not in LANGUAGES:
-            raise InputError(f"unknown language {language!r}: choose from {', '.join(LANGUAGES)}")
-    return chosen
 
 
 def pack_folder(

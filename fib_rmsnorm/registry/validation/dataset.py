@@ -10,7 +10,7 @@ from typing import Generic, Literal
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.files.regular_files import find_files, read_lines
+from fib_rmsnorm.registry.files.regular_files import find_files, open_regular, read_lines
 from fib_rmsnorm.registry.layout import Layout, is_source
 from fib_rmsnorm.registry.registry import Named
 from fib_rmsnorm.registry.store import Model, describe, is_json, read_text
@@ -90,15 +90,16 @@ class Dataset:
 
     def _split(self, path: Path) -> Iterator[tuple[int, bytes]]:
         """The lines of a file, numbered, that are not empty or torn."""
-        for number, line in read_lines(path, self.layout.root):
-            if not line.endswith(b"\n") and not is_json(line):
-                message = "torn last line: a writer was killed; the next append removes the line"
-                self.findings.append(self.finding("warning", path, message, number))
-                continue
-            if len(line.decode(errors="replace").splitlines()) > 1:
-                message = "contains a Unicode line break, at which flashinfer-bench splits the record"
-                self.findings.append(self.finding("warning", path, message, number))
-            yield number, line
+        with open_regular(path, self.layout.root) as file:
+            for number, line in read_lines(file, path):
+                if not line.endswith(b"\n") and not is_json(line):
+                    message = "torn last line: a writer was killed; the next append removes the line"
+                    self.findings.append(self.finding("warning", path, message, number))
+                    continue
+                if len(line.decode(errors="replace").splitlines()) > 1:
+                    message = "contains a Unicode line break, at which flashinfer-bench splits the record"
+                    self.findings.append(self.finding("warning", path, message, number))
+                yield number, line
 
     def _add_damaged(self, path: Path, message: str, line: int | None = None) -> None:
         self.damaged.append(path)

@@ -14,12 +14,11 @@ from fib_rmsnorm.registry.files.tensor_files import check_blob
 from fib_rmsnorm.registry.layout import FOLDERS
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.seals import Sealer
-from fib_rmsnorm.registry.selection import bench_command, find_main_definition
+from fib_rmsnorm.registry.selection import NamedWorkload, bench_command, find_main_definition
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.sources.packing import pack_folder
 from fib_rmsnorm.registry.validation.dataset import Dataset, Finding, Record, check_place, check_unique
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
-from fib_rmsnorm.registry.workload_titles import NamedWorkload
 from fib_rmsnorm.schema import Definition, SafetensorsInput, ScalarInput, Solution, Trace, Workload
 
 _REPACK = "run: fib-rmsnorm solve --definitions '*'"
@@ -162,25 +161,20 @@ def _check_blobs(root: Path, definition: Definition, workload: Workload) -> Iter
 def _check_solutions(dataset: Dataset) -> Iterator[Finding]:
     """Check paths, names and Definitions, and that packed JSON equals its sources."""
     yield from check_unique(dataset.solutions)
-    for record in dataset.solutions:
-        yield from _check_solution(dataset, record)
-    yield from _check_packing(dataset)
-
-
-def _check_solution(dataset: Dataset, record: Record[Solution]) -> Iterator[Finding]:
-    solution = record.model
     layout = dataset.layout
-    definition = dataset.definition_of.get(solution.definition)
-    if definition is not None:
-        op_type = definition.op_type
-    else:
-        if not dataset.may_hold(layout.definitions, solution.definition):
-            yield record.error(f"no Definition {solution.definition!r}")
-        parts = record.path.relative_to(layout.solutions).parts
-        op_type = parts[1] if len(parts) == _PARTS else "op_type"
-    yield from check_place(
-        record, partial(layout.solution, solution.author, op_type, solution.definition, solution.name)
-    )
+    for record in dataset.solutions:
+        solution = record.model
+        definition = dataset.definition_of.get(solution.definition)
+        if definition is not None:
+            op_type = definition.op_type
+        else:
+            if not dataset.may_hold(layout.definitions, solution.definition):
+                yield record.error(f"no Definition {solution.definition!r}")
+            parts = record.path.relative_to(layout.solutions).parts
+            op_type = parts[1] if len(parts) == _PARTS else "op_type"
+        place = partial(layout.solution, solution.author, op_type, solution.definition, solution.name)
+        yield from check_place(record, place)
+    yield from _check_packing(dataset)
 
 
 def _check_packing(dataset: Dataset) -> Iterator[Finding]:

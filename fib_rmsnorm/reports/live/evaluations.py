@@ -8,7 +8,7 @@ from rich.text import Text
 from fib_rmsnorm.analysis.comparing.outputs import largest
 from fib_rmsnorm.analysis.difference import RunLatency, find_interval, find_speedup
 from fib_rmsnorm.analysis.results import Result, SectionResults, sum_up_run
-from fib_rmsnorm.registry.workload_titles import show_name
+from fib_rmsnorm.registry.selection import show_name
 from fib_rmsnorm.reports.differences import largest_text
 from fib_rmsnorm.reports.results import describe_doubts, summarize_ranking
 from fib_rmsnorm.reports.text.console import Folded

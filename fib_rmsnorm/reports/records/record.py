@@ -11,7 +11,7 @@ from fib_rmsnorm.machine.devices import all_devices
 from fib_rmsnorm.operators import list_candidates, recognise_source
 from fib_rmsnorm.operators.norms.norm_definitions import SHORT_DTYPES
 from fib_rmsnorm.registry.catalogue import Catalogue
-from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
+from fib_rmsnorm.registry.selection import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.records.listing import (
     here_text,
     scalars_of,

@@ -130,7 +130,7 @@ def test_a_safetensors_input_is_loaded_from_the_dataset_and_determines_the_size(
 
 @pytest.mark.parametrize("path", ["../outside.safetensors", "/etc/passwd", "missing.safetensors", "a\0b"])
 def test_a_safetensors_input_outside_the_dataset_is_refused(tmp_path, path):
-    with pytest.raises(InputError, match=r"is outside|no such file"):
+    with pytest.raises(InputError, match=r"leads outside|no such file"):
         generate_inputs(DeviceWorkload(DEFINITION, safetensors_workload(path), "cpu", tmp_path))
 
 

@@ -88,7 +88,7 @@ def test_what_is_callable_at_run_time_is_taken(name, tmp_path):
 @pytest.mark.parametrize("name", ADAPTED)
 def test_the_call_that_is_meant_is_found(name, tmp_path):
     source, call = ADAPTED[name]
-    solutions = draft_calls(Registry(REPOSITORY), write(tmp_path / "05-norm.py", source), DEFINITION)
+    solutions = draft_calls(Registry(REPOSITORY), KernelFile(write(tmp_path / "05-norm.py", source)), DEFINITION)
     assert call in [each.text for each in solutions]
     for found in (next(iter(solutions.values())), draft(tmp_path / "05-norm.py", source, call)):
         assert_right(found, tmp_path)
@@ -145,7 +145,7 @@ PYBIND11 = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &norm, "
 )
 def test_two_sizes_never_go_beyond_the_tensors(names, sizes, tmp_path):
     source = POINTERS.replace("M, int N", names.replace(" ", " int "))
-    calls = draft_calls(Registry(REPOSITORY), write(tmp_path / "kernel.cpp", source), DEFINITION)
+    calls = draft_calls(Registry(REPOSITORY), KernelFile(write(tmp_path / "kernel.cpp", source)), DEFINITION)
     assert next(iter(calls)).text == f"solve(x, weight, out, {sizes}, eps)"
     assert all("hidden, hidden" not in call.text for call in calls)
 
@@ -153,7 +153,7 @@ def test_two_sizes_never_go_beyond_the_tensors(names, sizes, tmp_path):
 def test_pointers_of_another_dtype_are_refused(tmp_path):
     half = RmsNorm().define(128, "float16")
     with pytest.raises(InputError, match="solve takes float\\*, so it computes in float32"):
-        draft_solution(Registry(REPOSITORY), write(tmp_path / "kernel.cpp", POINTERS), half)
+        draft_solution(Registry(REPOSITORY), KernelFile(write(tmp_path / "kernel.cpp", POINTERS)), half)
 
 
 def test_the_only_export_is_the_entry_point(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import find_operator
 from fib_rmsnorm.registry.sources.draft import draft_solution
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from support.full_registry import PYTHON_FOLDER
 from support.paths import write
 from support.record_faults import edit_text, errors_of
@@ -163,7 +164,7 @@ def test_try_finds_shared_headers(fib, registry):
     files = {"kernel.cpp": CPP_KERNEL, "own.h": "#define OWN\n", "norm/own.h": '#include "rows.h"\n'}
     paths = [f"tester/shared/{name}.h" for name in ("rows", "roots", "unused")]
     folder = add_sources(registry, "one_v1", files, including(*paths))
-    found = draft_solution(registry, folder / "kernel.cpp", registry.definition("rmsnorm_d128"))
+    found = draft_solution(registry, KernelFile(folder / "kernel.cpp"), registry.definition("rmsnorm_d128"))
     assert {source.path for source in found.sources} == {"kernel.cpp", "norm/own.h", "own.h", "roots.h", "rows.h"}
 
 
