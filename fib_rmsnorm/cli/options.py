@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
     from fib_rmsnorm.schema import Settings
 
+BUILD_LIMIT_S = 300.0
+"""The time limit of a build that nothing else waits for."""
+
 
 def refuse_empty(option: typer.CallbackParam, value: str | None) -> str | None:
     """Refuse an empty value: leaving the option out means "all", and an unset shell variable must not."""

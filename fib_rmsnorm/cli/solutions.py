@@ -88,10 +88,6 @@ def register(
     answer(record, lines, is_json=json)
 
 
-BUILD_LIMIT_S = 300.0
-"""The time limit of a build that nothing else waits for."""
-
-
 def solve(
     definitions: options.DefinitionNamesOrMain = None,
     solutions: options.SolutionNames = None,
@@ -154,12 +150,11 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, a
     from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.sandbox.fork_server import ForkServer
-    from fib_rmsnorm.schema import Settings
 
     definitions = registry.definitions()
     failed = False
     with ForkServer((COMPILER,)) as fork_server, ProgressBar(len(solutions)) as bar:
-        target, config = arch or gpu_arch(choose_devices()[0]), RunConfig(Settings(), BUILD_LIMIT_S)
+        target, config = arch or gpu_arch(choose_devices()[0]), RunConfig(timeout_s=options.BUILD_LIMIT_S)
         for solution in bar.follow("building", solutions):
             compilation = build_solution(fork_server, definitions[solution.definition], solution, target, config)
             failed |= compilation.outcome == "failed"
