@@ -11,9 +11,9 @@ from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged
 from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.registry.selection import describe_lacking
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_by_definition
+from fib_rmsnorm.reports.evaluations import LiveTable, describe_run
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.live.evaluations import LiveTable, describe_run
-from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
+from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.document import print_parts
 from fib_rmsnorm.reports.text.units import count, join_names
 from fib_rmsnorm.schema import Trace, Workload
@@ -43,7 +43,7 @@ class BenchPrinter:
         elif isinstance(event, Started):
             self._show_plan(event)
         elif isinstance(event, Told):
-            self._bar.print(stderr(), Folded(event.text, 2))
+            self._bar.note(event.text)
         elif isinstance(event, Building):
             self._bar.tell(f"building {count(event.solutions, 'solution')}")
         elif isinstance(event, Judged):
@@ -65,9 +65,9 @@ class BenchPrinter:
         self._expected += event.plan.evaluations
         self._bar.expect(self._expected)
         if event.plan.lacking:
-            self._bar.print(stderr(), Folded(f"Skipped: {describe_lacking(event.plan.lacking)}", 2))
+            self._bar.note(f"Skipped: {describe_lacking(event.plan.lacking)}")
         if event.plan.large:
-            self._bar.print(stderr(), Folded(f"Skipped: {describe_large(event.plan.large)}", 2))
+            self._bar.note(f"Skipped: {describe_large(event.plan.large)}")
         devices = [f"{many} x {model}" if many > 1 else model for model, many in Counter(event.hardware).items()]
         self._bar.print(stderr(), f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(devices)}")
         titles = (title for mine in self._titles.values() for title in mine.values())
@@ -116,4 +116,4 @@ class BenchPrinter:
             where = f" at {self._title(skip.definition, skip.workload)}" if skip.workload is not None else ""
             reasons.setdefault((skip.is_failure, skip.reason), []).append(f"{skip.solution or skip.definition}{where}")
         for (is_failure, reason), names in reasons.items():
-            stderr().print(Folded(f"{'Failed' if is_failure else 'Skipped'} {join_names(names)}: {reason}", 2))
+            self._bar.note(f"{'Failed' if is_failure else 'Skipped'} {join_names(names)}: {reason}")

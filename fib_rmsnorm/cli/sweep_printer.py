@@ -17,8 +17,8 @@ from fib_rmsnorm.evaluation.scheduler import Building, Judged
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
+from fib_rmsnorm.reports.evaluations import result_text
 from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
-from fib_rmsnorm.reports.live.evaluations import result_text
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, count, format_latency, format_percent
@@ -47,10 +47,10 @@ class SweepPrinter:
         if isinstance(event, TrialsStarted):
             self._expected += event.combinations * len(event.workloads)
             self._bar.expect(self._expected)
-            self._bar.print(stderr(), Folded(_describe(event), 2))
+            self._bar.note(_describe(event))
         elif isinstance(event, Building):
             self._bar.tell(f"building {event.solutions}")
-            self._bar.print(stderr(), Folded(f"building {count(event.solutions, 'combination')}", 2))
+            self._bar.note(f"building {count(event.solutions, 'combination')}")
         elif isinstance(event, Judged):
             at = NamedWorkload.of(event.workload).title()
             self._bar.tell(f"{at}: {event.right} of {event.solutions} correct; they are timed when all are judged")
