@@ -197,11 +197,9 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
             "definition": section.results.definition,
             **pick(section.results.conditions, "hardware", "timer", "cold_l2"),
             "clock_mhz": section.clock_mhz,
-            "flop_count": cost.how if (cost := section.workloads[-1].cost) else None,
-            "peak_bandwidth_gb_per_s": section.peak.gb_per_s if section.peak else None,
-            "peak_source": section.peak.source if section.peak else None,
-            "peak_flops_per_s": section.flops_per_s,
-            "ridge_flops_per_byte": section.ridge,
+            **pick(section.workloads[-1].cost, flop_count="how"),
+            **pick(section.peak, peak_bandwidth_gb_per_s="gb_per_s", peak_source="source"),
+            **pick(section, peak_flops_per_s="flops_per_s", ridge_flops_per_byte="ridge"),
             "workloads": [_workload_record(each) for each in section.workloads],
         }
         for section in sections
@@ -212,8 +210,7 @@ def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
     return {
         **workload.results.identity,
         **pick(workload.cost, "flops"),
-        **pick(workload, "bytes_moved", "memory_ms", "compute_ms", "fits_l2"),
-        "flops_per_byte": workload.intensity,
+        **pick(workload, "bytes_moved", "memory_ms", "compute_ms", "fits_l2", flops_per_byte="intensity"),
         "launch_ms": workload.results.empty_ms,
         "bound_by": workload.bound,
         **winner_record(workload.results),

@@ -193,7 +193,6 @@ def results_record(sections: Sequence[SectionResults], superseded: int) -> dict[
 
 def _row(section: SectionResults, workload: WorkloadResults, result: Result) -> dict[str, Any]:
     record = result.record
-    speedup, over_baseline = (pick(ratio, "value", "low", "high") for ratio in (result.speedup, result.over_baseline))
     return {
         "definition": section.definition,
         **pick(section.conditions, "hardware", "timer"),
@@ -204,13 +203,9 @@ def _row(section: SectionResults, workload: WorkloadResults, result: Result) -> 
         **pick(record, "solution", "author", "language", "status"),
         "mark": result.mark,
         **pick(record, "latency_ms", "latency_low_ms", "latency_high_ms", "reference_latency_ms"),
-        "speedup": speedup["value"],
-        "speedup_low": speedup["low"],
-        "speedup_high": speedup["high"],
+        **pick(result.speedup, speedup="value", speedup_low="low", speedup_high="high"),
         "baseline": section.baseline,
-        "vs_baseline": over_baseline["value"],
-        "vs_baseline_low": over_baseline["low"],
-        "vs_baseline_high": over_baseline["high"],
+        **pick(result.over_baseline, vs_baseline="value", vs_baseline_low="low", vs_baseline_high="high"),
         "bandwidth_gb_per_s": record.bandwidth_gb_per_s,
         "percent_of_peak": result.percent_of_peak,
         **pick(record, "bytes_moved", "percent_of_copy", "copy_ms", "empty_ms", "host_overhead_us", "empty_host_us"),
@@ -218,6 +213,5 @@ def _row(section: SectionResults, workload: WorkloadResults, result: Result) -> 
         **pick(record, "dependent_latency_ms", "dependent_low_ms", "dependent_high_ms", "chain_refused"),
         "chain_noisy": "; ".join(record.chain_noisy),
         "noisy": "; ".join(record.noisy),
-        "timestamp": record.timestamp,
-        "trace": record.place,
+        **pick(record, "timestamp", trace="place"),
     }

@@ -15,9 +15,10 @@ from fib_rmsnorm.machine.devices import all_devices
 from fib_rmsnorm.notices import notice
 from fib_rmsnorm.registry import bytes_moved
 from fib_rmsnorm.registry.catalogue import Catalogue
+from fib_rmsnorm.registry.workload_titles import NamedWorkload
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, count, format_bytes
-from fib_rmsnorm.schema import ScalarInput, Trace
+from fib_rmsnorm.schema import Trace
 
 _SHORT_UUID = 8
 Row = dict[str, Any]
@@ -80,7 +81,7 @@ def workload_rows(catalogue: Catalogue) -> list[Row]:
                 "uuid": record.workload.uuid,
                 "definition": record.definition,
                 "axes": record.workload.axes,
-                "scalars": scalars_of(record),
+                "scalars": NamedWorkload.of(record.workload).scalars,
                 "bytes_moved": moved,
                 "traces": traces[record.workload.uuid],
             }
@@ -120,12 +121,6 @@ ROWS: dict[str, Callable[[Catalogue], list[Row]]] = {
     "workloads": workload_rows,
     "traces": lambda catalogue: trace_rows(catalogue.traces, catalogue),
 }
-
-
-def scalars_of(record: Trace) -> dict[str, float]:
-    """The scalar inputs of a Workload."""
-    inputs = record.workload.inputs.items()
-    return {name: given.value for name, given in inputs if isinstance(given, ScalarInput)}
 
 
 def _axes_text(row: Row) -> str:

@@ -14,7 +14,6 @@ from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.records.listing import (
     here_text,
-    scalars_of,
     table_of,
     trace_rows,
     with_earlier,
@@ -22,7 +21,7 @@ from fib_rmsnorm.reports.records.listing import (
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import harmless
 from fib_rmsnorm.reports.text.units import assignments, count
-from fib_rmsnorm.schema import AxisConst, Definition, RandomInput, SafetensorsInput, Solution, TensorSpec, Trace
+from fib_rmsnorm.schema import AxisConst, Definition, Solution, TensorSpec, Trace
 
 _SHORT_DTYPES = {dtype: short for short, dtype in SHORT_DTYPES.items()}
 
@@ -135,12 +134,12 @@ def inputs_text(record: Trace) -> str:
     """The inputs of a Workload: `x random, weight random, eps=1e-06`."""
     inputs = []
     for name, given in record.workload.inputs.items():
-        if isinstance(given, RandomInput):
+        if given.type == "random":
             inputs.append(f"{name} random")
-        elif isinstance(given, SafetensorsInput):
+        elif given.type == "safetensors":
             inputs.append(f"{name} from {given.path} ({given.tensor_key})")
         else:
-            inputs.append(assignments({name: scalars_of(record)[name]}))
+            inputs.append(assignments({name: given.value}))
     return ", ".join(inputs)
 
 

@@ -28,7 +28,7 @@ _STYLES = {
     "failed": "red",
 }
 _SPARE = (
-    *("why", "tied with", "runs", "95%", "interval", "timer", "author", "op_type", "hidden", "dtype"),
+    *("why", "tied with", "runs", "interval", "timer", "author", "op_type", "hidden", "dtype"),
     *("peer latency", "fastest peer", "bytes moved", "barriers", "loops", "blocks/SM", "global stores"),
     *("load requests/row", "limited by", "memory", "host", "of peak", "dependent", "bandwidth", "language", "scalars"),
     *("workloads", "definition", "hardware"),

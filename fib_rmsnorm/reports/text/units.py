@@ -112,9 +112,10 @@ def assignments(values: Mapping[str, object]) -> str:
     )
 
 
-def pick(record: object, *names: str) -> dict[str, Any]:
-    """The named fields and properties of a record; of None, each is None."""
-    return {name: None if record is None else getattr(record, name) for name in names}
+def pick(record: object, *names: str, **renamed: str) -> dict[str, Any]:
+    """The named fields and properties of a record, then those that get another name; of None, each is None."""
+    sources = {name: name for name in names} | renamed
+    return {name: None if record is None else getattr(record, source) for name, source in sources.items()}
 
 
 def json_text(value: Any) -> str:
