@@ -1,4 +1,4 @@
-"""The JSON for a loop that writes kernels: the same of `try`, of its options and of the server."""
+"""The JSON for a loop that writes kernels: the same of `try`, of its options and of the server; several are ranked."""
 
 import json
 import re
@@ -16,6 +16,7 @@ from fib_rmsnorm.sessions.version import Version
 MOST_BYTES = 1000
 """The most that the feedback on a wrong kernel takes, without what `--verbose` adds."""
 _NAME_BYTES, _SENTENCE_BYTES, _HINT_BYTES = 80, 240, 240
+_THRESHOLDS = (0, 1, 2)
 
 
 class Speed(BaseModel):
@@ -199,3 +200,42 @@ def _cut(text: str, most: int) -> str:
         return text
     number = bisect_right(ends, most - len("…".encode()))
     return f"{text[:number]}…" if number else ""
+
+
+class SideBySide(BaseModel):
+    """Kernels: those that were timed by their speedup, the other correct ones, and the wrong ones."""
+
+    kernels: list[Feedback]
+    fast_p: dict[str, float]
+    """KernelBench's measure: the share of those judged that are correct and over p times as fast as the reference."""
+
+    @property
+    def judged(self) -> list[Feedback]:
+        """The kernels that the device can run."""
+        return [each for each in self.kernels if each.status != "SKIPPED"]
+
+    def is_tied(self, kernel: Feedback) -> bool:
+        """Whether a kernel may be as fast as the first: neither interval is above the other."""
+        mine, first = kernel.interval, self.kernels[0].interval
+        return kernel is not self.kernels[0] and bool(mine and first and mine[1] >= first[0])
+
+    def to_json(self) -> str:
+        """One line, without what is not known of a kernel."""
+        return self.model_dump_json(exclude_defaults=True)
+
+
+def rank_kernels(found: Sequence[Feedback], *, is_timed: bool) -> SideBySide:
+    """Rank kernels, and count the fast ones; those that are correct alone if nothing was timed.
+
+    Behind those whose speedup has an interval come those without, of which nobody knows how sure it is.
+    """
+    ranked = sorted(
+        found,
+        key=lambda each: (each.status != "PASSED", each.status == "SKIPPED", not each.interval, -(each.speedup or 0)),
+    )
+    side_by_side = SideBySide(kernels=ranked, fast_p={})
+    judged = side_by_side.judged
+    for least in _THRESHOLDS if is_timed else _THRESHOLDS[:1]:
+        fast = [each for each in judged if each.status == "PASSED" and (not least or (each.speedup or 0) > least)]
+        side_by_side.fast_p[str(least)] = len(fast) / max(1, len(judged))
+    return side_by_side

@@ -7,6 +7,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import NoReturn
 
+from fib_rmsnorm.analysis.feedback import make_feedback, rank_kernels
 from fib_rmsnorm.cli.printing import note, say
 from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
@@ -15,19 +16,18 @@ from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.registry.workload_titles import show_name
-from fib_rmsnorm.reports.feedback import make_feedback
-from fib_rmsnorm.reports.live.evaluations import LiveTable, marks
-from fib_rmsnorm.reports.live.side_by_side import describe_side_by_side, rank_kernels
-from fib_rmsnorm.reports.live.try_verdict import (
-    conclude,
-    describe_failures,
-    describe_prints,
-    version_details,
-    version_line,
-)
+from fib_rmsnorm.reports.evaluations import LiveTable, marks
 from fib_rmsnorm.reports.results import describe_noisy
 from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
 from fib_rmsnorm.reports.text.document import print_parts
+from fib_rmsnorm.reports.verdicts import (
+    conclude,
+    describe_failures,
+    describe_prints,
+    describe_side_by_side,
+    version_details,
+    version_line,
+)
 from fib_rmsnorm.schema import Solution, Trace
 from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service
@@ -126,7 +126,7 @@ def _tell_call(version: Version, called: Solution, job: Job, bar: ProgressBar) -
     how = called.description or f"{called.spec.entry_point.partition('::')[2]}()"
     judged = f"{version.kernel} as {version.definition} on {version.hardware}"
     call = f"{title_of(called.spec.language.value)}, {how.removeprefix('Called as ')} {style}"
-    bar.print(stderr(), Folded(f"{judged}: {call}", 2))
+    bar.note(f"{judged}: {call}")
     if job.plan and job.plan.left_out:
         bar.print(stderr(), job.plan.left_out)
 

@@ -1,13 +1,14 @@
-"""The verdict on a draft: whether it is correct, and how fast beside its rivals; and a line for each version of one."""
+"""The verdict on a draft: whether it is correct, and how fast beside its rivals; a line for each version; a ranking."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from rich.text import Text
 
-from fib_rmsnorm.reports.feedback import relate_rivals
-from fib_rmsnorm.reports.live.evaluations import describe_load, first_line, latency_text, marks
+from fib_rmsnorm.analysis.feedback import Feedback, SideBySide, relate_rivals
+from fib_rmsnorm.reports.evaluations import describe_load, first_line, latency_text, marks
 from fib_rmsnorm.reports.text.control_characters import marked
+from fib_rmsnorm.reports.text.document import Grid, Part
 from fib_rmsnorm.reports.text.units import (
     count,
     format_apart,
@@ -156,3 +157,28 @@ def _reason(version: Version) -> str:
     if failures := version.failures:
         return f"{version.titles[failures[0].workload.uuid]}: {first_line(failures[0].log)}"
     return version.refused or version.skipped
+
+
+def describe_side_by_side(found: SideBySide) -> Iterator[Part]:
+    """A table, the fastest first, and fast_p."""
+    definitions = {each.definition for each in found.kernels if each.definition}
+    columns = ("kernel", "definition", ">speedup", "interval", "status", "remark")
+    yield Grid(columns, [_ranked_row(each, found, names_definition=len(definitions) > 1) for each in found.kernels])
+    shares = ", ".join(f"fast_{p} {share:.2f}" for p, share in found.fast_p.items())
+    faster = " and more than p times as fast as the reference" if len(found.fast_p) > 1 else ""
+    yield f"{shares}: of {count(len(found.judged), 'kernel')}, correct{faster}"
+
+
+def _ranked_row(kernel: Feedback, found: SideBySide, *, names_definition: bool) -> Sequence[str]:
+    noisy = "*" if any(speed.noisy for speed in kernel.speeds) else ""
+    rank = f"a tie with {found.kernels[0].kernel}" if found.is_tied(kernel) else ""
+    if kernel.speedup and not kernel.interval:
+        rank = "not ranked: its interval is unknown"
+    return (
+        kernel.kernel,
+        (kernel.definition or "") if names_definition else "",
+        f"{noisy}{format_ratio(kernel.speedup)}" if kernel.speedup else "",
+        " to ".join(map(format_ratio, kernel.interval or ())),
+        kernel.status,
+        "; ".join(filter(None, (rank, kernel.mistake, kernel.hint, kernel.note))),
+    )
