@@ -30,7 +30,6 @@ class BenchPrinter:
         self._skips: list[Skip] = []
         self._resumed = 0
         self._table = LiveTable((), (), stdout())
-        self._expected = 0
         self._titles: dict[str, dict[str, str]] = {}
         """The titles of the Workloads, by Definition, then by uuid."""
         self._names: set[str] = set()
@@ -57,13 +56,12 @@ class BenchPrinter:
 
     def _show_plan(self, event: Started) -> None:
         """Print what follows; on a cluster, once for each model."""
+        is_first = not self._names
         self._names |= {solution.name for group in event.plan.groups for solution in group.solutions}
         self._titles |= title_by_definition(
             (group.definition.name, NamedWorkload.of(group.workload)) for group in event.plan.groups
         )
-        is_first = not self._expected
-        self._expected += event.plan.evaluations
-        self._bar.expect(self._expected)
+        self._bar.expect(event.plan.evaluations)
         if event.plan.lacking:
             self._bar.note(f"Skipped: {describe_lacking(event.plan.lacking)}")
         if event.plan.large:

@@ -70,9 +70,13 @@ class ProgressBar:
         """Print above the bar, on stderr, what is not a result."""
         self.print(stderr(), Folded(text, 2))
 
-    def expect(self, total: int) -> None:
-        """Set the total number of evaluations or builds."""
-        self._bar.update(self._task, total=total)
+    def expect(self, more: int) -> None:
+        """Add to the total number of evaluations or builds."""
+        self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) + more)
+
+    def show(self, done: int, total: int) -> None:
+        """Set how many are done, and of how many."""
+        self._bar.update(self._task, completed=done, total=total)
 
     def tell(self, doing: str) -> None:
         """Set the description of the current work."""

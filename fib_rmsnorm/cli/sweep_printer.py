@@ -38,15 +38,13 @@ class SweepPrinter:
     def __init__(self, bar: ProgressBar, *, as_json: bool) -> None:
         self._as_json = as_json
         self._bar = bar
-        self._expected = 0
         self._traces: dict[tuple[Parameters, int], Trace] = {}
         self._axis = "batch"
 
     def show(self, event: SweepEvent) -> None:
         """Print one event."""
         if isinstance(event, TrialsStarted):
-            self._expected += event.combinations * len(event.workloads)
-            self._bar.expect(self._expected)
+            self._bar.expect(event.combinations * len(event.workloads))
             self._bar.note(_describe(event))
         elif isinstance(event, Building):
             self._bar.tell(f"building {event.solutions}")

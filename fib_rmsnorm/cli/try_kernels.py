@@ -100,7 +100,6 @@ def _follow(jobs: dict[Job, str], changed: SimpleQueue[Job], bar: ProgressBar) -
     told: set[Job] = set()
     running = set(jobs)
     is_called = is_ranked = len(jobs) > 1  # a ranking says how each is called
-    counted = 0
     while running:
         job = changed.get()
         version = job.version
@@ -112,10 +111,7 @@ def _follow(jobs: dict[Job, str], changed: SimpleQueue[Job], bar: ProgressBar) -
             if is_ranked or not version.done:
                 bar.print(stderr(), f"{jobs[job]}: {_describe_verdict(version, job)}")
         done, steps = (sum(parts) for parts in zip(*(each.progress for each in jobs), strict=True))
-        bar.expect(steps)
-        for _ in range(counted, done):
-            bar.advance()
-        counted = done
+        bar.show(done, steps)
         if job in running and job.finished.is_set():
             job.wait()
             running.remove(job)
