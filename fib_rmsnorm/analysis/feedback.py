@@ -148,13 +148,14 @@ def _find_place(lines: Sequence[str], files: Sequence[str]) -> tuple[str | None,
 def relate_rivals(version: Version) -> dict[str, list[Estimate]]:
     """How many times as fast a version is as each Solution that was timed in turn with it, by its name or `before`.
 
-    One for each Workload on which both were timed.
+    One for each Workload on which both were timed; a Solution without any is left out.
     """
     found: dict[str, list[Estimate]] = {}
     for own in version.timings:
         for rival in version.find_rivals(own.workload.uuid):
-            ratios = found.setdefault("before" if rival.solution == version.before else rival.solution or "", [])
-            ratios += filter(None, [relate(own.performance, rival.performance)])
+            name = "before" if rival.solution == version.before else rival.solution or ""
+            if ratio := relate(own.performance, rival.performance):
+                found.setdefault(name, []).append(ratio)
     return found
 
 
@@ -172,11 +173,9 @@ def _add_speed(found: Feedback, version: Version) -> None:
         for (title, performance), speedup in zip(timed, speedups, strict=True)
     ]
     found.speedup = _round(_mean([performance.speedup_factor for _, performance in timed]))
-    known = [speedup for speedup in speedups if speedup]
-    if known and len(known) == len(timed):
-        ends = [_mean([speedup.low for speedup in known]), _mean([speedup.high for speedup in known])]
-        low, high = map(_round, ends)
-        found.interval = (low, high) if low and high else None
+    low = _round(_mean([speedup.low if speedup else None for speedup in speedups]))
+    high = _round(_mean([speedup.high if speedup else None for speedup in speedups]))
+    found.interval = (low, high) if low and high else None
     for name, ratios in relate_rivals(version).items():
         mean = _round(_mean([ratio.value for ratio in ratios]))
         if mean and len(ratios) == len(timed):

@@ -83,11 +83,10 @@ def _describe_speed(version: Version) -> Iterator[str]:
         yield "interpreted, so not timed"
         return
     for name, ratios in relate_rivals(version).items():
-        if ratios:
-            line = f"{format_range([ratio.value for ratio in ratios], format_ratio)} the speed of {name}"
-            if all(ratio.verdict == "tie" for ratio in ratios):
-                line += f" (a tie: up to {format_apart(max(ratio.apart for ratio in ratios))} apart)"
-            yield line + (f" on {len(ratios)} of {len(own)} workloads" if len(ratios) < len(own) else "")
+        line = f"{format_range([ratio.value for ratio in ratios], format_ratio)} the speed of {name}"
+        if all(ratio.verdict == "tie" for ratio in ratios):
+            line += f" (a tie: up to {format_apart(max(ratio.apart for ratio in ratios))} apart)"
+        yield line + (f" on {len(ratios)} of {len(own)} workloads" if len(ratios) < len(own) else "")
     if share := _describe_share(version):
         yield f"{share} of a copy's speed"
     if load := describe_load(own):
@@ -134,7 +133,7 @@ def version_line(version: Version) -> Text:
     timed = [(version.titles[trace.workload.uuid], trace.performance) for trace in version.timings]
     parts = [f"{title} {latency_text(performance)}" for title, performance in timed if performance]
     for name, ratios in relate_rivals(version).items():
-        parts += [f"{format_range([ratio.value for ratio in ratios], format_ratio)} {name}"] if ratios else []
+        parts.append(f"{format_range([ratio.value for ratio in ratios], format_ratio)} {name}")
     if share := _describe_share(version):
         parts.append(f"{share} of copy")
     line.append("".join(f"  {part}" for part in parts))
