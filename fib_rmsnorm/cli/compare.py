@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 
 def command(
-    old: Annotated[str, typer.Argument(help="Trace file or folder; with --measure: a Solution or kernel, as of try.")],
-    new: Annotated[str, typer.Argument(help="Same kind as OLD; compared against it.")],
+    old: Annotated[
+        str,
+        typer.Argument(metavar="OLD", help="Trace file or folder; with --measure: a Solution or kernel, as of try."),
+    ],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Same kind as OLD; compared against it.")],
     max_slowdown: Annotated[
         float | None,
         typer.Option(

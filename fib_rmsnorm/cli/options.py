@@ -97,6 +97,7 @@ ChosenDefinition = Annotated[str | None, name_option("--definition", "Definition
 SolutionOrKernel = Annotated[
     str,
     typer.Argument(
+        metavar="SOLUTION",
         callback=_check_kernel_file,
         help="Solution's name, or a kernel: file, folder, FILE::function or package.module:function.",
     ),
@@ -212,9 +213,7 @@ def make_settings(**given: Any) -> Settings:
 
 Traces = Annotated[
     list[Path] | None,
-    typer.Argument(
-        metavar="[TRACES]...", help="Trace files (.json, .jsonl), registries or folders; default: the registry."
-    ),
+    typer.Argument(metavar="TRACES", help="Trace files (.json, .jsonl), registries or folders; default: the registry."),
 ]
 
 

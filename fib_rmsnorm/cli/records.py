@@ -62,6 +62,7 @@ def show(
     name: Annotated[
         str,
         typer.Argument(
+            metavar="NAME",
             help="Name of a Definition or Solution, or SOLUTION@batch=8: its newest Trace on a Workload.",
         ),
     ],

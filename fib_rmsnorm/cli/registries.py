@@ -51,7 +51,7 @@ def merge(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="A B...",
+            metavar="A B",
             help="A registry, and others to merge into it: registries, flashinfer-bench datasets, or files of Traces"
             " (.json or .jsonl, as fib-rmsnorm bench --output writes them).",
         ),
@@ -170,12 +170,10 @@ def _verdict_line(validation: Validation) -> Text:
 
 
 def exercise(
-    number: Annotated[int, typer.Argument(help="Number of the exercise, such as 1.")],
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the exercise, such as 1.")],
     folder: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[DIR]", help="Its folder; default: the working folder if it is there, else exercise-N."
-        ),
+        typer.Argument(metavar="DIR", help="Its folder; default: the working folder if it is there, else exercise-N."),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Grade the folder instead: the judge runs the kernel.")

@@ -23,7 +23,7 @@ else:
 
 
 def new(
-    language: Annotated[StartingLanguage, typer.Argument(help="Language of the kernel.")],
+    language: Annotated[StartingLanguage, typer.Argument(metavar="LANGUAGE", help="Language of the kernel.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to create: .py, .cu or .cpp, by language.")],
     definition: options.ChosenDefinition = None,
     root: options.Root = None,

@@ -26,7 +26,9 @@ def command(
     solution: Annotated[
         str,
         typer.Argument(
-            help="Solution's name or source folder, whose solution.toml needs a [tune]; or a kernel's file, with --set."
+            metavar="SOLUTION",
+            help="Solution's name or source folder, whose solution.toml needs a [tune]; or a kernel's file, with"
+            " --set.",
         ),
     ],
     call: options.CallText = None,
