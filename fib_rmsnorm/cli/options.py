@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fib_rmsnorm.cli.printing import warn
+from fib_rmsnorm.cli.printing import note, warn
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
 
@@ -151,7 +151,6 @@ def split_definitions(value: str | None, root: Path, solutions: str | None) -> t
 
 def take_main_definition(root: Path, how_others: str) -> str | None:
     """The registry's main Definition among several, which a line on stderr tells; None if it leaves no other out."""
-    from fib_rmsnorm.cli.printing import note
     from fib_rmsnorm.registry.layout import list_definitions
     from fib_rmsnorm.registry.selection import find_main_definition
 
