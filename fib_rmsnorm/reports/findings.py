@@ -200,19 +200,18 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
             **pick(section.workloads[-1].cost, flop_count="how"),
             **pick(section.peak, peak_bandwidth_gb_per_s="gb_per_s", peak_source="source"),
             **pick(section, peak_flops_per_s="flops_per_s", ridge_flops_per_byte="ridge"),
-            "workloads": [_workload_record(each) for each in section.workloads],
+            "workloads": [
+                {
+                    **each.results.identity,
+                    **pick(each.cost, "flops"),
+                    **pick(each, "bytes_moved", "memory_ms", "compute_ms", "fits_l2", flops_per_byte="intensity"),
+                    "launch_ms": each.results.empty_ms,
+                    "bound_by": each.bound,
+                    **winner_record(each.results),
+                    **pick(each.best, "percent_of_peak"),
+                }
+                for each in section.workloads
+            ],
         }
         for section in sections
     ]
-
-
-def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
-    return {
-        **workload.results.identity,
-        **pick(workload.cost, "flops"),
-        **pick(workload, "bytes_moved", "memory_ms", "compute_ms", "fits_l2", flops_per_byte="intensity"),
-        "launch_ms": workload.results.empty_ms,
-        "bound_by": workload.bound,
-        **winner_record(workload.results),
-        **pick(workload.best, "percent_of_peak"),
-    }
