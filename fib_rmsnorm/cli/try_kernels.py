@@ -15,20 +15,15 @@ from fib_rmsnorm.errors import InputError, KernelError, UnsuitedError
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile
-from fib_rmsnorm.registry.workload_titles import show_name
-from fib_rmsnorm.reports.evaluations import LiveTable, marks
-from fib_rmsnorm.reports.results import describe_noisy
 from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
 from fib_rmsnorm.reports.text.document import print_parts
 from fib_rmsnorm.reports.verdicts import (
-    conclude,
-    describe_failures,
-    describe_prints,
     describe_side_by_side,
+    describe_version,
     version_details,
     version_line,
 )
-from fib_rmsnorm.schema import Solution, Trace
+from fib_rmsnorm.schema import Solution
 from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
@@ -147,27 +142,7 @@ def _tell(version: Version, kernel: KernelFile, *, as_json: bool, is_verbose: bo
     elif version.refused:  # with the path as its user gave it
         raise KernelError(version.refused.replace(version.kernel, str(kernel.file), 1), version.hint)
     else:
-        _print(version)
-
-
-def _print(version: Version) -> None:
-    """Print a line for each evaluation, in the order of the Workloads, then why one failed, and the verdict."""
-    titles, records = version.titles, version.records
-    table = LiveTable((each.solution or "" for each in records), titles.values(), stdout())
-    timed = (told.performance for told in records if isinstance(told, Trace))
-    if any(each and not each.interpreted for each in timed):
-        stdout().print(table.header())
-    for told in records:
-        stdout().print(table.line(told, titles[told.workload.uuid], tells_why=told.solution != version.kernel))
-    if printed := describe_prints(version):
-        stdout().print(Folded(f"\n{printed}", 4))
-    if failures := describe_failures(version):
-        stdout().print(Folded(f"\n{failures}", 2))
-    traces = (told for told in records if isinstance(told, Trace))
-    for doubt in describe_noisy((show_name(t.solution or "", titles[t.workload.uuid]), marks(t)) for t in traces):
-        stdout().print(Folded(f"\n{doubt.text}", 4), style="yellow")
-    stdout().print()
-    stdout().print(Folded(conclude(version), 4))
+        say(*describe_version(version, stdout()))
 
 
 def try_watch(

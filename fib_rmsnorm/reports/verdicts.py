@@ -3,10 +3,14 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from fib_rmsnorm.analysis.feedback import Feedback, SideBySide, relate_rivals
-from fib_rmsnorm.reports.evaluations import describe_load, first_line, latency_text, marks
+from fib_rmsnorm.registry.workload_titles import show_name
+from fib_rmsnorm.reports.evaluations import LiveTable, describe_load, first_line, latency_text
+from fib_rmsnorm.reports.results import describe_noisy
+from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import marked
 from fib_rmsnorm.reports.text.document import Grid, Part
 from fib_rmsnorm.reports.text.units import (
@@ -17,7 +21,7 @@ from fib_rmsnorm.reports.text.units import (
     format_ratio,
     join_names,
 )
-from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, SupportedLanguages, list_cases
+from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, SupportedLanguages, Trace, list_cases
 from fib_rmsnorm.sessions.version import Version
 
 _MOST_LINES = 5
@@ -25,7 +29,28 @@ _MOST_LINES = 5
 _LOG_LINES = 12
 
 
-def describe_failures(version: Version) -> str:
+def describe_version(version: Version, console: Console) -> Iterator[RenderableType]:
+    """A line for each evaluation, in the order of the Workloads, then why one failed, and the verdict."""
+    titles, records = version.titles, version.records
+    timed = [(told, told.performance) for told in records if isinstance(told, Trace) and told.performance]
+    table = LiveTable((each.solution or "" for each in records), titles.values(), console)
+    if any(not performance.interpreted for _, performance in timed):
+        yield table.header()
+    for told in records:
+        yield table.line(told, titles[told.workload.uuid], tells_why=told.solution != version.kernel)
+    if printed := _describe_prints(version):
+        yield Folded(f"\n{printed}", 4)
+    if failures := _describe_failures(version):
+        yield Folded(f"\n{failures}", 2)
+    for doubt in describe_noisy(
+        (show_name(told.solution or "", titles[told.workload.uuid]), performance.noisy) for told, performance in timed
+    ):
+        yield Folded(Text(f"\n{doubt.text}", "yellow"), 4)
+    yield ""
+    yield Folded(conclude(version), 4)
+
+
+def _describe_failures(version: Version) -> str:
     """The logs of failed evaluations after their first lines, once for each first line.
 
     The first of these first lines is left to the verdict.
@@ -100,7 +125,7 @@ def _describe_share(version: Version) -> str:
     return format_range(shares, format_percent) if shares else ""
 
 
-def describe_prints(version: Version) -> str:
+def _describe_prints(version: Version) -> str:
     """The kernel's output on the first Workload on which it passed and printed; empty if there is none.
 
     A call is repeated many times, so lines that repeat are told once, with their number.
@@ -146,8 +171,8 @@ def version_details(version: Version) -> list[Text]:
     for check in version.failures[:1]:
         lines += [Text(marked(line)) for line in check.log.strip().splitlines()[1:_LOG_LINES]]
     for trace in version.timings:
-        if noisy := "; ".join(marks(trace)):
-            lines.append(Text(f"noisy at {version.titles[trace.workload.uuid]}: {noisy}", style="yellow"))
+        if trace.performance and (noisy := trace.performance.noisy):
+            lines.append(Text(f"noisy at {version.titles[trace.workload.uuid]}: {'; '.join(noisy)}", style="yellow"))
     return lines
 
 
