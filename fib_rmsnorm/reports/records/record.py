@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from fib_rmsnorm.analysis.holdings import trace_rows
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.machine.capabilities import find_readiness
 from fib_rmsnorm.machine.devices import all_devices
@@ -15,7 +16,6 @@ from fib_rmsnorm.registry.workload_titles import NamedWorkload, show_name, title
 from fib_rmsnorm.reports.records.listing import (
     here_text,
     table_of,
-    trace_rows,
     with_earlier,
 )
 from fib_rmsnorm.reports.text.console import Folded
