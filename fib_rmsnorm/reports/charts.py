@@ -81,9 +81,7 @@ def _tells_apart(values: list[int]) -> bool:
     return len(set(values)) == len(values) and all(value > 0 for value in values)
 
 
-def _lines(
-    findings: SectionFindings, xs: Mapping[str, float], measure: Callable[[Result], _Range], *, scale: float = 1.0
-) -> list[Series]:
+def _lines(findings: SectionFindings, xs: Mapping[str, float], measure: Callable[[Result], _Range]) -> list[Series]:
     """A line for each Solution through its native results on the Workloads in `xs`; noisy ones say so."""
     groups: dict[str, list[Point]] = {}
     for each in findings.results.workloads:
@@ -91,8 +89,7 @@ def _lines(
             value, low, high = measure(result)
             if result.record.is_native and value:
                 noisy = bool(result.record.noisy)
-                low, high = (end * scale if end is not None else None for end in (low, high))
-                point = Point(xs[each.workload], value * scale, low, high, f"{each.title}{', noisy' * noisy}", noisy)
+                point = Point(xs[each.workload], value, low, high, f"{each.title}{', noisy' * noisy}", noisy)
                 groups.setdefault(result.label, []).append(point)
     return [Series(label, tuple(points)) for label, points in sorted(groups.items())]
 
@@ -132,8 +129,9 @@ def _latency_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]
     """Latency, beside the copy, an empty kernel and the bytes at the peak."""
 
     def measure(result: Result) -> _Range:
-        interval = find_interval(result.record)
-        return (result.record.latency_ms, *((interval.low, interval.high) if interval else (None, None)))
+        interval, value = find_interval(result.record), result.record.latency_ms
+        ends = (1e3 * interval.low, 1e3 * interval.high) if interval else (None, None)
+        return (1e3 * value if value else None, *ends)
 
     along = [(xs[each.results.workload], each) for each in findings.workloads if each.results.workload in xs]
     floor = min((each.results.empty_ms or 0.0 for _, each in along), default=0.0)
@@ -143,5 +141,5 @@ def _latency_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]
         "the bytes at the peak": [(x, each.memory_ms) for x, each in along if (each.memory_ms or 0.0) >= floor / 2],
     }
     limits = {name: [(x, 1e3 * time_ms) for x, time_ms in points if time_ms] for name, points in times.items()}
-    series = (*_lines(findings, xs, measure, scale=1e3), *_limits(limits))
+    series = (*_lines(findings, xs, measure), *_limits(limits))
     return Chart("latency", f"Latency by {axis}", axis, "median latency (us)", series)
