@@ -1,4 +1,4 @@
-"""What a registry holds: a row for each Definition, Solution or Workload, with the number of its records."""
+"""The contents of a registry: a row for each Definition, Solution or Workload, with the number of its records."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
