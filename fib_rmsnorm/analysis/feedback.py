@@ -218,10 +218,6 @@ class SideBySide(BaseModel):
         mine, first = kernel.interval, self.kernels[0].interval
         return kernel is not self.kernels[0] and bool(mine and first and mine[1] >= first[0])
 
-    def to_json(self) -> str:
-        """One line, without what is not known of a kernel."""
-        return self.model_dump_json(exclude_defaults=True)
-
 
 def rank_kernels(found: Sequence[Feedback], *, is_timed: bool) -> SideBySide:
     """Rank kernels, and count the fast ones; those that are correct alone if nothing was timed.

@@ -32,10 +32,8 @@ def explain(
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
     sizes = options.split_sizes(batch_sizes)
-    with (
-        ForkServer((COMPILER,)) as fork_server,
-        ProgressBar() as bar,
-    ):  # started before our own imports: it imports torch in parallel
+    # The fork server starts before our own imports: it loads torch in parallel.
+    with ForkServer((COMPILER,)) as fork_server, ProgressBar() as bar:
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.inspection.explanation import explain as explain_code
         from fib_rmsnorm.machine.devices import choose_devices, gpu_arch

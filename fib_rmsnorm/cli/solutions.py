@@ -156,12 +156,9 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, a
     with ForkServer((COMPILER,)) as fork_server, ProgressBar(len(solutions)) as bar:
         target, config = arch or gpu_arch(choose_devices()[0]), RunConfig(timeout_s=options.BUILD_LIMIT_S)
         for solution in bar.follow("building", solutions):
-            compilation = build_solution(fork_server, definitions[solution.definition], solution, target, config)
-            failed |= compilation.outcome == "failed"
-            is_built = compilation.outcome == "built"
-            how = (
-                f"built in {compilation.seconds:.1f} s" if is_built else f"{compilation.outcome}: {compilation.message}"
-            )
+            made = build_solution(fork_server, definitions[solution.definition], solution, target, config)
+            failed |= made.outcome == "failed"
+            how = f"built in {made.seconds:.1f} s" if made.outcome == "built" else f"{made.outcome}: {made.message}"
             line = f"{solution.name} ({title_of(solution.spec.language.value)}): {how}"
-            bar.print(stdout(), dumps({"solution": solution.name, **compilation._asdict()}) if as_json else line)
+            bar.print(stdout(), dumps({"solution": solution.name, **made._asdict()}) if as_json else line)
     return failed

@@ -1,11 +1,8 @@
 """Print a sweep while it runs: one line per result, and notes of what it is doing; at the end a table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from json import dumps
 from math import prod
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -14,6 +11,7 @@ from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Judged
+from fib_rmsnorm.inspection.facts import Explanation
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry.workload_titles import NamedWorkload, title_workloads
@@ -25,9 +23,6 @@ from fib_rmsnorm.reports.text.units import assignments, count, format_latency, f
 from fib_rmsnorm.schema import Trace
 from fib_rmsnorm.tuning.sweep import SweepEvent, TrialsStarted, collect_figures
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable, parameters_of
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.inspection.facts import Explanation
 
 _FIGURE_COLUMNS = (">threads/block", *TRAFFIC_COLUMNS, ">occupancy", ">registers", ">spilled bytes")
 

@@ -69,7 +69,7 @@ def try_kernels(
         versions += [replace(job.wait(), kernel=name) for job, name in jobs.items()]
         found = rank_kernels([make_feedback(version) for version in versions], is_timed=is_timed)
         if as_json:
-            echo(found.to_json())
+            echo(found.model_dump_json(exclude_defaults=True))
         else:
             print_parts(describe_side_by_side(found), stdout())
     else:
