@@ -25,8 +25,7 @@ class Match:
     @property
     def times_as_fast(self) -> Estimate | None:
         """The fastest peer's latency over the fastest other's; None unless both have one."""
-        own, peer = (each.winner.record if each.winner else None for each in (self.own, self.peers))
-        return relate(own, peer)
+        return relate(self.own.fastest, self.peers.fastest)
 
     @property
     def verdict(self) -> Verdict | None:

@@ -109,6 +109,11 @@ class WorkloadResults:
         return self.places[0].result if self.places else None
 
     @property
+    def fastest(self) -> TraceRecord | None:
+        """The winner's Trace."""
+        return self.winner.record if self.winner else None
+
+    @property
     def ties(self) -> list[Result]:
         """The Solutions that may be as fast as the winner."""
         return [place.result for place in self.places[1:] if place.is_tied]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from fib_rmsnorm.analysis.loading import read_definitions
-from fib_rmsnorm.analysis.results import Peak, Result, SectionResults, WorkloadResults, peak_of
+from fib_rmsnorm.analysis.results import Peak, SectionResults, WorkloadResults, peak_of
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
 from fib_rmsnorm.schema import Definition
@@ -25,16 +25,6 @@ class WorkloadRoof:
     compute_ms: float | None
     """To do the arithmetic in float32 at the device's peak."""
     fits_l2: bool | None
-
-    @property
-    def best(self) -> Result | None:
-        """The fastest Solution."""
-        return self.results.winner
-
-    @property
-    def title(self) -> str:
-        """`batch=32`."""
-        return self.results.title
 
     @property
     def intensity(self) -> float | None:

@@ -86,9 +86,9 @@ def _define(registry: Registry, file: Path, *, as_json: bool) -> None:
             from fib_rmsnorm.evaluation.judging.recogniser import call_reference
             from fib_rmsnorm.evaluation.run_config import RunConfig
             from fib_rmsnorm.machine.devices import choose_devices
-            from fib_rmsnorm.schema import Settings, Workload
+            from fib_rmsnorm.schema import Workload
 
-        config, workload = RunConfig(Settings(), _LIMIT_S, None), Workload(axes={}, inputs={}, uuid="describing")
+        config, workload = RunConfig(timeout_s=_LIMIT_S), Workload(axes={}, inputs={}, uuid="describing")
         described = call_reference(fork_server, describing, workload, choose_devices("cpu")[0], config)
     definition, workloads = make_definition(file, described)
     known = registry.definitions().get(definition.name)
@@ -122,9 +122,8 @@ def _adapt(
             from fib_rmsnorm.evaluation.run_config import RunConfig
             from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry.sources.adaptation import adapt
-            from fib_rmsnorm.schema import Settings
 
-        config = RunConfig(Settings(), _LIMIT_S, registry.root)
+        config = RunConfig(timeout_s=_LIMIT_S, dataset=registry.root)
         following = bar.follow("recognising", chosen)
         for definition, found in recognise_all(fork_server, following, choose_devices("cpu")[0], config):
             adapted = found if isinstance(found, str) else adapt(registry, kernels, definition, found)

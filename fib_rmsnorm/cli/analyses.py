@@ -121,23 +121,21 @@ def report(
     if (against or summary) and limit_ms is not None:
         raise InputError("--max-latency judges a report of latencies: leave out --against and --summary")
     found = options.read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
+    from fib_rmsnorm.analysis.results import find_results
+
+    results = [] if against else find_results(found)
     if against:
         from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
         from fib_rmsnorm.reports.differences import describe_differences, difference_records
 
         differences = find_output_differences(found.records, against, found.roots)
         print_report(describe_differences, difference_records, differences, is_json=json)
-        return 0
-    from fib_rmsnorm.analysis.results import find_results
-
-    results = find_results(found)
-    if summary:
+    elif summary:
         from fib_rmsnorm.analysis.ranking import summarize
         from fib_rmsnorm.reports.ranking import describe_summaries, summary_records
 
         print_report(describe_summaries, summary_records, summarize(results), is_json=json)
-        return 0
-    if output:
+    elif output:
         from fib_rmsnorm.analysis.roofline import analyze_sections
         from fib_rmsnorm.registry.store import write_atomic
         from fib_rmsnorm.reports.page import make_page

@@ -85,7 +85,7 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
     for name in [name for name in arguments[:1] if name in COMMANDS] or COMMANDS:
         place = COMMANDS[name]
         if is_list:
-            app.command(name)(_without_options)
+            app.command(name)(lambda: None)
             continue
         module = import_module(f"fib_rmsnorm.cli.{place.module}")
         command = getattr(module, place.function)
@@ -94,26 +94,16 @@ def make_app(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
-def _without_options() -> None:
-    """Stands for a command that is listed, not run."""
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Handle the options before a command. Without a command, print the help rather than a usage error."""
+    if version:
         from fib_rmsnorm import __version__
 
         typer.echo(f"fib-rmsnorm {__version__}")
         raise typer.Exit
-
-
-def _root(
-    context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
-    ] = False,
-) -> None:
-    """Handle the options before a command. Without a command, print the help rather than a usage error."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)

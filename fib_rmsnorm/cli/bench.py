@@ -1,7 +1,6 @@
 """`fib-rmsnorm bench`."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from typing import Annotated, Any
 
 import typer
@@ -102,7 +101,7 @@ def command(
 
     # The fork server starts before our own imports: it loads torch in parallel. On a cluster, each actor has one.
     with ExitStack() as stack:
-        stack.enter_context(_saying_how_to_go_on())
+        stack.push(_say_how_to_go_on)
         fork_server = stack.enter_context(ForkServer(ROLES)) if ray is None else None
         with importing():
             from fib_rmsnorm.cli.progress import ProgressBar
@@ -150,9 +149,6 @@ def command(
         return printer.finish(output)
 
 
-@contextmanager
-def _saying_how_to_go_on() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
+def _say_how_to_go_on(ended_by: type[BaseException] | None, *_: object) -> None:
+    if ended_by is KeyboardInterrupt:
         end_interrupted("; finished evaluations are saved: continue with --resume")

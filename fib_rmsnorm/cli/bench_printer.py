@@ -10,9 +10,9 @@ from fib_rmsnorm.evaluation.plan import Skip, describe_large
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged
 from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.registry.selection import NamedWorkload, describe_lacking, title_by_definition
+from fib_rmsnorm.reports.evaluations import LiveTable, describe_run
 from fib_rmsnorm.reports.legend import POINTER
-from fib_rmsnorm.reports.live.evaluations import LiveTable, describe_run
-from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
+from fib_rmsnorm.reports.text.console import stderr, stdout
 from fib_rmsnorm.reports.text.document import print_parts
 from fib_rmsnorm.reports.text.units import count, join_names
 from fib_rmsnorm.schema import Trace, Workload
@@ -29,7 +29,6 @@ class BenchPrinter:
         self._skips: list[Skip] = []
         self._resumed = 0
         self._table = LiveTable((), (), stdout())
-        self._expected = 0
         self._titles: dict[str, dict[str, str]] = {}
         """The titles of the Workloads, by Definition, then by uuid."""
         self._names: set[str] = set()
@@ -42,7 +41,7 @@ class BenchPrinter:
         elif isinstance(event, Started):
             self._show_plan(event)
         elif isinstance(event, Told):
-            self._bar.print(stderr(), Folded(event.text, 2))
+            self._bar.note(event.text)
         elif isinstance(event, Building):
             self._bar.tell(f"building {count(event.solutions, 'solution')}")
         elif isinstance(event, Judged):
@@ -56,17 +55,16 @@ class BenchPrinter:
 
     def _show_plan(self, event: Started) -> None:
         """Print what follows; on a cluster, once for each model."""
+        is_first = not self._names
         self._names |= {solution.name for group in event.plan.groups for solution in group.solutions}
         self._titles |= title_by_definition(
             (group.definition.name, NamedWorkload.of(group.workload)) for group in event.plan.groups
         )
-        is_first = not self._expected
-        self._expected += event.plan.evaluations
-        self._bar.expect(self._expected)
+        self._bar.expect(event.plan.evaluations)
         if event.plan.lacking:
-            self._bar.print(stderr(), Folded(f"Skipped: {describe_lacking(event.plan.lacking)}", 2))
+            self._bar.note(f"Skipped: {describe_lacking(event.plan.lacking)}")
         if event.plan.large:
-            self._bar.print(stderr(), Folded(f"Skipped: {describe_large(event.plan.large)}", 2))
+            self._bar.note(f"Skipped: {describe_large(event.plan.large)}")
         devices = [f"{many} x {model}" if many > 1 else model for model, many in Counter(event.hardware).items()]
         self._bar.print(stderr(), f"{count(event.plan.evaluations, 'evaluation')} on {' + '.join(devices)}")
         titles = (title for mine in self._titles.values() for title in mine.values())
@@ -115,4 +113,4 @@ class BenchPrinter:
             where = f" at {self._title(skip.definition, skip.workload)}" if skip.workload is not None else ""
             reasons.setdefault((skip.is_failure, skip.reason), []).append(f"{skip.solution or skip.definition}{where}")
         for (is_failure, reason), names in reasons.items():
-            stderr().print(Folded(f"{'Failed' if is_failure else 'Skipped'} {join_names(names)}: {reason}", 2))
+            self._bar.note(f"{'Failed' if is_failure else 'Skipped'} {join_names(names)}: {reason}")

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from fib_rmsnorm.analysis.comparing.comparison import Comparisons
     from fib_rmsnorm.analysis.trace_record import TraceRecord
 
-_LIMIT_S = 120.0
-"""The time limit of each build and each evaluation."""
-
 
 def command(
-    old: Annotated[str, typer.Argument(help="Trace file or folder; with --measure: a Solution or kernel, as of try.")],
-    new: Annotated[str, typer.Argument(help="Same kind as OLD; compared against it.")],
+    old: Annotated[
+        str,
+        typer.Argument(metavar="OLD", help="Trace file or folder; with --measure: a Solution or kernel, as of try."),
+    ],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Same kind as OLD; compared against it.")],
     max_slowdown: Annotated[
         float | None,
         typer.Option(
@@ -143,9 +143,8 @@ def _measure_in_turn(
         from fib_rmsnorm.machine.devices import choose_devices
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.selection import NamedWorkload, title_workloads
-        from fib_rmsnorm.reports.live.evaluations import LiveTable
+        from fib_rmsnorm.reports.evaluations import LiveTable
         from fib_rmsnorm.reports.text.console import stderr
-        from fib_rmsnorm.schema import Settings
 
         registry = Registry.find_or_shipped(root)
         match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], calls, definition)
@@ -156,7 +155,7 @@ def _measure_in_turn(
         table = LiveTable((rival.name for rival in rivals), every_title, stderr())
         bar.expect(2 * rounds * len(titles[0]))
         bar.print(stderr(), table.header())
-        with closing(run_head_to_head(match, RunConfig(Settings(), _LIMIT_S, registry.root), rounds)) as traces:
+        with closing(run_head_to_head(match, RunConfig(dataset=registry.root), rounds)) as traces:
             for number, trace in enumerate(traces, start=1):
                 side = trace.solution == match.new.name
                 bar.print(stderr(), table.line(trace, titles[side][trace.workload.uuid]))

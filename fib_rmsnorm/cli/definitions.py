@@ -31,12 +31,11 @@ if TYPE_CHECKING:
 
 
 _DEFAULT = "rmsnorm"
-_NAMES = [operator.name for operator in list_operators()]
 
 
 def _as_parameter(option: Option) -> inspect.Parameter:
     owners = [each.name for each in list_operators() if option.name in {own.name for own in each.options}]
-    whose = "" if len(owners) == len(_NAMES) else f" Only of {', '.join(owners)}."
+    whose = "" if len(owners) == len(list_operators()) else f" Only of {', '.join(owners)}."
     told = typer.Option(f"--{option.name}", help=f"{option.help}{whose} Default: {option.default}.", show_default=False)
     kind = type(option.default)
     return inspect.Parameter(

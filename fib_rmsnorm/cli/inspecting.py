@@ -8,9 +8,6 @@ import typer
 from fib_rmsnorm.cli import options
 from fib_rmsnorm.cli.printing import answer, note, print_json, say
 
-_BUILD_LIMIT_S = 300.0
-"""The time limit of the build."""
-
 
 def explain(
     solution: options.SolutionOrKernel,
@@ -35,10 +32,8 @@ def explain(
     from fib_rmsnorm.sandbox.fork_server import ForkServer
 
     sizes = options.split_sizes(batch_sizes)
-    with (
-        ForkServer((COMPILER,)) as fork_server,
-        ProgressBar() as bar,
-    ):  # started before our own imports: it imports torch in parallel
+    # The fork server starts before our own imports: it loads torch in parallel.
+    with ForkServer((COMPILER,)) as fork_server, ProgressBar() as bar:
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.inspection.explanation import explain as explain_code
         from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
@@ -47,14 +42,13 @@ def explain(
         from fib_rmsnorm.registry.sources.draft import find_solution
         from fib_rmsnorm.reports.explanation import describe_explanations
         from fib_rmsnorm.reports.text.console import Folded
-        from fib_rmsnorm.schema import Settings
 
         targets = dict.fromkeys(map(check_arch, options.split_names(arch)))
         registry = Registry.find_or_shipped(root)
         wanted, found = find_solution(registry, solution, definition, call)
         workloads = choose_workloads(wanted, registry.workloads(wanted.name), sizes)
         here = choose_devices()[0]
-        config, explanations = RunConfig(Settings(), _BUILD_LIMIT_S), []
+        config, explanations = RunConfig(timeout_s=options.BUILD_LIMIT_S), []
         for target in targets or (gpu_arch(here) or DEFAULT_ARCH,):
             bar.tell(f"compiling for {target}")
             explanations.append(explain_code(fork_server, wanted, found, workloads, target, config, here))

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fib_rmsnorm.cli.printing import warn
+from fib_rmsnorm.cli.printing import note, warn
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES
 
 if TYPE_CHECKING:
     from fib_rmsnorm.analysis.loading import TraceSet
     from fib_rmsnorm.schema import Settings
+
+BUILD_LIMIT_S = 300.0
+"""The time limit of a build that nothing else waits for."""
 
 
 def refuse_empty(option: typer.CallbackParam, value: str | None) -> str | None:
@@ -94,6 +97,7 @@ ChosenDefinition = Annotated[str | None, name_option("--definition", "Definition
 SolutionOrKernel = Annotated[
     str,
     typer.Argument(
+        metavar="SOLUTION",
         callback=_check_kernel_file,
         help="Solution's name, or a kernel: file, folder, FILE::function or package.module:function.",
     ),
@@ -147,7 +151,6 @@ def split_definitions(value: str | None, root: Path, solutions: str | None) -> t
 
 def take_main_definition(root: Path, how_others: str) -> str | None:
     """The registry's main Definition among several, which a line on stderr tells; None if it leaves no other out."""
-    from fib_rmsnorm.cli.printing import note
     from fib_rmsnorm.registry.layout import list_definitions
     from fib_rmsnorm.registry.selection import find_main_definition
 
@@ -209,9 +212,7 @@ def make_settings(**given: Any) -> Settings:
 
 Traces = Annotated[
     list[Path] | None,
-    typer.Argument(
-        metavar="[TRACES]...", help="Trace files (.json, .jsonl), registries or folders; default: the registry."
-    ),
+    typer.Argument(metavar="TRACES", help="Trace files (.json, .jsonl), registries or folders; default: the registry."),
 ]
 
 

@@ -34,11 +34,17 @@ def warn(line: str) -> None:
 
 
 def print_json(record: object) -> None:
-    """Print a record of strings, numbers, paths, lists, dicts, dataclasses and models as JSON."""
-    from fib_rmsnorm.reports.text.console import echo
-    from fib_rmsnorm.reports.text.units import json_text
+    """Print a record of strings, numbers, paths, lists, dicts, dataclasses and models as JSON.
 
-    echo(json_text(record), end="")
+    Numbers for which JSON has no form are null.
+    """
+    from json import dumps
+
+    from pydantic_core import from_json, to_json
+
+    from fib_rmsnorm.reports.text.console import echo
+
+    echo(dumps(from_json(to_json(record, by_alias=False, inf_nan_mode="null")), indent=2))
 
 
 def answer(record: object, lines: Iterable[RenderableType], *, is_json: bool) -> None:

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.text import Text
 
 from fib_rmsnorm.cli.program import tidying
-from fib_rmsnorm.reports.text.console import stderr, stdout
+from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 
 if TYPE_CHECKING:
     from fib_rmsnorm.schema import Definition, Solution
@@ -61,14 +61,22 @@ class ProgressBar:
         """Remove the bar."""
         self._stack.close()
 
-    def print(self, console: Console, what: RenderableType, **options: Any) -> None:
+    def print(self, console: Console, what: RenderableType) -> None:
         """Print to a console, above the bar if both are on a terminal."""
         is_shared = self._bar.live.is_started and console.is_terminal
-        (self._bar.console if is_shared else console).print(what, **options)
+        (self._bar.console if is_shared else console).print(what)
 
-    def expect(self, total: int) -> None:
-        """Set the total number of evaluations or builds."""
-        self._bar.update(self._task, total=total)
+    def note(self, text: str) -> None:
+        """Print above the bar, on stderr, what is not a result."""
+        self.print(stderr(), Folded(text, 2))
+
+    def expect(self, more: int) -> None:
+        """Add to the total number of evaluations or builds."""
+        self._bar.update(self._task, total=(self._bar.tasks[0].total or 0) + more)
+
+    def show(self, done: int, total: int) -> None:
+        """Set how many are done, and of how many."""
+        self._bar.update(self._task, completed=done, total=total)
 
     def tell(self, doing: str) -> None:
         """Set the description of the current work."""

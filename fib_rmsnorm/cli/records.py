@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fib_rmsnorm.cli.options import Json, Root, there
 from fib_rmsnorm.cli.printing import answer, note, print_json, say
 from fib_rmsnorm.errors import InputError
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from fib_rmsnorm.registry.catalogue import Catalogue
-    from fib_rmsnorm.schema import Definition, Solution, Trace
 
 _KINDS = ("definitions", "solutions", "workloads", "traces")
 
@@ -31,6 +24,7 @@ def list_(
     """List the records of the registry and show which Solutions can run on this machine."""
     if kind is not None and kind not in _KINDS:
         raise InputError(f"cannot list {kind!r}: choose from {', '.join(_KINDS)}")
+    from fib_rmsnorm.analysis.holdings import ROWS
     from fib_rmsnorm.cli.progress import ProgressBar
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
@@ -41,7 +35,7 @@ def list_(
     registry = Registry.find(root)
     with ProgressBar(doing="reading"):
         catalogue = Catalogue.read(registry)
-    rows = {each: listing.ROWS[each](catalogue) for each in ([kind] if kind else _KINDS)}
+    rows = {each: ROWS[each](catalogue) for each in ([kind] if kind else _KINDS)}
     if "solutions" in rows:
         for sources in catalogue.faulty:
             note(f"Left out {sources.name}: {sources.error}")
@@ -62,6 +56,7 @@ def show(
     name: Annotated[
         str,
         typer.Argument(
+            metavar="NAME",
             help="Name of a Definition or Solution, or SOLUTION@batch=8: its newest Trace on a Workload.",
         ),
     ],
@@ -74,20 +69,11 @@ def show(
     with ProgressBar(doing="reading"):
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.catalogue import Catalogue, find_record
+        from fib_rmsnorm.reports.records.trace import describe_record
 
         catalogue = Catalogue.read(Registry.find(root))
     record = find_record(catalogue, name)
-    answer(record, _describe(record, catalogue), is_json=json)
-
-
-def _describe(record: Definition | Solution | Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
-    from fib_rmsnorm.reports.records.record import describe_definition, describe_solution
-    from fib_rmsnorm.reports.records.trace import describe_trace
-    from fib_rmsnorm.schema import Definition, Solution
-
-    if isinstance(record, Definition):
-        return describe_definition(record, catalogue)
-    return describe_solution(record, catalogue) if isinstance(record, Solution) else describe_trace(record, catalogue)
+    answer(record, describe_record(record, catalogue), is_json=json)
 
 
 def env(json: Json = False) -> None:

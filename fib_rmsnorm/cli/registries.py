@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,15 +10,10 @@ import typer
 from fib_rmsnorm.cli.options import Json
 from fib_rmsnorm.cli.printing import answer
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.reports.text.units import count, pick
+from fib_rmsnorm.reports.text.units import pick
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.text import Text
-
-    from fib_rmsnorm.registry.exchange import Conflict, Merger
-    from fib_rmsnorm.registry.validation.dataset import Finding
-    from fib_rmsnorm.registry.validation.records import Validation
 
 
 def init(
@@ -33,12 +26,13 @@ def init(
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.registry.catalogue import Catalogue
     from fib_rmsnorm.registry.shipped import make_registry
+    from fib_rmsnorm.reports.records.registries import counts_text
 
     make_registry(folder)
     made = Catalogue.read(Registry(folder))
     counts = {kind: len(getattr(made, kind)) for kind in ("definitions", "solutions", "workloads")}
     lines = [
-        f"Created a registry in {folder}: {_counts_text(counts)}",
+        f"Created a registry in {folder}: {counts_text(counts)}",
         "Next:",
         *([f"  cd {quote(str(folder))}"] if folder.resolve() != Path.cwd() else []),
         "  fib-rmsnorm bench    # judge and time the kernels of its main Definition",
@@ -51,7 +45,7 @@ def merge(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="A B...",
+            metavar="A B",
             help="A registry, and others to merge into it: registries, flashinfer-bench datasets, or files of Traces"
             " (.json or .jsonl, as fib-rmsnorm bench --output writes them).",
         ),
@@ -70,6 +64,7 @@ def merge(
         from fib_rmsnorm.registry import Registry
         from fib_rmsnorm.registry.exchange import Merger
         from fib_rmsnorm.registry.files.locking import locked
+        from fib_rmsnorm.reports.records.registries import describe_merge
 
         first, *others = folders
         ours = Registry.find(first)
@@ -86,7 +81,7 @@ def merge(
             if not merger.conflicts:
                 merger.write()
     record = {"into": ours.root, "written": not merger.conflicts, **pick(merger, "added", "same", "conflicts")}
-    answer(record, [*map(_conflict_line, merger.conflicts), _merge_line(merger)], is_json=json)
+    answer(record, describe_merge(merger), is_json=json)
     return 1 if merger.conflicts else 0
 
 
@@ -107,75 +102,19 @@ def validate(
     with ProgressBar(doing="checking"):
         from fib_rmsnorm.registry.layout import find_root
         from fib_rmsnorm.registry.validation.records import validate as check
+        from fib_rmsnorm.reports.records.registries import describe_validation
 
         found = check(folder or find_root(), published_only=published)
     record = {**pick(found, "root", "counts", "findings"), "valid": found.is_valid}
-    answer(record, [*map(_finding_line, found.findings), _verdict_line(found)], is_json=json)
+    answer(record, describe_validation(found), is_json=json)
     return 0 if found.is_valid else 1
 
 
-_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
-_NOUNS = {
-    "definition": "Definition",
-    "solution": "Solution",
-    "workload": "Workload",
-    "trace": "Trace",
-    "file": "file of tensors",
-}
-
-
-def _counts_text(counts: Mapping[str, int]) -> str:
-    """`1 Definition, 7 Solutions, 8 Workloads, 48 Traces`."""
-    return ", ".join(count(number, _NOUNS[kind.removesuffix("s")]) for kind, number in counts.items())
-
-
-def _conflict_line(conflict: Conflict) -> Text:
-    """One conflict: what differs, where, and in which fields."""
-    from rich.text import Text
-
-    differs = ", ".join(conflict.differs)
-    return Text.assemble(
-        ("conflict: ", "bold red"),
-        f"{_NOUNS[conflict.kind]} {conflict.name} differs between {conflict.ours} and {conflict.theirs} in: {differs}",
-    )
-
-
-def _merge_line(merger: Merger) -> str:
-    """The outcome in one line."""
-    if merger.conflicts:
-        return f"{count(len(merger.conflicts), 'conflict')}, nothing written; rename or remove one of the two"
-    added = {kind: number for kind in _NOUNS if (number := merger.added[kind])}
-    same = {kind: number for kind in _NOUNS if (number := merger.same[kind])}
-    already = f"; already there: {_counts_text(same)}" if same else ""
-    return f"Added to {merger.ours.root}: {_counts_text(added) or 'nothing'}{already}"
-
-
-def _finding_line(finding: Finding) -> Text:
-    """One finding in one line, `path:line: error: message`, which editors can jump to."""
-    from rich.text import Text
-
-    place = finding.path if finding.line is None else f"{finding.path}:{finding.line}"
-    message = " ".join(finding.message.split())
-    return Text.assemble(f"{place}: ", (f"{finding.level}:", _STYLES[finding.level]), f" {message}")
-
-
-def _verdict_line(validation: Validation) -> Text:
-    """The checked files, and whether they are sound."""
-    from rich.text import Text
-
-    levels = Counter(sorted(finding.level for finding in validation.findings))
-    found = ", ".join(count(levels[level], level) for level in levels)
-    verdict = ("Valid", "green") if validation.is_valid else ("Not valid", "bold red")
-    return Text.assemble(verdict, f": {_counts_text(validation.counts)}" + (f"; {found}" if found else ""))
-
-
 def exercise(
-    number: Annotated[int, typer.Argument(help="Number of the exercise, such as 1.")],
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="Number of the exercise, such as 1.")],
     folder: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[DIR]", help="Its folder; default: the working folder if it is there, else exercise-N."
-        ),
+        typer.Argument(metavar="DIR", help="Its folder; default: the working folder if it is there, else exercise-N."),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Grade the folder instead: the judge runs the kernel.")

@@ -13,8 +13,6 @@ from fib_rmsnorm.cli.printing import note
 from fib_rmsnorm.cli.program import end_interrupted, importing
 from fib_rmsnorm.errors import EnvironmentMissingError, InputError
 
-TOKEN_VARIABLE = "FIB_RMSNORM_TOKEN"
-
 
 def command(
     mcp: Annotated[bool, typer.Option("--mcp", help="Speak the Model Context Protocol, on stdin and stdout.")] = False,
@@ -69,7 +67,7 @@ def command(
                 note(f"serving {registry.root} on {where} by stdin and stdout; Ctrl-C ends")
                 server.run("stdio")
             else:
-                token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(32)
+                token = os.environ.get("FIB_RMSNORM_TOKEN") or secrets.token_urlsafe(32)
                 note(f"serving {registry.root} on {where} at http://{HOST}:{listening.getsockname()[1]}{PATH}")
                 note(f"clients send: Authorization: Bearer {token}")
                 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # a service manager's way to end a server

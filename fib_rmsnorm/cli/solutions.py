@@ -23,7 +23,7 @@ else:
 
 
 def new(
-    language: Annotated[StartingLanguage, typer.Argument(help="Language of the kernel.")],
+    language: Annotated[StartingLanguage, typer.Argument(metavar="LANGUAGE", help="Language of the kernel.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to create: .py, .cu or .cpp, by language.")],
     definition: options.ChosenDefinition = None,
     root: options.Root = None,
@@ -88,10 +88,6 @@ def register(
     answer(record, lines, is_json=json)
 
 
-BUILD_LIMIT_S = 300.0
-"""The time limit of a build that nothing else waits for."""
-
-
 def solve(
     definitions: options.DefinitionNamesOrMain = None,
     solutions: options.SolutionNames = None,
@@ -154,19 +150,15 @@ def _build(registry: Registry, solutions: list[Solution], arch: str | None, *, a
     from fib_rmsnorm.machine.devices import choose_devices, gpu_arch
     from fib_rmsnorm.reports.text.console import stdout
     from fib_rmsnorm.sandbox.fork_server import ForkServer
-    from fib_rmsnorm.schema import Settings
 
     definitions = registry.definitions()
     failed = False
     with ForkServer((COMPILER,)) as fork_server, ProgressBar(len(solutions)) as bar:
-        target, config = arch or gpu_arch(choose_devices()[0]), RunConfig(Settings(), BUILD_LIMIT_S)
+        target, config = arch or gpu_arch(choose_devices()[0]), RunConfig(timeout_s=options.BUILD_LIMIT_S)
         for solution in bar.follow("building", solutions):
-            compilation = build_solution(fork_server, definitions[solution.definition], solution, target, config)
-            failed |= compilation.outcome == "failed"
-            is_built = compilation.outcome == "built"
-            how = (
-                f"built in {compilation.seconds:.1f} s" if is_built else f"{compilation.outcome}: {compilation.message}"
-            )
+            made = build_solution(fork_server, definitions[solution.definition], solution, target, config)
+            failed |= made.outcome == "failed"
+            how = f"built in {made.seconds:.1f} s" if made.outcome == "built" else f"{made.outcome}: {made.message}"
             line = f"{solution.name} ({title_of(solution.spec.language.value)}): {how}"
-            bar.print(stdout(), dumps({"solution": solution.name, **compilation._asdict()}) if as_json else line)
+            bar.print(stdout(), dumps({"solution": solution.name, **made._asdict()}) if as_json else line)
     return failed

@@ -1,11 +1,8 @@
 """Print a sweep while it runs: one line per result, and notes of what it is doing; at the end a table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from json import dumps
 from math import prod
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -14,20 +11,18 @@ from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.evaluation.plan import Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Building, Judged
+from fib_rmsnorm.inspection.facts import Explanation
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry.selection import NamedWorkload, title_workloads
+from fib_rmsnorm.reports.evaluations import result_text
 from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
-from fib_rmsnorm.reports.live.evaluations import result_text
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, count, format_latency, format_percent
 from fib_rmsnorm.schema import Trace
 from fib_rmsnorm.tuning.sweep import SweepEvent, TrialsStarted, collect_figures
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable, parameters_of
-
-if TYPE_CHECKING:
-    from fib_rmsnorm.inspection.facts import Explanation
 
 _FIGURE_COLUMNS = (">threads/block", *TRAFFIC_COLUMNS, ">occupancy", ">registers", ">spilled bytes")
 
@@ -38,19 +33,17 @@ class SweepPrinter:
     def __init__(self, bar: ProgressBar, *, as_json: bool) -> None:
         self._as_json = as_json
         self._bar = bar
-        self._expected = 0
         self._traces: dict[tuple[Parameters, int], Trace] = {}
         self._axis = "batch"
 
     def show(self, event: SweepEvent) -> None:
         """Print one event."""
         if isinstance(event, TrialsStarted):
-            self._expected += event.combinations * len(event.workloads)
-            self._bar.expect(self._expected)
-            self._bar.print(stderr(), Folded(_describe(event), 2))
+            self._bar.expect(event.combinations * len(event.workloads))
+            self._bar.note(_describe(event))
         elif isinstance(event, Building):
             self._bar.tell(f"building {event.solutions}")
-            self._bar.print(stderr(), Folded(f"building {count(event.solutions, 'combination')}", 2))
+            self._bar.note(f"building {count(event.solutions, 'combination')}")
         elif isinstance(event, Judged):
             at = NamedWorkload.of(event.workload).title()
             self._bar.tell(f"{at}: {event.right} of {event.solutions} correct; they are timed when all are judged")

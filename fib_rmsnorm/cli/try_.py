@@ -11,8 +11,6 @@ from fib_rmsnorm.cli import options
 from fib_rmsnorm.cli.program import importing
 from fib_rmsnorm.errors import InputError
 
-_TIMEOUT_S = 60.0
-
 
 def try_(
     kernels: Annotated[
@@ -28,7 +26,7 @@ def try_(
     device: options.DeviceName = "auto",
     rtol: options.Rtol = None,
     atol: options.Atol = None,
-    timeout: options.TimeLimit = _TIMEOUT_S,
+    timeout: options.TimeLimit = 60.0,
     check: Annotated[
         bool, typer.Option("--check", help="Judge only: no timing, no copy, no rivals. Finds no fault of timed calls.")
     ] = False,

@@ -7,28 +7,23 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import NoReturn
 
+from fib_rmsnorm.analysis.feedback import make_feedback, rank_kernels
 from fib_rmsnorm.cli.printing import note, say
 from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, KernelError, UnsuitedError
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.selection import show_name
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile
-from fib_rmsnorm.reports.feedback import make_feedback
-from fib_rmsnorm.reports.live.evaluations import LiveTable, marks
-from fib_rmsnorm.reports.live.side_by_side import describe_side_by_side, rank_kernels
-from fib_rmsnorm.reports.live.try_verdict import (
-    conclude,
-    describe_failures,
-    describe_prints,
+from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
+from fib_rmsnorm.reports.text.document import print_parts
+from fib_rmsnorm.reports.verdicts import (
+    describe_side_by_side,
+    describe_version,
     version_details,
     version_line,
 )
-from fib_rmsnorm.reports.results import describe_noisy
-from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
-from fib_rmsnorm.reports.text.document import print_parts
-from fib_rmsnorm.schema import Solution, Trace
+from fib_rmsnorm.schema import Solution
 from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service
 from fib_rmsnorm.sessions.version import Version
@@ -74,7 +69,7 @@ def try_kernels(
         versions += [replace(job.wait(), kernel=name) for job, name in jobs.items()]
         found = rank_kernels([make_feedback(version) for version in versions], is_timed=is_timed)
         if as_json:
-            echo(found.to_json())
+            echo(found.model_dump_json(exclude_defaults=True))
         else:
             print_parts(describe_side_by_side(found), stdout())
     else:
@@ -100,7 +95,6 @@ def _follow(jobs: dict[Job, str], changed: SimpleQueue[Job], bar: ProgressBar) -
     told: set[Job] = set()
     running = set(jobs)
     is_called = is_ranked = len(jobs) > 1  # a ranking says how each is called
-    counted = 0
     while running:
         job = changed.get()
         version = job.version
@@ -112,10 +106,7 @@ def _follow(jobs: dict[Job, str], changed: SimpleQueue[Job], bar: ProgressBar) -
             if is_ranked or not version.done:
                 bar.print(stderr(), f"{jobs[job]}: {_describe_verdict(version, job)}")
         done, steps = (sum(parts) for parts in zip(*(each.progress for each in jobs), strict=True))
-        bar.expect(steps)
-        for _ in range(counted, done):
-            bar.advance()
-        counted = done
+        bar.show(done, steps)
         if job in running and job.finished.is_set():
             job.wait()
             running.remove(job)
@@ -126,7 +117,7 @@ def _tell_call(version: Version, called: Solution, job: Job, bar: ProgressBar) -
     how = called.description or f"{called.spec.entry_point.partition('::')[2]}()"
     judged = f"{version.kernel} as {version.definition} on {version.hardware}"
     call = f"{title_of(called.spec.language.value)}, {how.removeprefix('Called as ')} {style}"
-    bar.print(stderr(), Folded(f"{judged}: {call}", 2))
+    bar.note(f"{judged}: {call}")
     if job.plan and job.plan.left_out:
         bar.print(stderr(), job.plan.left_out)
 
@@ -151,27 +142,7 @@ def _tell(version: Version, kernel: KernelFile, *, as_json: bool, is_verbose: bo
     elif version.refused:  # with the path as its user gave it
         raise KernelError(version.refused.replace(version.kernel, str(kernel.file), 1), version.hint)
     else:
-        _print(version)
-
-
-def _print(version: Version) -> None:
-    """Print a line for each evaluation, in the order of the Workloads, then why one failed, and the verdict."""
-    titles, records = version.titles, version.records
-    table = LiveTable((each.solution or "" for each in records), titles.values(), stdout())
-    timed = (told.performance for told in records if isinstance(told, Trace))
-    if any(each and not each.interpreted for each in timed):
-        stdout().print(table.header())
-    for told in records:
-        stdout().print(table.line(told, titles[told.workload.uuid], tells_why=told.solution != version.kernel))
-    if printed := describe_prints(version):
-        stdout().print(Folded(f"\n{printed}", 4))
-    if failures := describe_failures(version):
-        stdout().print(Folded(f"\n{failures}", 2))
-    traces = (told for told in records if isinstance(told, Trace))
-    for doubt in describe_noisy((show_name(t.solution or "", titles[t.workload.uuid]), marks(t)) for t in traces):
-        stdout().print(Folded(f"\n{doubt.text}", 4), style="yellow")
-    stdout().print()
-    stdout().print(Folded(conclude(version), 4))
+        say(*describe_version(version, stdout()))
 
 
 def try_watch(

@@ -26,7 +26,9 @@ def command(
     solution: Annotated[
         str,
         typer.Argument(
-            help="Solution's name or source folder, whose solution.toml needs a [tune]; or a kernel's file, with --set."
+            metavar="SOLUTION",
+            help="Solution's name or source folder, whose solution.toml needs a [tune]; or a kernel's file, with"
+            " --set.",
         ),
     ],
     call: options.CallText = None,
@@ -60,7 +62,6 @@ def command(
     from fib_rmsnorm.registry.sources.draft import refuse_call
     from fib_rmsnorm.registry.store import require_writable
     from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
-    from fib_rmsnorm.schema import Settings
     from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, count_multiprocessors, read_kept
     from fib_rmsnorm.tuning.tunable import find_in_file, find_tunables
 
@@ -89,7 +90,7 @@ def command(
         what = f"judged on at most {INTERPRETED_ROWS} rows, not timed{'; no table will be written' if folders else ''}"
         note(f"Interpreted on {place.name}: {what}")
     sizes = options.split_sizes(batch_sizes) or (*DEFAULT_BATCH_SIZES, *LARGE_BATCH_SIZES)
-    traces, passes = _sweep(swept, place, sizes, RunConfig(Settings(), timeout, registry.root), as_json=json)
+    traces, passes = _sweep(swept, place, sizes, RunConfig(timeout_s=timeout, dataset=registry.root), as_json=json)
     if folders and passes and not dry_run and not interpreted:
         # From the stored Traces of devices that share the table, or from this run where none are stored.
         kept = read_kept(folders, place.hardware, count_multiprocessors(place))

@@ -1,6 +1,6 @@
 """The configuration of a run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -18,8 +18,8 @@ _BYTES_IN_TIME = 128 << 20
 class RunConfig:
     """The settings, limits and folders that every evaluation of a run shares."""
 
-    settings: Settings
-    timeout_s: float
+    settings: Settings = field(default_factory=Settings)
+    timeout_s: float = 120.0
     """The limit for a build, and for an evaluation; `limit_for` raises it for large Workloads on a CPU."""
     dataset: Path | None = None
     """The folder to which the paths of safetensors inputs are relative."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fib_rmsnorm.analysis.difference import find_interval
-from fib_rmsnorm.analysis.results import Result, WorkloadResults
+from fib_rmsnorm.analysis.results import Result
 from fib_rmsnorm.analysis.roofline import SectionFindings
 
 _WIDE = 20
@@ -67,13 +67,12 @@ def number_series(charts: Iterable[Chart]) -> dict[str, int]:
 
 def _find_axis(findings: SectionFindings) -> tuple[str, dict[str, float]] | None:
     """The only axis that differs between all Workloads, else their bytes; None if those are unknown."""
-    workloads = findings.results.workloads
-    axes = {each.workload: each.results[0].record.axes for each in workloads}
+    axes = {each.workload: each.results[0].record.axes for each in findings.results.workloads}
     shared = set.intersection(*(set(sizes) for sizes in axes.values()))
     varying = [name for name in sorted(shared) if _tells_apart([sizes[name] for sizes in axes.values()])]
     if len(varying) == 1:
         return varying[0], {workload: sizes[varying[0]] for workload, sizes in axes.items()}
-    known = {each.workload: number for each in workloads if (number := _bytes_of(each))}
+    known = {each.results.workload: float(each.bytes_moved) for each in findings.workloads if each.bytes_moved}
     return ("bytes moved", known) if known else None
 
 
@@ -82,14 +81,7 @@ def _tells_apart(values: list[int]) -> bool:
     return len(set(values)) == len(values) and all(value > 0 for value in values)
 
 
-def _bytes_of(workload: WorkloadResults) -> float:
-    """The bytes of a Workload; 0 if no Trace has them."""
-    return next((float(r.record.bytes_moved) for r in workload.results if r.record.bytes_moved), 0.0)
-
-
-def _lines(
-    findings: SectionFindings, xs: Mapping[str, float], measure: Callable[[Result], _Range], *, scale: float = 1.0
-) -> list[Series]:
+def _lines(findings: SectionFindings, xs: Mapping[str, float], measure: Callable[[Result], _Range]) -> list[Series]:
     """A line for each Solution through its native results on the Workloads in `xs`; noisy ones say so."""
     groups: dict[str, list[Point]] = {}
     for each in findings.results.workloads:
@@ -97,8 +89,7 @@ def _lines(
             value, low, high = measure(result)
             if result.record.is_native and value:
                 noisy = bool(result.record.noisy)
-                low, high = (end * scale if end is not None else None for end in (low, high))
-                point = Point(xs[each.workload], value * scale, low, high, f"{each.title}{', noisy' * noisy}", noisy)
+                point = Point(xs[each.workload], value, low, high, f"{each.title}{', noisy' * noisy}", noisy)
                 groups.setdefault(result.label, []).append(point)
     return [Series(label, tuple(points)) for label, points in sorted(groups.items())]
 
@@ -138,16 +129,17 @@ def _latency_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]
     """Latency, beside the copy, an empty kernel and the bytes at the peak."""
 
     def measure(result: Result) -> _Range:
-        interval = find_interval(result.record)
-        return (result.record.latency_ms, *((interval.low, interval.high) if interval else (None, None)))
+        interval, value = find_interval(result.record), result.record.latency_ms
+        ends = (1e3 * interval.low, 1e3 * interval.high) if interval else (None, None)
+        return (1e3 * value if value else None, *ends)
 
-    along = [(xs[each.workload], each) for each in findings.results.workloads if each.workload in xs]
-    peak, floor = findings.peak, min((each.empty_ms or 0.0 for _, each in along), default=0.0)
-    least = [(x, _bytes_of(each) / peak.gb_per_s / 1e6) for x, each in along] if peak else []
-    limits = {
-        "a copy of the same bytes": [(x, 1e3 * each.copy_ms) for x, each in along if each.copy_ms],
-        "an empty kernel": [(x, 1e3 * each.empty_ms) for x, each in along if each.empty_ms],
-        "the bytes at the peak": [(x, 1e3 * time_ms) for x, time_ms in least if time_ms and time_ms >= floor / 2],
+    along = [(xs[each.results.workload], each) for each in findings.workloads if each.results.workload in xs]
+    floor = min((each.results.empty_ms or 0.0 for _, each in along), default=0.0)
+    times = {
+        "a copy of the same bytes": [(x, each.results.copy_ms) for x, each in along],
+        "an empty kernel": [(x, each.results.empty_ms) for x, each in along],
+        "the bytes at the peak": [(x, each.memory_ms) for x, each in along if (each.memory_ms or 0.0) >= floor / 2],
     }
-    series = (*_lines(findings, xs, measure, scale=1e3), *_limits(limits))
+    limits = {name: [(x, 1e3 * time_ms) for x, time_ms in points if time_ms] for name, points in times.items()}
+    series = (*_lines(findings, xs, measure), *_limits(limits))
     return Chart("latency", f"Latency by {axis}", axis, "median latency (us)", series)

@@ -129,8 +129,7 @@ def _regressions(found: Comparisons) -> Iterator[Part]:
 def comparisons_record(found: Comparisons) -> dict[str, Any]:
     """The same in numbers."""
     return {
-        "drift": found.drift,
-        "confidence_of_each": found.confidence,
+        **pick(found, "drift", confidence_of_each="confidence"),
         "max_slowdown": found.max_slowdown or 0.0,
         "regressions": len(found.regressions),
         "unjudged": len(found.unjudged),
@@ -209,8 +208,7 @@ def _run_row(title: str, run: Run) -> Sequence[str]:
 def histories_record(found: Histories) -> dict[str, Any]:
     """The same in numbers."""
     return {
-        "drift": found.drift,
-        "confidence_of_each": found.confidence,
+        **pick(found, "drift", confidence_of_each="confidence"),
         "histories": [
             {
                 **pick(each, "definition", "solution", "hardware"),

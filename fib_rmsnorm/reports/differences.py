@@ -106,10 +106,8 @@ def difference_records(found: Iterable[OutputDifference]) -> list[dict[str, Any]
             "scalars": each.record.scalars,
             "inputs": {name: spec.dtype.value for name, spec in known.inputs.items()} if known else {},
             **pick(each.record, "solution", "status"),
-            "against": each.peer.solution,
-            "against_sha256": each.peer.solution_sha256,
-            **pick(each, "output", "dtype"),
-            "judged_on": each.kind,
+            **pick(each.peer, against="solution", against_sha256="solution_sha256"),
+            **pick(each, "output", "dtype", judged_on="kind"),
             **pick(each.difference, "max_absolute", "max_relative", "elements", "equal", "ulp"),
             "trace": each.record.place,
         }

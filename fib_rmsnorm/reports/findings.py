@@ -45,14 +45,14 @@ def _describe_intensity(section: SectionFindings) -> Iterator[Part]:
         yield f"Unknown: the {missing} not counted."
         return
     yield (
-        f"{largest.intensity:.2f} FLOP per byte at {largest.title}. Counted: {largest.cost.how}, and the bytes of all"
-        " inputs and outputs, each once, which is the least that any kernel moves."
+        f"{largest.intensity:.2f} FLOP per byte at {largest.results.title}. Counted: {largest.cost.how}, and the"
+        " bytes of all inputs and outputs, each once, which is the least that any kernel moves."
     )
     yield Grid(
         ("workload", ">FLOP", ">bytes", ">FLOP per byte"),
         [
             (
-                each.title,
+                each.results.title,
                 f"{each.cost.flops:,}" if each.cost else "",
                 format_bytes(each.bytes_moved) if each.bytes_moved else "",
                 f"{each.intensity:.2f}" if each.intensity is not None else "",
@@ -92,7 +92,11 @@ def _describe_bounds(section: SectionFindings) -> Iterator[Part]:
     yield Grid(
         ("workload", ">launch", ">memory", ">arithmetic", "bound by"),
         [
-            (each.title, *map(_latency, (each.results.empty_ms, each.memory_ms, each.compute_ms)), each.bound or "")
+            (
+                each.results.title,
+                *map(_latency, (each.results.empty_ms, each.memory_ms, each.compute_ms)),
+                each.bound or "",
+            )
             for each in section.workloads
         ],
     )
@@ -108,12 +112,13 @@ def _describe_peak(section: SectionFindings) -> Iterator[Part]:
     columns = ("workload", "fastest", ">latency", ">bandwidth", ">of peak", ">of copy", "% of peak means")
     yield Grid(columns, [_peak_row(each) for each in section.workloads])
     yield from describe_left_out(section.results.workloads)
-    last = section.workloads[-1].best
+    largest = section.results.workloads[-1]
+    last = largest.winner
     if last is not None and last.percent_of_peak:
         copy = f" and {share_of_copy(last)} of a copy" if last.record.percent_of_copy else ""
         yield (
-            f"At {section.workloads[-1].title}, {format_percent(last.percent_of_peak)} of the peak{copy} of the same"
-            " bytes, which is what the device reaches when it does nothing else."
+            f"At {largest.title}, {format_percent(last.percent_of_peak)} of the peak{copy} of the same bytes, which is"
+            " what the device reaches when it does nothing else."
         )
     device = section.device
     if device is None:
@@ -130,11 +135,11 @@ def _describe_peak(section: SectionFindings) -> Iterator[Part]:
 
 
 def _peak_row(roof: WorkloadRoof) -> Sequence[str]:
-    best = roof.best
+    best = roof.results.winner
     if best is None:
-        return (roof.title, "none", "", "", "", "", "")
+        return (roof.results.title, "none", "", "", "", "", "")
     return (
-        roof.title,
+        roof.results.title,
         best.label,
         latency_cell(best),
         format_bandwidth(best.record.bandwidth_gb_per_s) if best.record.bandwidth_gb_per_s else "",
@@ -151,7 +156,7 @@ def _meaning(roof: WorkloadRoof) -> str:
         return "nothing: fits in L2"
     if roof.bound == "launch":
         return "nothing: bound by launch"
-    if roof.best and (roof.best.percent_of_peak or 0.0) > 100:
+    if roof.results.winner and (roof.results.winner.percent_of_peak or 0.0) > 100:
         return "too high: L2 kept a part of the bytes"
     return "how near the limit"
 
@@ -165,7 +170,9 @@ def _latency(latency_ms: float | None) -> str:
 
 def _describe_scaling(section: SectionFindings) -> Iterator[Part]:
     """How many times the bytes and the latency of the fastest grow from each Workload to the next."""
-    timed = [(each, latency) for each in section.workloads if each.best and (latency := each.best.record.latency_ms)]
+    timed = [
+        (each, latency) for each in section.workloads if (best := each.results.fastest) and (latency := best.latency_ms)
+    ]
     if len(timed) < 2:
         yield "Unknown: fewer than two Workloads have a latency."
         return
@@ -178,8 +185,8 @@ def _describe_scaling(section: SectionFindings) -> Iterator[Part]:
         ("from", "to", ">times the bytes", ">times the latency"),
         [
             (
-                before.title,
-                after.title,
+                before.results.title,
+                after.results.title,
                 format_ratio(after.bytes_moved / before.bytes_moved)
                 if before.bytes_moved and after.bytes_moved
                 else "",
@@ -197,25 +204,21 @@ def finding_records(sections: Sequence[SectionFindings]) -> list[dict[str, Any]]
             "definition": section.results.definition,
             **pick(section.results.conditions, "hardware", "timer", "cold_l2"),
             "clock_mhz": section.clock_mhz,
-            "flop_count": cost.how if (cost := section.workloads[-1].cost) else None,
-            "peak_bandwidth_gb_per_s": section.peak.gb_per_s if section.peak else None,
-            "peak_source": section.peak.source if section.peak else None,
-            "peak_flops_per_s": section.flops_per_s,
-            "ridge_flops_per_byte": section.ridge,
-            "workloads": [_workload_record(each) for each in section.workloads],
+            **pick(section.workloads[-1].cost, flop_count="how"),
+            **pick(section.peak, peak_bandwidth_gb_per_s="gb_per_s", peak_source="source"),
+            **pick(section, peak_flops_per_s="flops_per_s", ridge_flops_per_byte="ridge"),
+            "workloads": [
+                {
+                    **each.results.identity,
+                    **pick(each.cost, "flops"),
+                    **pick(each, "bytes_moved", "memory_ms", "compute_ms", "fits_l2", flops_per_byte="intensity"),
+                    "launch_ms": each.results.empty_ms,
+                    "bound_by": each.bound,
+                    **winner_record(each.results),
+                    **pick(each.results.winner, "percent_of_peak"),
+                }
+                for each in section.workloads
+            ],
         }
         for section in sections
     ]
-
-
-def _workload_record(workload: WorkloadRoof) -> dict[str, Any]:
-    return {
-        **workload.results.identity,
-        **pick(workload.cost, "flops"),
-        **pick(workload, "bytes_moved", "memory_ms", "compute_ms", "fits_l2"),
-        "flops_per_byte": workload.intensity,
-        "launch_ms": workload.results.empty_ms,
-        "bound_by": workload.bound,
-        **winner_record(workload.results),
-        **pick(workload.best, "percent_of_peak"),
-    }

@@ -107,11 +107,10 @@ def ranking_records(sections: Sequence[SectionResults]) -> list[dict[str, Any]]:
 
 def winner_record(workload: WorkloadResults) -> dict[str, Any]:
     """The winner, the Solutions that tied with it, and those that were left out."""
-    winner = workload.winner
     return {
-        "winner": winner.record.solution if winner else None,
-        **pick(winner.record if winner else None, "latency_ms", "percent_of_copy"),
-        **pick(winner, "speedup"),
+        **pick(workload.fastest, winner="solution"),
+        **pick(workload.fastest, "latency_ms", "percent_of_copy"),
+        **pick(workload.winner, "speedup"),
         "tied_with": [result.record.solution for result in workload.ties],
         "apart": workload.apart,
         "left_out": [
@@ -165,24 +164,20 @@ def _count_verdicts(matches: Sequence[Match]) -> str:
 
 def summary_records(summaries: Mapping[str, Sequence[Match]]) -> list[dict[str, Any]]:
     """A row for each Workload of each Definition on each device, in numbers."""
-    return [_match_record(hardware, match) for hardware, matches in summaries.items() for match in matches]
-
-
-def _match_record(hardware: str, match: Match) -> dict[str, Any]:
-    own, peer = (side.winner.record if side.winner else None for side in (match.own, match.peers))
-    ratio = pick(match.times_as_fast, "value", "low", "high", "apart")
-    return {
-        "definition": match.definition,
-        "hardware": hardware,
-        "conditions": match.conditions,
-        **match.workload.identity,
-        "fastest": own.solution if own else None,
-        **pick(own, "author", "language", "latency_ms", "percent_of_copy"),
-        "fastest_peer": peer.solution if peer else None,
-        "peer_latency_ms": peer.latency_ms if peer else None,
-        "times_as_fast": ratio["value"],
-        "times_as_fast_low": ratio["low"],
-        "times_as_fast_high": ratio["high"],
-        "verdict": match.verdict,
-        "apart": ratio["apart"],
-    }
+    return [
+        {
+            "definition": match.definition,
+            "hardware": hardware,
+            "conditions": match.conditions,
+            **match.workload.identity,
+            **pick(own, fastest="solution"),
+            **pick(own, "author", "language", "latency_ms", "percent_of_copy"),
+            **pick(peer, fastest_peer="solution", peer_latency_ms="latency_ms"),
+            **pick(ratio, times_as_fast="value", times_as_fast_low="low", times_as_fast_high="high"),
+            "verdict": match.verdict,
+            **pick(ratio, "apart"),
+        }
+        for hardware, matches in summaries.items()
+        for match in matches
+        for own, peer, ratio in [(match.own.fastest, match.peers.fastest, match.times_as_fast)]
+    ]

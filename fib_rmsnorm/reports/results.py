@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fib_rmsnorm.analysis.difference import Estimate, find_interval, recorded
-from fib_rmsnorm.analysis.results import Result, SectionResults, WorkloadResults
+from fib_rmsnorm.analysis.results import Result, SectionResults
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.selection import show_name
 from fib_rmsnorm.reports.legend import POINTER
@@ -183,41 +183,33 @@ def describe_noisy(found: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Doubt
 def results_record(sections: Sequence[SectionResults], superseded: int) -> dict[str, Any]:
     """The same for JSON: a row for each result, with numbers as they are."""
     rows = [
-        _row(section, workload, result)
+        {
+            "definition": section.definition,
+            **pick(section.conditions, "hardware", "timer"),
+            "clock_mhz": record.during_mhz,
+            "cold_l2": section.conditions.cold_l2,
+            **workload.identity,
+            "label": result.label,
+            **pick(record, "solution", "author", "language", "status"),
+            "mark": result.mark,
+            **pick(record, "latency_ms", "latency_low_ms", "latency_high_ms", "reference_latency_ms"),
+            **pick(result.speedup, speedup="value", speedup_low="low", speedup_high="high"),
+            "baseline": section.baseline,
+            **pick(result.over_baseline, vs_baseline="value", vs_baseline_low="low", vs_baseline_high="high"),
+            "bandwidth_gb_per_s": record.bandwidth_gb_per_s,
+            "percent_of_peak": result.percent_of_peak,
+            **pick(
+                record, "bytes_moved", "percent_of_copy", "copy_ms", "empty_ms", "host_overhead_us", "empty_host_us"
+            ),
+            **pick(record, "peak_memory_bytes", "chained_latency_ms", "chained_low_ms", "chained_high_ms"),
+            **pick(record, "dependent_latency_ms", "dependent_low_ms", "dependent_high_ms", "chain_refused"),
+            "chain_noisy": "; ".join(record.chain_noisy),
+            "noisy": "; ".join(record.noisy),
+            **pick(record, "timestamp", trace="place"),
+        }
         for section in sections
         for workload in section.workloads
         for result in workload.results
+        for record in [result.record]
     ]
     return {"superseded": superseded, "results": rows}
-
-
-def _row(section: SectionResults, workload: WorkloadResults, result: Result) -> dict[str, Any]:
-    record = result.record
-    speedup, over_baseline = (pick(ratio, "value", "low", "high") for ratio in (result.speedup, result.over_baseline))
-    return {
-        "definition": section.definition,
-        **pick(section.conditions, "hardware", "timer"),
-        "clock_mhz": record.during_mhz,
-        "cold_l2": section.conditions.cold_l2,
-        **workload.identity,
-        "label": result.label,
-        **pick(record, "solution", "author", "language", "status"),
-        "mark": result.mark,
-        **pick(record, "latency_ms", "latency_low_ms", "latency_high_ms", "reference_latency_ms"),
-        "speedup": speedup["value"],
-        "speedup_low": speedup["low"],
-        "speedup_high": speedup["high"],
-        "baseline": section.baseline,
-        "vs_baseline": over_baseline["value"],
-        "vs_baseline_low": over_baseline["low"],
-        "vs_baseline_high": over_baseline["high"],
-        "bandwidth_gb_per_s": record.bandwidth_gb_per_s,
-        "percent_of_peak": result.percent_of_peak,
-        **pick(record, "bytes_moved", "percent_of_copy", "copy_ms", "empty_ms", "host_overhead_us", "empty_host_us"),
-        **pick(record, "peak_memory_bytes", "chained_latency_ms", "chained_low_ms", "chained_high_ms"),
-        **pick(record, "dependent_latency_ms", "dependent_low_ms", "dependent_high_ms", "chain_refused"),
-        "chain_noisy": "; ".join(record.chain_noisy),
-        "noisy": "; ".join(record.noisy),
-        "timestamp": record.timestamp,
-        "trace": record.place,
-    }

@@ -18,9 +18,9 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
+from fib_rmsnorm.analysis.feedback import Feedback, make_feedback
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.inspection.facts import Explanation
-from fib_rmsnorm.reports.feedback import Feedback, make_feedback
 from fib_rmsnorm.reports.legend import LEGEND
 from fib_rmsnorm.serving.requests import Kernel, NewKernel, Rankings, Requests, TimedComparison, Work
 from fib_rmsnorm.sessions.job import Job

@@ -14,7 +14,6 @@ from fib_rmsnorm.registry import Registry, choose_workloads
 from fib_rmsnorm.registry.sources.draft import draft_kernel, find_solution
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile, definition_line, text_as_file
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
-from fib_rmsnorm.schema import Settings
 from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service
 
@@ -77,7 +76,7 @@ class Requests:
         def work(job: Job) -> object:
             with ForkServer((COMPILER,)) as forks:
                 job.stop = forks.stop
-                return explain(forks, wanted, found, workloads, target, RunConfig(Settings(), _LIMIT_S), here)
+                return explain(forks, wanted, found, workloads, target, RunConfig(timeout_s=_LIMIT_S), here)
 
         return work
 
@@ -97,7 +96,7 @@ class Requests:
 
         def work(job: Job) -> object:
             found: tuple[list[Any], list[Any]] = ([], [])
-            config = RunConfig(Settings(), _LIMIT_S, self.registry.root)
+            config = RunConfig(timeout_s=_LIMIT_S, dataset=self.registry.root)
             for number, trace in enumerate(run_head_to_head(match, config, rounds), start=1):
                 if job.cancelled:
                     return None

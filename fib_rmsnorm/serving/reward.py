@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from fib_rmsnorm.analysis.difference import Estimate, recorded
+from fib_rmsnorm.analysis.feedback import make_feedback
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile, text_as_file
-from fib_rmsnorm.reports.feedback import make_feedback
 from fib_rmsnorm.schema import Performance
 from fib_rmsnorm.sessions.job import Job, QueueFullError
 from fib_rmsnorm.sessions.service import Service

@@ -147,6 +147,8 @@ REFUSED = [
     ),
     (f"{TRY} --batch-sizes 1,2147483647", "--batch-sizes 2147483647: needs about"),
     (f"tune {LONG}", LONG),
+    ("explain solutions", "solutions: this folder has no solution.toml"),
+    ("new", "Missing argument 'LANGUAGE'"),
     ("validate nowhere", "no such folder: nowhere"),
     (f"validate {DEFINITION_FILE}", f"not a folder: {DEFINITION_FILE}"),
     ("validate definitions/norm", "not a dataset: definitions/norm"),

@@ -5,7 +5,7 @@ import pytest
 from fib_rmsnorm.evaluation.bench import BenchOptions, bench
 from fib_rmsnorm.evaluation.plan import Selection
 from fib_rmsnorm.operators.norms.fused_add_rmsnorm import FusedAddRmsNorm
-from fib_rmsnorm.reports.live.evaluations import describe_run
+from fib_rmsnorm.reports.evaluations import describe_run
 from fib_rmsnorm.schema import Trace
 from support.kernels import change
 from support.registries import QUICK, add_definition, add_kernel, make_empty_registry

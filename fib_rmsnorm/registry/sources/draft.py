@@ -62,6 +62,8 @@ def find_solution(
         served = (each for each in solutions.values() if each.definition == definition)
         named = (each for each in served if each.name.startswith(f"{name}_"))
         found = min(named, key=lambda each: len(each.name), default=None)
+    if found is None and kernel.file.is_dir():
+        return draft_kernel(registry, kernel)
     if found is None:
         what = f"{name!r} for {definition}" if definition else repr(name)
         raise InputError(f"no Solution {what} ({name_others(name, solutions)})")

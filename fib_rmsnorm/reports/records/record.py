@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from fib_rmsnorm.analysis.holdings import definition_rows, trace_rows
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.machine.capabilities import find_readiness
 from fib_rmsnorm.machine.devices import all_devices
@@ -14,15 +15,14 @@ from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.selection import NamedWorkload, show_name, title_workloads
 from fib_rmsnorm.reports.records.listing import (
     here_text,
-    scalars_of,
     table_of,
-    trace_rows,
     with_earlier,
 )
+from fib_rmsnorm.reports.records.registries import counts_text
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import harmless
-from fib_rmsnorm.reports.text.units import assignments, count
-from fib_rmsnorm.schema import AxisConst, Definition, RandomInput, SafetensorsInput, Solution, TensorSpec, Trace
+from fib_rmsnorm.reports.text.units import assignments
+from fib_rmsnorm.schema import AxisConst, Definition, Solution, TensorSpec, Trace
 
 _SHORT_DTYPES = {dtype: short for short, dtype in SHORT_DTYPES.items()}
 
@@ -59,21 +59,14 @@ def describe_definition(definition: Definition, catalogue: Catalogue) -> Iterato
     if definition.description:
         yield from _describe(definition.description)
     yield ""
-    held: dict[str, Iterable[Solution | Trace]] = {
-        "Solution": catalogue.solutions.values(),
-        "Workload": catalogue.workloads,
-        "Trace": catalogue.traces,
-    }
+    (held,) = (row for row in definition_rows(catalogue) if row["name"] == definition.name)
     yield from fields(
         {
             "Operator type": definition.op_type,
             "Tags": ", ".join(definition.tags),
             "Constraints": "; ".join(definition.constraints),
             "Judged by": _judge_text(definition),
-            "In this registry": ", ".join(
-                count(sum(each.definition == definition.name for each in records), noun)
-                for noun, records in held.items()
-            ),
+            "In this registry": counts_text({kind: held[kind] for kind in ("solutions", "workloads", "traces")}),
         }
     )
     yield heading("Reference")
@@ -135,12 +128,12 @@ def inputs_text(record: Trace) -> str:
     """The inputs of a Workload: `x random, weight random, eps=1e-06`."""
     inputs = []
     for name, given in record.workload.inputs.items():
-        if isinstance(given, RandomInput):
+        if given.type == "random":
             inputs.append(f"{name} random")
-        elif isinstance(given, SafetensorsInput):
+        elif given.type == "safetensors":
             inputs.append(f"{name} from {given.path} ({given.tensor_key})")
         else:
-            inputs.append(assignments({name: scalars_of(record)[name]}))
+            inputs.append(assignments({name: given.value}))
     return ", ".join(inputs)
 
 

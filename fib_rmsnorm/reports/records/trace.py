@@ -13,7 +13,13 @@ from fib_rmsnorm.analysis.comparing.outputs import add_up_ulps, largest
 from fib_rmsnorm.analysis.difference import find_speedup
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.reports.differences import largest_text, list_buckets
-from fib_rmsnorm.reports.records.record import fields, heading, inputs_text
+from fib_rmsnorm.reports.records.record import (
+    describe_definition,
+    describe_solution,
+    fields,
+    heading,
+    inputs_text,
+)
 from fib_rmsnorm.reports.text.control_characters import harmless, marked
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, format_ratio
@@ -21,17 +27,26 @@ from fib_rmsnorm.schema import (
     AGAINST,
     REFERENCE,
     Correctness,
+    Definition,
     Evaluation,
     EvaluationStatus,
     JudgedCase,
     Performance,
+    Solution,
     Trace,
     UlpStatistics,
     list_cases,
 )
 
 
-def describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
+def describe_record(record: Definition | Solution | Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
+    """A Definition, a Solution or a Trace in full."""
+    if isinstance(record, Definition):
+        return describe_definition(record, catalogue)
+    return describe_solution(record, catalogue) if isinstance(record, Solution) else _describe_trace(record, catalogue)
+
+
+def _describe_trace(trace: Trace, catalogue: Catalogue) -> Iterator[RenderableType]:
     """Everything the record says: what was evaluated, whether it was correct, how fast, and how that was found."""
     evaluation = trace.evaluation
     if evaluation is None:

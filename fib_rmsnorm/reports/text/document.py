@@ -28,7 +28,7 @@ _STYLES = {
     "failed": "red",
 }
 _SPARE = (
-    *("why", "tied with", "runs", "95%", "interval", "timer", "author", "op_type", "hidden", "dtype"),
+    *("why", "tied with", "runs", "interval", "timer", "author", "op_type", "hidden", "dtype"),
     *("peer latency", "fastest peer", "bytes moved", "barriers", "loops", "blocks/SM", "global stores"),
     *("load requests/row", "limited by", "memory", "host", "of peak", "dependent", "bandwidth", "language", "scalars"),
     *("workloads", "definition", "hardware"),
@@ -58,7 +58,6 @@ class Grid:
     def __post_init__(self) -> None:
         cells = list(zip(*self.rows, strict=True))
         kept = [index for index, column in enumerate(cells) if any(column)]
-        self._is_right = [self.columns[index].startswith(">") for index in kept]
         self.columns = [one_line(self.columns[index]) for index in kept]
         names = (column.removeprefix(">") for column in self.columns)
         self._cells = [[name, *map(one_line, cells[index])] for name, index in zip(names, kept, strict=True)]
@@ -94,7 +93,7 @@ class Grid:
     def _fit(self, room: int) -> list[dict[int, int]]:
         """The widths of columns that fit side by side; those that never do go on in a further table."""
         widths = self._widths()
-        names = [number for number in widths if not self._is_right[number]]
+        names = [number for number in widths if not self.columns[number].startswith(">")]
         for number in [n for name in _SPARE for n in widths if n and self._cells[n][0] == name]:
             cut = {
                 each: min(width, _NAME_WIDTH) if each in names and not self._is_prose(each) else width
@@ -124,7 +123,7 @@ class Grid:
                 for cell in self._cells[number]
             ]
             widest = max(len(part) for parts in folded for part in parts)
-            pad = str.rjust if self._is_right[number] else str.ljust
+            pad = str.rjust if self.columns[number].startswith(">") else str.ljust
             columns.append([[pad(part, widest) for part in parts] for parts in folded])
         blanks = [" " * len(column[0][0]) for column in columns]
         for row in zip(*columns, strict=True):

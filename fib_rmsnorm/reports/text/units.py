@@ -1,12 +1,9 @@
-"""Numbers as people read them, and records as JSON."""
+"""Numbers as people read them, and the fields of records."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -112,28 +109,7 @@ def assignments(values: Mapping[str, object]) -> str:
     )
 
 
-def pick(record: object, *names: str) -> dict[str, Any]:
-    """The named fields and properties of a record; of None, each is None."""
-    return {name: None if record is None else getattr(record, name) for name in names}
-
-
-def json_text(value: Any) -> str:
-    """Models as they are written to files, dataclasses as objects of their fields, and paths as text.
-
-    Numbers for which JSON has no form are null.
-    """
-    return json.dumps(_plain(value), indent=2) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "model_dump_json"):
-        return json.loads(value.model_dump_json())
-    if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return str(value) if isinstance(value, Path) else value
+def pick(record: object, *names: str, **renamed: str) -> dict[str, Any]:
+    """The named fields and properties of a record, then those that get another name; of None, each is None."""
+    sources = {name: name for name in names} | renamed
+    return {name: None if record is None else getattr(record, source) for name, source in sources.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fib_rmsnorm.reports.live.evaluations import LiveTable
+from fib_rmsnorm.reports.evaluations import LiveTable
 from fib_rmsnorm.reports.text import console
 from fib_rmsnorm.reports.text.document import Grid
 from support.command_line import QUICK_OPTIONS, run_cli, run_on_terminal

@@ -5,13 +5,12 @@ import re
 import pytest
 from rich.console import Console
 
+from fib_rmsnorm.analysis.feedback import Feedback, rank_kernels
 from fib_rmsnorm.analysis.results import sum_up_run
 from fib_rmsnorm.operators import RmsNorm
-from fib_rmsnorm.reports.feedback import Feedback
-from fib_rmsnorm.reports.live.evaluations import LiveTable, describe_run, result_text, results_table
-from fib_rmsnorm.reports.live.side_by_side import describe_side_by_side, rank_kernels
-from fib_rmsnorm.reports.live.try_verdict import conclude
+from fib_rmsnorm.reports.evaluations import LiveTable, describe_run, result_text, results_table
 from fib_rmsnorm.reports.text.document import print_parts
+from fib_rmsnorm.reports.verdicts import conclude, describe_side_by_side
 from fib_rmsnorm.schema import Check, Clocks, EvaluationStatus, Performance
 from fib_rmsnorm.sessions.version import Version
 from support.full_registry import CUDA, HARDWARE, make_trace

@@ -1,13 +1,18 @@
-"""The verdict on a draft: whether it is correct, and how fast beside its rivals; and a line for each version of one."""
+"""The verdict on a draft: whether it is correct, and how fast beside its rivals; a line for each version; a ranking."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from rich.console import Console, RenderableType
 from rich.text import Text
 
-from fib_rmsnorm.reports.feedback import relate_rivals
-from fib_rmsnorm.reports.live.evaluations import describe_load, first_line, latency_text, marks
+from fib_rmsnorm.analysis.feedback import Feedback, SideBySide, relate_rivals
+from fib_rmsnorm.registry.selection import show_name
+from fib_rmsnorm.reports.evaluations import LiveTable, describe_load, first_line, latency_text
+from fib_rmsnorm.reports.results import describe_noisy
+from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import marked
+from fib_rmsnorm.reports.text.document import Grid, Part
 from fib_rmsnorm.reports.text.units import (
     count,
     format_apart,
@@ -16,7 +21,7 @@ from fib_rmsnorm.reports.text.units import (
     format_ratio,
     join_names,
 )
-from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, SupportedLanguages, list_cases
+from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, SupportedLanguages, Trace, list_cases
 from fib_rmsnorm.sessions.version import Version
 
 _MOST_LINES = 5
@@ -24,7 +29,28 @@ _MOST_LINES = 5
 _LOG_LINES = 12
 
 
-def describe_failures(version: Version) -> str:
+def describe_version(version: Version, console: Console) -> Iterator[RenderableType]:
+    """A line for each evaluation, in the order of the Workloads, then why one failed, and the verdict."""
+    titles, records = version.titles, version.records
+    timed = [(told, told.performance) for told in records if isinstance(told, Trace) and told.performance]
+    table = LiveTable((each.solution or "" for each in records), titles.values(), console)
+    if any(not performance.interpreted for _, performance in timed):
+        yield table.header()
+    for told in records:
+        yield table.line(told, titles[told.workload.uuid], tells_why=told.solution != version.kernel)
+    if printed := _describe_prints(version):
+        yield Folded(f"\n{printed}", 4)
+    if failures := _describe_failures(version):
+        yield Folded(f"\n{failures}", 2)
+    for doubt in describe_noisy(
+        (show_name(told.solution or "", titles[told.workload.uuid]), performance.noisy) for told, performance in timed
+    ):
+        yield Folded(Text(f"\n{doubt.text}", "yellow"), 4)
+    yield ""
+    yield Folded(conclude(version), 4)
+
+
+def _describe_failures(version: Version) -> str:
     """The logs of failed evaluations after their first lines, once for each first line.
 
     The first of these first lines is left to the verdict.
@@ -82,11 +108,10 @@ def _describe_speed(version: Version) -> Iterator[str]:
         yield "interpreted, so not timed"
         return
     for name, ratios in relate_rivals(version).items():
-        if ratios:
-            line = f"{format_range([ratio.value for ratio in ratios], format_ratio)} the speed of {name}"
-            if all(ratio.verdict == "tie" for ratio in ratios):
-                line += f" (a tie: up to {format_apart(max(ratio.apart for ratio in ratios))} apart)"
-            yield line + (f" on {len(ratios)} of {len(own)} workloads" if len(ratios) < len(own) else "")
+        line = f"{format_range([ratio.value for ratio in ratios], format_ratio)} the speed of {name}"
+        if all(ratio.verdict == "tie" for ratio in ratios):
+            line += f" (a tie: up to {format_apart(max(ratio.apart for ratio in ratios))} apart)"
+        yield line + (f" on {len(ratios)} of {len(own)} workloads" if len(ratios) < len(own) else "")
     if share := _describe_share(version):
         yield f"{share} of a copy's speed"
     if load := describe_load(own):
@@ -100,7 +125,7 @@ def _describe_share(version: Version) -> str:
     return format_range(shares, format_percent) if shares else ""
 
 
-def describe_prints(version: Version) -> str:
+def _describe_prints(version: Version) -> str:
     """The kernel's output on the first Workload on which it passed and printed; empty if there is none.
 
     A call is repeated many times, so lines that repeat are told once, with their number.
@@ -133,7 +158,7 @@ def version_line(version: Version) -> Text:
     timed = [(version.titles[trace.workload.uuid], trace.performance) for trace in version.timings]
     parts = [f"{title} {latency_text(performance)}" for title, performance in timed if performance]
     for name, ratios in relate_rivals(version).items():
-        parts += [f"{format_range([ratio.value for ratio in ratios], format_ratio)} {name}"] if ratios else []
+        parts.append(f"{format_range([ratio.value for ratio in ratios], format_ratio)} {name}")
     if share := _describe_share(version):
         parts.append(f"{share} of copy")
     line.append("".join(f"  {part}" for part in parts))
@@ -146,8 +171,8 @@ def version_details(version: Version) -> list[Text]:
     for check in version.failures[:1]:
         lines += [Text(marked(line)) for line in check.log.strip().splitlines()[1:_LOG_LINES]]
     for trace in version.timings:
-        if noisy := "; ".join(marks(trace)):
-            lines.append(Text(f"noisy at {version.titles[trace.workload.uuid]}: {noisy}", style="yellow"))
+        if trace.performance and (noisy := trace.performance.noisy):
+            lines.append(Text(f"noisy at {version.titles[trace.workload.uuid]}: {'; '.join(noisy)}", style="yellow"))
     return lines
 
 
@@ -156,3 +181,28 @@ def _reason(version: Version) -> str:
     if failures := version.failures:
         return f"{version.titles[failures[0].workload.uuid]}: {first_line(failures[0].log)}"
     return version.refused or version.skipped
+
+
+def describe_side_by_side(found: SideBySide) -> Iterator[Part]:
+    """A table, the fastest first, and fast_p."""
+    definitions = {each.definition for each in found.kernels if each.definition}
+    columns = ("kernel", "definition", ">speedup", "interval", "status", "remark")
+    yield Grid(columns, [_ranked_row(each, found, names_definition=len(definitions) > 1) for each in found.kernels])
+    shares = ", ".join(f"fast_{p} {share:.2f}" for p, share in found.fast_p.items())
+    faster = " and more than p times as fast as the reference" if len(found.fast_p) > 1 else ""
+    yield f"{shares}: of {count(len(found.judged), 'kernel')}, correct{faster}"
+
+
+def _ranked_row(kernel: Feedback, found: SideBySide, *, names_definition: bool) -> Sequence[str]:
+    noisy = "*" if any(speed.noisy for speed in kernel.speeds) else ""
+    rank = f"a tie with {found.kernels[0].kernel}" if found.is_tied(kernel) else ""
+    if kernel.speedup and not kernel.interval:
+        rank = "not ranked: its interval is unknown"
+    return (
+        kernel.kernel,
+        (kernel.definition or "") if names_definition else "",
+        f"{noisy}{format_ratio(kernel.speedup)}" if kernel.speedup else "",
+        " to ".join(map(format_ratio, kernel.interval or ())),
+        kernel.status,
+        "; ".join(filter(None, (rank, kernel.mistake, kernel.hint, kernel.note))),
+    )

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fib_rmsnorm.analysis.comparing.outputs import largest
-from fib_rmsnorm.analysis.difference import RunLatency, find_interval, find_speedup
+from fib_rmsnorm.analysis.difference import RunLatency, find_interval, find_speedup, recorded
 from fib_rmsnorm.analysis.results import Result, SectionResults, sum_up_run
 from fib_rmsnorm.registry.selection import show_name
 from fib_rmsnorm.reports.differences import largest_text
@@ -86,9 +86,8 @@ def _describe_time(performance: Performance) -> str:
     return "  ".join(parts).rstrip()
 
 
-def _either_side(performance: Performance) -> str:
-    latency = RunLatency.of(performance)
-    return format_either_side(latency.interval_ms) if latency else ""
+def _either_side(own: Performance) -> str:
+    return format_either_side(recorded(own.latency_ms, own.latency_low_ms, own.latency_high_ms))
 
 
 def _chain_text(chain: Chain) -> str:
@@ -101,11 +100,6 @@ def _chain_text(chain: Chain) -> str:
 def first_line(log: str) -> str:
     """The reason of a failure: the first line of its log."""
     return log.strip().partition("\n")[0]
-
-
-def marks(trace: Trace) -> list[str]:
-    """Why a Trace's latency is noisy."""
-    return trace.performance.noisy if trace.performance else []
 
 
 def describe_load(traces: Iterable[Trace]) -> str:

@@ -1,4 +1,4 @@
-"""The JSON for a loop that writes kernels: the same of `try`, of its options and of the server."""
+"""The JSON for a loop that writes kernels: the same of `try`, of its options and of the server; several are ranked."""
 
 import json
 import re
@@ -16,6 +16,7 @@ from fib_rmsnorm.sessions.version import Version
 MOST_BYTES = 1000
 """The most that the feedback on a wrong kernel takes, without what `--verbose` adds."""
 _NAME_BYTES, _SENTENCE_BYTES, _HINT_BYTES = 80, 240, 240
+_THRESHOLDS = (0, 1, 2)
 
 
 class Speed(BaseModel):
@@ -147,13 +148,14 @@ def _find_place(lines: Sequence[str], files: Sequence[str]) -> tuple[str | None,
 def relate_rivals(version: Version) -> dict[str, list[Estimate]]:
     """How many times as fast a version is as each Solution that was timed in turn with it, by its name or `before`.
 
-    One for each Workload on which both were timed.
+    One for each Workload on which both were timed; a Solution without any is left out.
     """
     found: dict[str, list[Estimate]] = {}
     for own in version.timings:
         for rival in version.find_rivals(own.workload.uuid):
-            ratios = found.setdefault("before" if rival.solution == version.before else rival.solution or "", [])
-            ratios += filter(None, [relate(own.performance, rival.performance)])
+            name = "before" if rival.solution == version.before else rival.solution or ""
+            if ratio := relate(own.performance, rival.performance):
+                found.setdefault(name, []).append(ratio)
     return found
 
 
@@ -171,11 +173,9 @@ def _add_speed(found: Feedback, version: Version) -> None:
         for (title, performance), speedup in zip(timed, speedups, strict=True)
     ]
     found.speedup = _round(_mean([performance.speedup_factor for _, performance in timed]))
-    known = [speedup for speedup in speedups if speedup]
-    if known and len(known) == len(timed):
-        ends = [_mean([speedup.low for speedup in known]), _mean([speedup.high for speedup in known])]
-        low, high = map(_round, ends)
-        found.interval = (low, high) if low and high else None
+    low = _round(_mean([speedup.low if speedup else None for speedup in speedups]))
+    high = _round(_mean([speedup.high if speedup else None for speedup in speedups]))
+    found.interval = (low, high) if low and high else None
     for name, ratios in relate_rivals(version).items():
         mean = _round(_mean([ratio.value for ratio in ratios]))
         if mean and len(ratios) == len(timed):
@@ -199,3 +199,38 @@ def _cut(text: str, most: int) -> str:
         return text
     number = bisect_right(ends, most - len("…".encode()))
     return f"{text[:number]}…" if number else ""
+
+
+class SideBySide(BaseModel):
+    """Kernels: those that were timed by their speedup, the other correct ones, and the wrong ones."""
+
+    kernels: list[Feedback]
+    fast_p: dict[str, float]
+    """KernelBench's measure: the share of those judged that are correct and over p times as fast as the reference."""
+
+    @property
+    def judged(self) -> list[Feedback]:
+        """The kernels that the device can run."""
+        return [each for each in self.kernels if each.status != "SKIPPED"]
+
+    def is_tied(self, kernel: Feedback) -> bool:
+        """Whether a kernel may be as fast as the first: neither interval is above the other."""
+        mine, first = kernel.interval, self.kernels[0].interval
+        return kernel is not self.kernels[0] and bool(mine and first and mine[1] >= first[0])
+
+
+def rank_kernels(found: Sequence[Feedback], *, is_timed: bool) -> SideBySide:
+    """Rank kernels, and count the fast ones; those that are correct alone if nothing was timed.
+
+    Behind those whose speedup has an interval come those without, of which nobody knows how sure it is.
+    """
+    ranked = sorted(
+        found,
+        key=lambda each: (each.status != "PASSED", each.status == "SKIPPED", not each.interval, -(each.speedup or 0)),
+    )
+    side_by_side = SideBySide(kernels=ranked, fast_p={})
+    judged = side_by_side.judged
+    for least in _THRESHOLDS if is_timed else _THRESHOLDS[:1]:
+        fast = [each for each in judged if each.status == "PASSED" and (not least or (each.speedup or 0) > least)]
+        side_by_side.fast_p[str(least)] = len(fast) / max(1, len(judged))
+    return side_by_side

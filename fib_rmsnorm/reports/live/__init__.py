@@ -1,1 +1,0 @@
-"""Evaluations as they arrive, and the verdict at the end."""
