@@ -161,7 +161,8 @@ def test_what_calls_in_a_graph_touch_wrongly_is_reported(chained_trial):
     ],
 )
 def test_what_calls_that_are_timed_alone_touch_wrongly_is_reported(function, in_place, found):
-    calls = TimedCalls(*prepare(function, in_place), judged_calls=4)
+    timed, caller = prepare(function, in_place)
+    calls = TimedCalls(timed, caller, judged_calls=4)
     calls.time(choose_timer("cpu"), Trial(calls=4, cold=False, budget_s=60))
     revealed = calls.reveal(lambda _: None)
     assert len(revealed.numbers) == 4
