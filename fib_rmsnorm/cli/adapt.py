@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,11 +86,13 @@ def _define(registry: Registry, file: Path, *, as_json: bool) -> None:
         with importing():
             from fib_rmsnorm.evaluation.judging.recogniser import call_reference
             from fib_rmsnorm.evaluation.run_config import RunConfig
+            from fib_rmsnorm.evaluation.worker_pool import WorkerPool
             from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.schema import Workload
 
         config, workload = RunConfig(timeout_s=_LIMIT_S), Workload(axes={}, inputs={}, uuid="describing")
-        described = call_reference(fork_server, describing, workload, choose_devices("cpu")[0], config)
+        with closing(WorkerPool(fork_server, choose_devices("cpu")[0], config)) as workers:
+            described = call_reference(workers, describing, workload)
     definition, workloads = make_definition(file, described)
     known = registry.definitions().get(definition.name)
     if known not in (None, definition):
@@ -120,12 +123,14 @@ def _adapt(
         with importing():
             from fib_rmsnorm.evaluation.judging.recogniser import recognise_all
             from fib_rmsnorm.evaluation.run_config import RunConfig
+            from fib_rmsnorm.evaluation.worker_pool import WorkerPool
             from fib_rmsnorm.machine.devices import choose_devices
             from fib_rmsnorm.registry.sources.adaptation import adapt
 
         config = RunConfig(timeout_s=_LIMIT_S, dataset=registry.root)
         following = bar.follow("recognising", chosen)
-        for definition, found in recognise_all(fork_server, following, choose_devices("cpu")[0], config):
+        workers = WorkerPool(fork_server, choose_devices("cpu")[0], config)
+        for definition, found in recognise_all(workers, following):
             adapted = found if isinstance(found, str) else adapt(registry, kernels, definition, found)
             if isinstance(adapted, str) or isinstance(found, str):
                 unfit.append(f"{definition.name}: {adapted}")

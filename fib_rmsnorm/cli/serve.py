@@ -59,7 +59,7 @@ def command(
             most_queued=queue,
             fork_server=fork_server,
         ) as service:
-            server = make_server(Requests(service, registry))
+            server = make_server(Requests(service))
             where = ", ".join(dict.fromkeys(each.hardware for each in service.devices))
             if listening is None:
                 # A thread waits for the next line of stdin, and would keep the process.

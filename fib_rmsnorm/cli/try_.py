@@ -87,6 +87,6 @@ def try_(
         if watch:
             bar.stop()
             with serve(device=choose_devices(device)[0].name) as service:
-                try_watch(service, registry, files[0], sizes, is_timed=is_timed, as_json=json)
+                try_watch(service, files[0], sizes, is_timed=is_timed, as_json=json)
         with serve(device=device, most_queued=len(files), for_one_kernel=len(files) == 1) as service:
             return try_kernels(service, files, bar, sizes, is_timed=is_timed, as_json=json, is_verbose=verbose)

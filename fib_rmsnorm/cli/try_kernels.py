@@ -13,7 +13,6 @@ from fib_rmsnorm.cli.program import BAD_INPUT, KERNEL_FAILED
 from fib_rmsnorm.cli.progress import ProgressBar
 from fib_rmsnorm.errors import InputError, KernelError, UnsuitedError
 from fib_rmsnorm.languages import title_of
-from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
 from fib_rmsnorm.reports.text.document import print_parts
@@ -146,16 +145,10 @@ def _tell(version: Version, kernel: KernelFile, *, as_json: bool, is_verbose: bo
 
 
 def try_watch(
-    service: Service,
-    registry: Registry,
-    kernel: KernelFile,
-    batch_sizes: Sequence[int],
-    *,
-    is_timed: bool,
-    as_json: bool,
+    service: Service, kernel: KernelFile, batch_sizes: Sequence[int], *, is_timed: bool, as_json: bool
 ) -> NoReturn:
     """Print what is found of each version, until Ctrl-C. Raises InputError for a wrong argument."""
-    watch = Watch(service, registry, kernel, timed=is_timed, batch_sizes=batch_sizes)
+    watch = Watch(service, kernel, timed=is_timed, batch_sizes=batch_sizes)
     with closing(watch.versions()) as versions:
         for place, version in enumerate(versions):
             if place == 0:

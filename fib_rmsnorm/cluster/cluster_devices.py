@@ -13,7 +13,6 @@ from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices, Told
 from fib_rmsnorm.evaluation.plan import BenchRecords, Group, Plan, Skip, make_plan
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, WorkQueue
-from fib_rmsnorm.languages import DeviceKind
 from fib_rmsnorm.registry.selection import NamedWorkload, title_by_definition
 from fib_rmsnorm.schema import SafetensorsInput, Trace
 
@@ -27,7 +26,6 @@ class ClusterDevices(LocalDevices):
     def __init__(self, options: BenchOptions, pool: DevicePool) -> None:
         self._options = options
         self._pool = pool
-        self.kind: DeviceKind = "cuda" if pool.kind == "cuda" else "cpu"
         self._running: dict[Any, tuple[PooledDevice, Group]] = {}
         """The work of each device, by Ray's generator of what it answers."""
         self._recorded: set[tuple[str, str, str]] = set()

@@ -11,7 +11,7 @@ from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.plan import BenchRecords, Plan, Selection, Unwritten, make_plan
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.scheduler import Evaluated, Event, Scheduler
-from fib_rmsnorm.languages import INTERPRETER, DeviceKind
+from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.operators import define_by_name
 from fib_rmsnorm.registry import Registry, generate_workloads
@@ -150,9 +150,9 @@ class LocalDevices:
         self._selection = options.selection
         self._fork_server = fork_server
         self._devices = choose_devices(options.device)
+        check_options(options, self._devices[0].kind)
         if options.settings.context == "graph" and self._devices[0].is_amd:
             raise InputError("--context graph needs an NVIDIA GPU: its own kernels are PTX; leave the option out")
-        self.kind: DeviceKind = self._devices[0].kind
 
     def make_plans(self, records: BenchRecords) -> list[tuple[Plan, list[str]]]:
         """Plans that do not depend on each other, each with the model of every device that shares it."""
@@ -188,7 +188,6 @@ def bench(
         OutputFile(options.output) if options.output else nullcontext() as output,
         devices or open_local_devices(registry, options) as there,
     ):
-        check_options(options, there.kind)
         with locked(writing=[registry.root]):
             records = collect_records(registry, options.selection.batch_sizes)
             planned = there.make_plans(records)

@@ -11,14 +11,14 @@ from fib_rmsnorm.building.native import compiler_flags
 from fib_rmsnorm.evaluation.ceiling.ceiling_client import CeilingClient, NoCeilingError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted, CorrectnessGate
 from fib_rmsnorm.evaluation.interleaved_trials import InterleavedTrials, TrialResults
-from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, reference_solution
+from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.performance import describe_performance
 from fib_rmsnorm.evaluation.plan import Group, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
-from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
-from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, WorkerPool
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
+from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, WorkerPool, reference_solution
 from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.clocks import ClockWatch, read_clocks
@@ -61,7 +61,7 @@ class DeviceRunner:
         self.device = device
         self._config = config
         self.workers = WorkerPool(fork_server, device, config)
-        self.judge_client = JudgeClient(fork_server, device, config, self._find_reference_worker)
+        self.judge_client = JudgeClient(self.workers)
         self.gate = CorrectnessGate(self.workers, self.judge_client, device)
         self._ceiling_client = CeilingClient(fork_server, device, config)
         self._clocks_at_start = read_clocks(device.name)
@@ -188,12 +188,9 @@ class DeviceRunner:
         fitting = int(_TIMING_SHARE * self.device.memory_bytes / each) - 1  # the reference is timed too
         return max(1, min(fitting, MAX_WORKERS - 1))
 
-    def _find_reference_worker(self, definition: Definition) -> WorkerClient:
-        return self.workers.find(definition, reference_solution(definition))
-
     def _find_reference(self, definition: Definition) -> Admitted:
         try:
-            worker = self._find_reference_worker(definition)
+            worker = self.workers.find_reference(definition)
         except EvaluationFailedError as failure:
             raise ReferenceFailedError(f"the reference of {definition.name} failed: {failure}") from None
         return Admitted(reference_solution(definition), worker)

@@ -1,7 +1,7 @@
 """Measure two Solutions against each other: in interleaved trials, and in several rounds with new processes."""
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
@@ -12,8 +12,8 @@ from fib_rmsnorm.evaluation.scheduler import Evaluated, Scheduler
 from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.sources.draft import draft_solution, refuse_call
-from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition, named_definitions
+from fib_rmsnorm.registry.sources.draft import draft_kernel, refuse_call
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile, named_definitions
 from fib_rmsnorm.registry.sources.packing import read_current, require_packed
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Check, Definition, Solution, Trace, Workload
@@ -70,26 +70,21 @@ def plan_head_to_head(
             refuse_call(name, call)
     served = {known[name].definition for name, _ in registered}
 
-    def find(name: str, kernel: KernelFile) -> tuple[Solution, Definition]:
+    def find(name: str, kernel: KernelFile) -> tuple[Definition, Solution]:
         if name in known:
-            return known[name], registry.definition(known[name].definition)
-        if (
-            definition is None
-            and len(served) == 1
-            and not named_definitions(registry, kernel.file, registry.definitions())
-        ):
-            wanted = registry.definition(*served)
-        else:
-            wanted = choose_definition(registry, kernel)
-        return draft_solution(registry, kernel, wanted), wanted
+            return registry.definition(known[name].definition), known[name]
+        if definition is None and len(served) == 1:
+            named = named_definitions(registry, kernel.file, registry.definitions())
+            kernel = kernel if named else replace(kernel, definition=min(served))
+        return draft_kernel(registry, kernel)
 
     first, second = map(find, names, kernels)
-    for rival, _ in (first, second):
+    for _, rival in (first, second):
         if reason := reason_to_skip(rival, device):
             raise InputError(f"{rival.name}: {reason}")
         if is_interpreted(rival, device):
             raise InputError(f"{rival.name}: {device.hardware} would interpret the kernel, which is never timed")
-    (old_one, of_old), (new_one, of_new) = first, second
+    (of_old, old_one), (of_new, new_one) = first, second
     if old_one.name == new_one.name:
         new_one = new_one.model_copy(update={"name": f"{new_one.name}.new"})
     before, after = (

@@ -28,7 +28,16 @@ from fib_rmsnorm.sandbox.asking import DeviceUnusableError, Done, require_device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process
-from fib_rmsnorm.schema import Definition, Solution, Workload, digest, list_strided
+from fib_rmsnorm.schema import (
+    BuildSpec,
+    Definition,
+    Solution,
+    SourceFile,
+    SupportedLanguages,
+    Workload,
+    digest,
+    list_strided,
+)
 
 # Each worker holds memory, and a context on a GPU. Beyond this number, the one that was idle the longest is ended.
 MAX_WORKERS = 24
@@ -36,13 +45,32 @@ _CORES_OF_TIMING = 2
 """For the process that is timed and the one that asks it: builds beside them keep to the other cores."""
 
 
+_REFERENCE = "reference.py"
+
+
+def reference_solution(definition: Definition) -> Solution:
+    """The Definition's reference as a Solution, so that it is built, timed and limited like any other."""
+    return Solution(
+        name=f"{definition.name}.reference",
+        definition=definition.name,
+        author="reference",
+        spec=BuildSpec(
+            language=SupportedLanguages.PYTHON,
+            target_hardware=["cpu", "cuda"],
+            entry_point=f"{_REFERENCE}::run",
+            destination_passing_style=False,
+        ),
+        sources=[SourceFile(path=_REFERENCE, content=definition.reference)],
+    )
+
+
 class WorkerPool:
     """Starts, finds and replaces workers on one device."""
 
     def __init__(self, fork_server: ForkServer, device: Device, config: RunConfig) -> None:
-        self._fork_server = fork_server
-        self._device = device
-        self._config = config
+        self.fork_server = fork_server
+        self.device = device
+        self.config = config
         self._workers: OrderedDict[str, WorkerClient] = OrderedDict()
         self._unbuildable: dict[str, EvaluationFailedError] = {}
         self._building: dict[str, Process] = {}
@@ -68,12 +96,12 @@ class WorkerPool:
     @contextmanager
     def limited(self, timeout_s: float) -> Iterator[None]:
         """Inside, workers that are found have at most this time. Nothing else may use the pool meanwhile."""
-        config = self._config
-        self._config = replace(config, timeout_s=min(config.timeout_s, timeout_s))
+        config = self.config
+        self.config = replace(config, timeout_s=min(config.timeout_s, timeout_s))
         try:
             yield
         finally:
-            self._config = config
+            self.config = config
 
     def find(self, definition: Definition, solution: Solution, *, ahead: Workload | None = None) -> WorkerClient:
         """The worker that holds the built Solution, with the whole time limit.
@@ -103,7 +131,11 @@ class WorkerPool:
             if ahead is None and key in self._pinned:
                 self._pinned.discard(key)
                 _keep_to_cores(found.process.pid, self._cores)
-            return replace(found, config=self._config)
+            return replace(found, config=self.config)
+
+    def find_reference(self, definition: Definition) -> WorkerClient:
+        """The worker that holds the Definition's reference; raises as `find`."""
+        return self.find(definition, reference_solution(definition))
 
     @contextmanager
     def answering(self, solution: Solution) -> Iterator[None]:
@@ -144,7 +176,7 @@ class WorkerPool:
 
     def start_spare(self, wanted: GetReady) -> None:
         """Start a worker for the next draft in the background, if there is none yet and drafts have a folder."""
-        if self._config.drafts is not None and self._spare is None:
+        if self.config.drafts is not None and self._spare is None:
             may_be_timed = self.may_time
 
             def spawn(folder: Path) -> Process:
@@ -152,7 +184,7 @@ class WorkerPool:
                 _keep_to_cores(process.pid, self.build_cores)
                 return process
 
-            self._spare = SpareWorker(self._device, wanted, self._config.drafts, may_be_timed, spawn)
+            self._spare = SpareWorker(self.device, wanted, self.config.drafts, may_be_timed, spawn)
 
     def keep_folders(self, solutions: Iterable[Solution]) -> set[Path]:
         """The folders in which these drafts and the next one are built. Those of others are forgotten."""
@@ -193,7 +225,7 @@ class WorkerPool:
         return found
 
     def _start(self, definition: Definition, solution: Solution, *, ahead: Workload | None) -> WorkerClient:
-        key, process, interpreted = digest(solution), None, is_interpreted(solution, self._device)
+        key, process, interpreted = digest(solution), None, is_interpreted(solution, self.device)
         if solution.author == AUTHOR and key not in self._folders:
             spare, self._spare = self._spare, None
             if spare and (process := spare.take(definition.name, self.may_time)):
@@ -202,8 +234,8 @@ class WorkerPool:
         request = Build(
             definition=definition,
             solution=solution,
-            device=self._device.name,
-            dataset=self._config.dataset,
+            device=self.device.name,
+            dataset=self.config.dataset,
             cache=self._folder(solution),
         )
         try:
@@ -222,19 +254,19 @@ class WorkerPool:
         """The folder for a Solution's builds."""
         if folder := self._folders.get(digest(solution)):
             return folder
-        return solution_cache(solution, self._config.drafts if solution.author == AUTHOR else None)
+        return solution_cache(solution, self.config.drafts if solution.author == AUTHOR else None)
 
     def _spawn(self, cache: Path, definition: Definition, interpreted: bool = False, *, may_be_timed: bool) -> Process:
         """Start a worker that may read the tensors that the Definition's Workloads name."""
         require_room()
-        dataset = self._config.dataset
+        dataset = self.config.dataset
         tensors = tensor_files(Registry(dataset).workloads(definition.name), dataset) if dataset else []
         # Triton reads its variable when it is imported.
         variables = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}
         if not may_be_timed:
             variables.update(ONE_CONNECTION)
         readable = [*toolchain_paths(), *tensors]
-        return self._fork_server.spawn(WORKER, variables, readable=readable, writable=[cache])
+        return self.fork_server.spawn(WORKER, variables, readable=readable, writable=[cache])
 
     def _build(self, request: Build, process: Process, interpreted: bool, *, ahead: Workload | None) -> WorkerClient:
         """Have a new worker build a Solution.
@@ -246,14 +278,14 @@ class WorkerPool:
             self._pinned.add(key)
             _keep_to_cores(process.pid, self.build_cores)
         strided = list_strided(request.solution.spec, request.definition, request.solution.sources)
-        worker = WorkerClient(process, self._config, request.definition, interpreted, strided, self.may_time)
+        worker = WorkerClient(process, self.config, request.definition, interpreted, strided, self.may_time)
         self._building[key] = process
         if key in self._unwanted:
             process.signal_kill()
         try:
             # By a request of its own: no code of a Solution can forge the answer yet.
             prepare = Prepare(device=request.device, solution=request.solution, cache=request.cache)
-            require_device(process, self._device, lambda _, kind: worker.ask(prepare, kind))
+            require_device(process, self.device, lambda _, kind: worker.ask(prepare, kind))
             if ahead is not None and (ready := self._make_ready(request.definition, ahead, request.solution)):
                 worker.ask(ready, Done)
             worker.build_s = worker.ask(request, Built).build_s
@@ -275,10 +307,10 @@ class WorkerPool:
         if (recognition := recognise_source(definition)) is None:
             return None
         return GetReady(
-            device=self._device.name,
+            device=self.device.name,
             language=solution.spec.language.value,
             definition=definition,
-            dataset=self._config.dataset,
+            dataset=self.config.dataset,
             workload=make_few_rows(definition, recognition, workload),
             recognition=recognition,
         )

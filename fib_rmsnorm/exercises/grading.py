@@ -11,6 +11,7 @@ from fib_rmsnorm.analysis.loading import decode_traces
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.exercises.course import TRACES, Exercise, KernelTask, find_definition
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import choose_devices
@@ -23,8 +24,10 @@ from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Settings, Solution, SupportedLanguages, digest
+from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.evaluator import Evaluator
 from fib_rmsnorm.sessions.try_plan import plan_try
+from fib_rmsnorm.sessions.version import Version
 
 _ANSWER = re.compile(r"^\*\*(?P<label>[^*]+):\*\*(?P<text>.*)$", re.MULTILINE)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -88,8 +91,10 @@ def _find_fault(fork_server: ForkServer, registry: Registry, kernel: KernelTask)
     except InputError as error:
         return str(error)
     trial = plan_try(registry, definition, {KernelCall(""): draft}, (), device)
-    with closing(Evaluator(registry, device, fork_server, Settings(), 60.0)) as evaluator:
-        *_, version = evaluator.evaluate(draft, trial, timed=False)
+    config = RunConfig(Settings(), 60.0, registry.root)
+    with closing(Evaluator(fork_server, device, config, DeviceTurns())) as evaluator:
+        version = Version(1, draft.name, definition.name, device.hardware)
+        *_, version = evaluator.evaluate(version, trial, timed=False)
     for check in version.failures:
         first = next(iter(check.log.strip().splitlines()), "")
         return f"{check.status.value} at batch={check.workload.axes['batch']}: {first}"

@@ -2,17 +2,17 @@
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
-from pydantic import BaseModel, field_validator
+from pydantic import field_validator
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import KERNEL_LANGUAGES
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.serving.reward import KernelReward
+from fib_rmsnorm.serving.reward import KernelReward, RewardedKernel
 from fib_rmsnorm.sessions.service import Service
 
 
@@ -30,15 +30,12 @@ class KernelAction(Action):
         return language
 
 
-class Attempt(BaseModel):
-    """An earlier kernel of the episode, and its verdict as in a RewardedKernel."""
+@dataclass(frozen=True)
+class Attempt(RewardedKernel):
+    """An earlier kernel of the episode, and its verdict."""
 
     source: str
     language: str
-    reward: float
-    interval: tuple[float, float] | None
-    status: str
-    feedback: str
 
 
 class KernelObservation(Observation):
@@ -94,8 +91,7 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, State]):
         if len(self._history) >= self._attempts:
             raise InputError(f"all {self._attempts} attempts of this episode are made: call reset")
         (found,) = replace(self._rewarding, language=action.language).judge([action.source])
-        verdict = Attempt.model_validate({**vars(found), "source": action.source, "language": action.language})
-        self._history.append(verdict)
+        self._history.append(Attempt(**vars(found), source=action.source, language=action.language))
         self._state.step_count += 1
         return self._observe(reward=found.reward)
 

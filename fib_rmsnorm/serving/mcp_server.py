@@ -232,7 +232,7 @@ async def _work(
 ) -> CallToolResult:
     """Have other work planned and done; its result is of this kind."""
     job = await _follow(
-        context, requests, lambda client, told: requests.service.call(client, plan(), told, is_alone=is_alone)
+        context, requests, lambda client, told: requests.service.put(Job(client, told, work=plan(), is_alone=is_alone))
     )
     if job.error or not isinstance(job.value, kind):
         raise ToolError(job.error or "the request was cancelled")

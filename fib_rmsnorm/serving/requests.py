@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import KERNEL_LANGUAGES, check_language
-from fib_rmsnorm.registry import Registry, choose_workloads
+from fib_rmsnorm.registry import choose_workloads
 from fib_rmsnorm.registry.sources.draft import draft_kernel, find_solution
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile, definition_line, text_as_file
 from fib_rmsnorm.registry.sources.starting_kernel import make_starting_kernel
@@ -49,12 +49,12 @@ class TimedComparison(BaseModel):
 
 
 class Requests:
-    """A service, and the registry whose Definitions it judges by."""
+    """The requests to a service, by the Definitions of its registry."""
 
-    def __init__(self, service: Service, registry: Registry) -> None:
+    def __init__(self, service: Service) -> None:
         self.service = service
-        self.registry = registry
-        self._folders = [Path.cwd().resolve(), registry.root.resolve()]
+        self.registry = service.registry
+        self._folders = [Path.cwd().resolve(), self.registry.root.resolve()]
 
     def explain(self, kernel: Kernel, solution: str | None, arch: str | None, batch_sizes: tuple[int, ...]) -> Work:
         """Compile and explain a kernel or a registered Solution."""

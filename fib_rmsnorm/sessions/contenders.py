@@ -5,11 +5,13 @@ import os
 import tempfile
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from fib_rmsnorm.building.cache import cache_folder, held, making_folders
 from fib_rmsnorm.sandbox.fork_server_process import remove_private_folder
 from fib_rmsnorm.schema import Solution, digest
+from fib_rmsnorm.sessions.try_plan import TryPlan
 from fib_rmsnorm.sessions.version import Version
 
 
@@ -26,19 +28,20 @@ class History:
         """A digest of its files, whatever the right call is."""
         self._before: Solution | None = None
 
-    def take_up(self, draft: Solution) -> tuple[Solution, int, Solution | None]:
-        """Make a draft the latest version, unless its files are that; the last correct one before it comes third.
+    def take_up(self, plan: TryPlan) -> tuple[TryPlan, int, Solution | None]:
+        """Make a kernel the latest version, unless its files are that; the last correct one before it comes third.
 
-        The first is the draft, named after the number of the version, which comes second.
+        The first is its plan, named after the number of the version, which comes second.
         """
-        content = digest(draft)
+        content = digest(plan.draft)
         if self.latest is None or self._content != content:
             if self.latest is not None and self.latest.passed:
                 self._before = self.latest.solution
             self.count += 1
             self.latest, self._number, self._content = None, self.count, content
-        named = draft.model_copy(update={"name": f"{draft.name}#{self._number}"})
-        is_other = self._before is not None and self._before.definition != draft.definition
+        name = {"name": f"{plan.draft.name}#{self._number}"}
+        named = replace(plan, drafts={call: draft.model_copy(update=name) for call, draft in plan.drafts.items()})
+        is_other = self._before is not None and self._before.definition != plan.definition.name
         return named, self._number, None if is_other else self._before
 
     @property

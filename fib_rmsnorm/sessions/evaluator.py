@@ -13,17 +13,17 @@ from math import inf
 from fib_rmsnorm.errors import InputError, KernelError
 from fib_rmsnorm.evaluation.correctness_gate import Admitted
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
-from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError, reference_solution
+from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
+from fib_rmsnorm.evaluation.worker_pool import reference_solution
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.registry.sources.draft import ask_for_call
 from fib_rmsnorm.sandbox.asking import DeviceUnusableError
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Settings, Solution, Trace, Workload, digest
+from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, Trace, Workload, digest
 from fib_rmsnorm.sessions.contenders import DraftBuilds
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.try_plan import TryPlan, measure_distance
@@ -40,21 +40,19 @@ class Evaluator:
 
     def __init__(
         self,
-        registry: Registry,
-        device: Device,
         forks: ForkServer,
-        settings: Settings,
-        timeout_s: float,
-        turns: DeviceTurns | None = None,
+        device: Device,
+        config: RunConfig,
+        turns: DeviceTurns,
         *,
         keeps_builds: bool = False,
     ) -> None:
         """`turns` are shared with the other Evaluators of the device. With `keeps_builds`, builds outlive it."""
         self.device = device
-        self.turns = turns or DeviceTurns()
+        self.turns = turns
         self._builds = None if keeps_builds else DraftBuilds()
-        config = RunConfig(settings, timeout_s, registry.root, drafts=self._builds.folder if self._builds else None)
-        self._runner = DeviceRunner(forks, device, config)
+        drafts = self._builds.folder if self._builds else None
+        self._runner = DeviceRunner(forks, device, replace(config, drafts=drafts))
         self._abandoned = threading.Event()
         self._ending = threading.Lock()
         self._evaluated: Solution | None = None
@@ -101,16 +99,14 @@ class Evaluator:
 
     def evaluate(
         self,
-        kernel: Solution,
+        new: Version,
         plan: TryPlan,
-        number: int = 1,
         *,
-        timed: bool = True,
+        timed: bool,
         crowded: bool = False,
-        rivals: Sequence[Solution] = (),
-        before: Solution | None = None,
+        others: Sequence[Solution] = (),
     ) -> Generator[Version]:
-        """Judge a kernel, the version of this number, and time it in turn with others.
+        """Judge a kernel, and time it in turn with others.
 
         Of the calls that may be meant, the right one is found first. Yields its Version once that is known, and again
         with each verdict and each timing. Ends at the first timeout, which would come again on every other Workload,
@@ -118,29 +114,27 @@ class Evaluator:
         instead. With `crowded`, other Evaluators use the device too. Raises InputError if the reference fails.
         """
         started = time.monotonic()
-        self._evaluated = kernel
+        self._evaluated = plan.draft
         self._runner.workers.may_time = timed or not crowded
-        version = Version(number, plan.draft.name, plan.definition.name, self.device.hardware)
         try:
-            kernel, plan = self._find_call(kernel, plan, timed=timed)
-            called = replace(version, solution=kernel, workloads=plan.workloads, note=plan.note)
-            for version in self._judge(kernel, plan, called, started, timed=timed):
+            plan = self._find_call(plan, timed=timed)
+            self._evaluated = plan.draft
+            called = replace(new, solution=plan.draft, workloads=plan.workloads, note=plan.note)
+            for version in self._judge(plan, called, started, timed=timed):
                 yield version
             if not version.done:
-                others = () if plan.is_interpreted else (*([before] if before else []), *rivals)
-                version = replace(version, before=before.name if before else "")
-                yield from self._time(kernel, plan, version, others)
+                yield from self._time(plan, version, () if plan.is_interpreted else others)
             self._runner.start_spare(plan.definition, plan.workloads[0], plan.draft.spec.language.value)
         except KernelError as error:
-            yield version.with_fault(error)
+            yield new.with_fault(error)
         except ReferenceFailedError as error:
-            raise InputError(f"{version.kernel} was not judged: {error}") from None
+            raise InputError(f"{new.kernel} was not judged: {error}") from None
         finally:
             with self._ending:
                 self._evaluated = None
 
-    def _find_call(self, kernel: Solution, plan: TryPlan, *, timed: bool) -> tuple[Solution, TryPlan]:
-        """The kernel with the call that is right on its first Workload, and the plan with that draft.
+    def _find_call(self, plan: TryPlan, *, timed: bool) -> TryPlan:
+        """The plan with the one call that is right on its first Workload.
 
         If none is, the nearest one is chosen: its verdict says what is wrong. One that overwrites inputs is the last to
         be: what returns nothing has often lost its `return`. Of equally likely calls those of all functions are made;
@@ -148,7 +142,7 @@ class Evaluator:
         ReferenceFailedError.
         """
         if len(plan.drafts) == 1:
-            return kernel, plan
+            return plan
         self._warm_up(plan, timed=timed)
         checks, hanging = dict[KernelCall, Check](), set[str]()
         for _, equal in groupby(plan.drafts, key=lambda call: call.rank):
@@ -156,9 +150,9 @@ class Evaluator:
             for call in equal:
                 if call.callee in right or call.callee in hanging:
                     continue
-                self._evaluated = tried = plan.drafts[call].model_copy(update={"name": kernel.name})
+                self._evaluated = tried = plan.drafts[call]
                 if self._abandoned.is_set():
-                    return tried, plan
+                    return replace(plan, drafts={call: tried})
                 with self._runner.workers.limited(inf if plan.draft.spec.binding else _CALL_LIMIT_S):
                     found, _ = self._check(plan.definition, plan.workloads[0], tried, is_timed=True)
                 checks[call] = found
@@ -175,26 +169,22 @@ class Evaluator:
                 break
         else:
             chosen = min(checks, key=lambda call: (bool(call.in_place), *measure_distance(checks[call])))
-        draft = plan.drafts[chosen]
-        self._evaluated = called = draft.model_copy(update={"name": kernel.name})
-        return called, replace(plan, draft=draft)
+        return replace(plan, drafts={chosen: plan.drafts[chosen]})
 
-    def _judge(
-        self, kernel: Solution, plan: TryPlan, version: Version, started: float, *, timed: bool
-    ) -> Iterator[Version]:
+    def _judge(self, plan: TryPlan, version: Version, started: float, *, timed: bool) -> Iterator[Version]:
         """Judge a kernel on one Workload after the other. Yields its Version before the first, and with each verdict.
 
         The last one is `done` unless the kernel is to be timed.
         """
         with ThreadPoolExecutor(1) as pool:
             warming = pool.submit(self._warm_up, plan, timed=timed)  # while the kernel is built
-            admitted = self._admitted[digest(kernel)]
+            admitted = self._admitted[digest(plan.draft)]
             admitted.clear()
             for workload in plan.workloads:
                 yield version
                 if self._abandoned.is_set():
                     break
-                check, verdict = self._check(plan.definition, workload, kernel, is_timed=timed)
+                check, verdict = self._check(plan.definition, workload, plan.draft, is_timed=timed)
                 if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                     break
                 if why := self._runner.reason_to_skip(verdict):
@@ -204,7 +194,7 @@ class Evaluator:
                 if isinstance(verdict, Admitted):
                     admitted[workload.uuid] = verdict
                 elif timed:
-                    failed.append(self._runner.make_trace(plan.definition, workload, kernel, verdict))
+                    failed.append(self._runner.make_trace(plan.definition, workload, plan.draft, verdict))
                 version = version.with_verdict(check, failed)
                 if check.status is EvaluationStatus.TIMEOUT:
                     break
@@ -252,18 +242,18 @@ class Evaluator:
         with self.turns.judging():
             return self._runner.check(definition, workload, solution)
 
-    def _time(self, kernel: Solution, plan: TryPlan, version: Version, others: Sequence[Solution]) -> Iterator[Version]:
+    def _time(self, plan: TryPlan, version: Version, others: Sequence[Solution]) -> Iterator[Version]:
+        kernel = plan.draft
         # The judge still has the right outputs of the last Workload, which is usually the largest.
         for workload in reversed(plan.workloads):
-            traces: dict[str, Trace] = {}
+            traces: list[Trace] = []
             with self.turns.timing():
                 if not self._abandoned.is_set():
                     traces = self._time_in_turn(plan.definition, workload, kernel, others)
             if self._abandoned.is_set():  # its worker was killed; the kernel is not to blame
                 yield replace(version, done=True)
                 return
-            in_order = [traces[each.name] for each in (kernel, *others) if each.name in traces]
-            version = version.with_verdict(Check.of(traces[kernel.name]), in_order)
+            version = version.with_verdict(Check.of(traces[0]), traces)
             if not version.passed or workload is plan.workloads[0]:
                 break
             yield version
@@ -277,8 +267,10 @@ class Evaluator:
 
     def _time_in_turn(
         self, definition: Definition, workload: Workload, kernel: Solution, others: Sequence[Solution]
-    ) -> dict[str, Trace]:
-        """Time a kernel and others in turn: their Traces by name. Those are judged that were not, or whose worker died.
+    ) -> list[Trace]:
+        """Time a kernel in turn with others, and return its Trace and theirs.
+
+        Those are judged that were not, or whose worker died.
 
         Of one that is wrong when it is judged again, and of one that is interpreted, the Trace has no time.
         """
@@ -296,9 +288,9 @@ class Evaluator:
                 self._admitted[digest(solution)][workload.uuid] = verdict
         own = verdicts[kernel.name]
         if not isinstance(own, Admitted):
-            return {kernel.name: self._runner.make_trace(definition, workload, kernel, own)}
+            return [self._runner.make_trace(definition, workload, kernel, own)]
         if own.worker.is_interpreted:
-            return {kernel.name: self._runner.call_untimed(workload, own)}
+            return [self._runner.call_untimed(workload, own)]
         in_turn = (verdicts[each.name] for each in contenders)
-        found = self._runner.time(definition, workload, [each for each in in_turn if isinstance(each, Admitted)])
-        return {trace.solution or "": trace for trace in found}
+        *found, last = self._runner.time(definition, workload, [each for each in in_turn if isinstance(each, Admitted)])
+        return [last, *found]

@@ -1,10 +1,12 @@
 """A request to a service, and its results so far."""
 
 import threading
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fib_rmsnorm.errors import FibRmsnormError
+from fib_rmsnorm.schema import digest
 from fib_rmsnorm.sessions.contenders import History
 from fib_rmsnorm.sessions.try_plan import TryPlan
 from fib_rmsnorm.sessions.version import Version
@@ -18,9 +20,9 @@ class QueueFullError(FibRmsnormError):
 class Job:
     """A request to judge a kernel or to do other work on a device, and its results so far."""
 
-    id: str
     client: str
     on_change: "Callable[[Job], None]"
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     version: Version | None = None
     """The kernel's results so far; `done` once nothing will be added. None for other work."""
     plan: TryPlan | None = None
@@ -29,8 +31,9 @@ class Job:
     history: History | None = None
     """The versions of the same kernel before it."""
     work: "Callable[[Job], object] | None" = None
+    """Other work, during which nothing is timed on the first device; it may set `stop`, and look at `cancelled`."""
     is_alone: bool = False
-    """Whether nothing may be judged or timed during other work."""
+    """Whether nothing may be judged there either."""
     stop: Callable[[], object] = lambda: None
     """Stops other work that runs."""
     value: object = None
@@ -41,6 +44,13 @@ class Job:
     """Why it has no verdict, if the kernel is not at fault."""
     cancelled: bool = False
     finished: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def content(self) -> str:
+        """A digest of the kernel's files; what is wrong with them if it cannot be planned."""
+        if self.plan is None:
+            return f"{self.version.refused}{self.version.skipped}" if self.version else ""
+        return digest(self.plan.draft)
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 import os
 import threading
 import traceback
-import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -14,6 +13,7 @@ import psutil
 
 from fib_rmsnorm.errors import FibRmsnormError, InputError, KernelError
 from fib_rmsnorm.evaluation import ROLES
+from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.machine.devices import Device, choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.sources.draft import draft_calls
@@ -21,7 +21,6 @@ from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definiti
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import StoppedError
 from fib_rmsnorm.schema import Settings, Solution
-from fib_rmsnorm.sessions.contenders import History
 from fib_rmsnorm.sessions.device_turns import DeviceTurns
 from fib_rmsnorm.sessions.evaluator import Evaluator
 from fib_rmsnorm.sessions.job import Job, QueueFullError
@@ -59,7 +58,7 @@ class Service(AbstractContextManager["Service"]):
         Solution too, not only with the baseline, and leaves its build in the cache, where the next command finds it.
         Raises InputError for an unknown device.
         """
-        self._registry = registry
+        self.registry = registry
         self.devices: Sequence[Device] = choose_devices(device)[: 1 if for_one_kernel else None]
         self._most_queued = most_queued
         self._most_rivals = 2 if for_one_kernel else 1
@@ -77,13 +76,12 @@ class Service(AbstractContextManager["Service"]):
         self._stack = ExitStack()
         self._forks = fork_server or self._stack.enter_context(ForkServer(ROLES))
         self._threads = []
+        config = RunConfig(settings or Settings(), timeout_s, registry.root)
         each = 1 if for_one_kernel else max(1, _count_evaluators(self.devices) // len(self.devices))
         self._turns = [DeviceTurns() for _ in self.devices]
         for place, turns in zip(self.devices, self._turns, strict=True):
             for _ in range(each):
-                evaluator = Evaluator(
-                    registry, place, self._forks, settings or Settings(), timeout_s, turns, keeps_builds=for_one_kernel
-                )
+                evaluator = Evaluator(self._forks, place, config, turns, keeps_builds=for_one_kernel)
                 self._stack.callback(evaluator.close)
                 self._idle.append(evaluator)
                 self._threads.append(threading.Thread(target=self._serve, args=(evaluator,), daemon=True))
@@ -114,50 +112,43 @@ class Service(AbstractContextManager["Service"]):
         timed: bool = True,
         batch_sizes: Sequence[int] = (),
         on_change: Callable[[Job], None] = lambda _: None,
-        history: History | None = None,
     ) -> Job:
         """Put a kernel into the queue. Its files are read now, and may change afterwards.
-
-        A version of a `history` is timed in turn with the last correct one, too. The next is put when it is done.
 
         `on_change` is called in another thread at every new result. Files that cannot be read as a kernel give a
         job that is done. Raises QueueFullError, UnsuitedError if no device can run it, and InputError for a wrong
         argument.
         """
+        job = Job(client, on_change, timed=timed)
         kernel = source if isinstance(source, KernelFile) else KernelFile(Path(source))
-        hardware = self.devices[0].hardware
-        version = Version(1, kernel.file.name, kernel.definition or "", hardware)
-        job = Job(uuid.uuid4().hex[:12], client, on_change, version, timed=timed, history=history)
+        self.read(job, kernel, batch_sizes)
+        return self.put(job)
+
+    def read(self, job: Job, kernel: KernelFile, batch_sizes: Sequence[int]) -> None:
+        """Read the kernel of a job, which `put` puts into the queue. Raises as `submit` does."""
+        job.version = Version(1, kernel.file.name, kernel.definition or "", self.devices[0].hardware)
         try:
-            definition = choose_definition(self._registry, kernel)
-            version = replace(version, definition=definition.name)
-            drafts = draft_calls(self._registry, kernel, definition)
-            job.plan = plan_try(
-                self._registry, definition, drafts, tuple(batch_sizes), self.devices[0], file=kernel.file
-            )
+            definition = choose_definition(self.registry, kernel)
+            job.version = replace(job.version, definition=definition.name)
+            drafts = draft_calls(self.registry, kernel, definition)
+            job.plan = plan_try(self.registry, definition, drafts, tuple(batch_sizes), self.devices[0], kernel.file)
         except KernelError as error:
             message = str(error).replace(f"{kernel.file.parent}/", "")
-            if history:
-                history.count += 1
-                version = replace(version, number=history.count)
-            job.version = version.with_fault(KernelError(message, error.paste))
+            job.version = job.version.with_fault(KernelError(message, error.paste))
+
+    def put(self, job: Job) -> Job:
+        """Put a job into the queue, unless its kernel is refused already. Raises QueueFullError.
+
+        A version of a `history` is timed in turn with the last correct one, too. The next is put when it is done.
+        """
+        if job.version and job.version.done:
+            if job.history:
+                job.history.count += 1
+                job.version = replace(job.version, number=job.history.count)
             with self._changed:
                 self._jobs[job.id] = job
             self._finish(job)
             return job
-        return self._put(job)
-
-    def call(
-        self, client: str, work: Callable[[Job], object], on_change: Callable[[Job], None], *, is_alone: bool
-    ) -> Job:
-        """Put other work into the queue, during which nothing is timed on the first device.
-
-        Nothing is judged there either if it `is_alone`. Work may set `stop` of its job, and look whether it is
-        cancelled.
-        """
-        return self._put(Job(uuid.uuid4().hex[:12], client, on_change, work=work, is_alone=is_alone))
-
-    def _put(self, job: Job) -> Job:
         with self._changed:
             waiting = sum(each.client == job.client for each in self._waiting)
             if waiting >= self._most_queued:
@@ -240,25 +231,25 @@ class Service(AbstractContextManager["Service"]):
         return min(reversed(self._idle), key=lambda evaluator: busy[evaluator.device])
 
     def _evaluate(self, job: Job, evaluator: Evaluator) -> None:
-        plan, device = job.plan, evaluator.device
+        plan, device, history = job.plan, evaluator.device, job.history
         assert plan is not None
-        history = job.history
-        kernel, number, before = history.take_up(plan.draft) if history else (plan.draft, 1, None)
         is_timed = job.timed and not plan.is_interpreted
         rivals = self._find_rivals(plan, device) if is_timed else ()
+        name = plan.draft.name
+        plan, number, before = history.take_up(plan) if history else (plan, 1, None)
+        earlier = [before] if before else []
+        new = Version(number, name, plan.definition.name, device.hardware, before=before.name if before else "")
 
         def end_others() -> None:
             workers, builds = (history.workers, history.builds) if history else ([], [])
             # A kernel that is only checked comes between two that are timed: their rivals stay.
-            known = rivals or self._rivals.get(plan.definition.name, ())[: self._most_rivals]
+            known = rivals or self._rivals.get(new.definition, ())[: self._most_rivals]
             evaluator.keep_only([*workers, *known], builds)
 
         end_others()
         try:
             crowded = len(self._running) > 1
-            for version in evaluator.evaluate(
-                kernel, plan, number, timed=job.timed, crowded=crowded, rivals=rivals, before=before
-            ):
+            for version in evaluator.evaluate(new, plan, timed=job.timed, crowded=crowded, others=(*earlier, *rivals)):
                 job.version = version
                 if history:
                     history.latest = version
@@ -271,10 +262,10 @@ class Service(AbstractContextManager["Service"]):
         name = plan.definition.name
         with self._changed:
             if name not in self._rivals:
-                self._rivals[name] = choose_rivals(self._registry, plan.definition, device)
+                self._rivals[name] = choose_rivals(self.registry, plan.definition, device)
             found = self._rivals[name]
         if plan.draft.name in {rival.name for rival in found}:
-            found = choose_rivals(self._registry, plan.definition, device, besides=plan.draft.name)
+            found = choose_rivals(self.registry, plan.definition, device, besides=plan.draft.name)
         return found[: self._most_rivals]
 
     def _finish(self, job: Job) -> None:

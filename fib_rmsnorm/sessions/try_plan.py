@@ -23,17 +23,21 @@ _NEAREST = [EvaluationStatus.INCORRECT_NUMERICAL, EvaluationStatus.INCORRECT_DTY
 
 @dataclass(frozen=True)
 class TryPlan:
-    """A draft, and the Workloads on which it is judged."""
+    """A kernel, and the Workloads on which it is judged."""
 
     definition: Definition
-    draft: Solution
     drafts: Mapping[KernelCall, Solution]
-    """The same with each call that may be meant, the likeliest first."""
+    """The kernel with each call that may be meant, the likeliest first; with the right one alone, once it is known."""
     workloads: tuple[Workload, ...]
     is_interpreted: bool = False
     """Whether an interpreter runs it on the device, whose time says nothing."""
     left_out: str = ""
     """The timing or the Workloads that are left out because the kernel is interpreted."""
+
+    @property
+    def draft(self) -> Solution:
+        """The kernel with the likeliest call."""
+        return next(iter(self.drafts.values()))
 
     @property
     def note(self) -> str:
@@ -49,10 +53,9 @@ def plan_try(
     device: Device,
     file: Path | None = None,
 ) -> TryPlan:
-    """Choose the Workloads. A registry's Solution has no `file`.
+    """Choose the Workloads of `drafts`, one for each call that may be meant. A registry's Solution has no `file`.
 
-    Of `drafts`, one for each call that may be meant, the likeliest one is planned until the right one is known. Raises
-    UnsuitedError if it cannot run on the device, and InputError if a requested batch size does not fit it.
+    Raises UnsuitedError if the likeliest cannot run on the device, InputError if a requested batch size does not fit.
     """
     draft = next(iter(drafts.values()))
     found = readiness(draft, device)
@@ -75,7 +78,7 @@ def plan_try(
             dict.fromkeys(" ".join(f"{axis}={size}" for axis, size in each.axes.items()) for each in kept)
         )
         left_out = f"interpreted, so only {sizes}; an interpreter is slow above {MAX_INTERPRETED_BYTES >> 20} MiB"
-    return TryPlan(definition, draft, drafts, tuple(kept), interpreted, left_out)
+    return TryPlan(definition, drafts, tuple(kept), interpreted, left_out)
 
 
 def choose_rivals(

@@ -6,7 +6,7 @@ starts.
 """
 
 import threading
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -15,12 +15,8 @@ from queue import SimpleQueue
 from watchfiles import watch
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.registry.sources.callees import KernelCall
-from fib_rmsnorm.registry.sources.draft import draft_calls
-from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition
+from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.schema import Solution, digest
 from fib_rmsnorm.sessions.contenders import History
 from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service
@@ -37,17 +33,8 @@ _HALF_WRITTEN_S = 0.2
 class Watch:
     """Has a service judge and time the versions of one kernel."""
 
-    def __init__(
-        self,
-        service: Service,
-        registry: Registry,
-        kernel: KernelFile,
-        *,
-        timed: bool = True,
-        batch_sizes: Sequence[int] = (),
-    ) -> None:
+    def __init__(self, service: Service, kernel: KernelFile, *, timed: bool, batch_sizes: Sequence[int]) -> None:
         self._service = service
-        self._registry = registry
         self._kernel = kernel
         self._timed = timed
         self._batch_sizes = batch_sizes
@@ -55,12 +42,8 @@ class Watch:
         self._stop = threading.Event()
         self._changed: SimpleQueue[Job | None] = SimpleQueue()
         """The request of a version at every change of its results; None at the end."""
-        self._content = ""
-        """The content of the newest version."""
         self._job: Job | None = None
-        """Its request."""
-        self._drafts: Mapping[KernelCall, Solution] | None = None
-        """The kernel, read from it; None if it cannot be read."""
+        """The request of the newest version."""
 
     def versions(self) -> Generator[Version]:
         """Evaluate the kernel now and whenever its content changes, without end.
@@ -69,8 +52,7 @@ class Watch:
         of an older one, whatever that does. Raises InputError for a wrong argument at the start, and FibRmsnormError if
         the reference fails.
         """
-        self._content, self._drafts = self._read()
-        self._evaluate()
+        self._job = self._service.put(self._read())
         with ThreadPoolExecutor(1) as pool, ExitStack() as ending:
             ending.callback(self._stop.set)  # before the thread runs: after Ctrl-C, the pool waits for it
             watching = pool.submit(self._watch)
@@ -83,16 +65,6 @@ class Watch:
                     last = version
                     yield version
             watching.result()  # raises why it ended
-
-    def _evaluate(self) -> None:
-        self._job = self._service.submit(
-            "watch",
-            self._kernel,
-            timed=self._timed,
-            batch_sizes=self._batch_sizes,
-            on_change=self._changed.put,
-            history=self._history,
-        )
 
     def _watch(self) -> None:
         """Evaluate each new content, in a thread of its own.
@@ -122,42 +94,34 @@ class Watch:
 
     def _look(self) -> None:
         """Evaluate the content if it is new, and end what is evaluated. Other files of the folder change too."""
-        content, drafts = self._read()
-        if content == self._content:
+        job = self._read()
+        if self._job is None or job.content == self._job.content:
             return
-        if self._job:
-            self._service.cancel(self._job)
-            self._job.finished.wait()
-        if drafts is None:
+        self._service.cancel(self._job)
+        self._job.finished.wait()
+        if job.plan is None:
             self._stop.wait(_HALF_WRITTEN_S)
-            content, drafts = self._read()
-        self._content, self._drafts = content, drafts
-        try:
-            self._evaluate()
-        except InputError as error:  # as when its files are gone
-            self._history.count += 1
-            name, hardware = self._kernel.file.name, self._service.devices[0].hardware
-            refused = Version(self._history.count, name, self._kernel.definition or "", hardware)
-            self._job = Job("", "watch", self._changed.put, refused.with_fault(error))
-            self._job.finished.set()
-            self._changed.put(self._job)
+            job = self._read()
+        self._job = self._service.put(job)
 
-    def _read(self) -> tuple[str, Mapping[KernelCall, Solution] | None]:
-        """A digest of the kernel's content, and the kernel; None if it cannot be read."""
-        kernel = self._kernel
+    def _read(self) -> Job:
+        """A request to judge the kernel as it is now. Raises InputError for a wrong argument at the start."""
+        job = Job("watch", self._changed.put, timed=self._timed, history=self._history)
         try:
-            definition = choose_definition(self._registry, kernel)
-            drafts = draft_calls(self._registry, kernel, definition)
+            self._service.read(job, self._kernel, self._batch_sizes)
         except InputError as error:
-            return str(error), None
-        return digest(next(iter(drafts.values()))), drafts
+            if self._job is None or job.version is None:
+                raise
+            job.version = job.version.with_fault(error)  # as when its files are gone
+        return job
 
     def _folders(self) -> set[Path]:
         """The folders of the kernel, of the files beside it that it needs, and of the shared ones that it includes."""
-        file, solutions = self._kernel.file.absolute(), self._registry.layout.solutions
+        file, solutions = self._kernel.file.absolute(), self._service.registry.layout.solutions
         home = file if file.is_dir() else file.parent
         folders = {home}
-        for draft in (self._drafts or {}).values():
+        plan = self._job.plan if self._job else None
+        for draft in plan.drafts.values() if plan else ():
             folders |= {(home / source.path).parent for source in draft.sources}
         with suppress(InputError):
             if (home / MANIFEST).is_file():

@@ -32,7 +32,7 @@ def serve_mcp(serve, rival_registry, monkeypatch, tmp_path):
 
     def start(**options):
         service = serve(**options)
-        return make_server(Requests(service, rival_registry)), service
+        return make_server(Requests(service)), service
 
     return start
 

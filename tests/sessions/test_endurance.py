@@ -12,6 +12,7 @@ from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.registry.sources.kernel_file import text_as_file
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sessions.contenders import History
+from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service
 from support.registries import CRASHES, NO_EPS, QUICK, RIGHT, add_kernel, make_registry
 
@@ -68,7 +69,9 @@ def test_many_kernels_leave_nothing_and_get_the_correct_verdicts(tmp_path, monke
             status, source = _KERNELS[number % len(_KERNELS)]
             timed = clients == 1 or number % 16 == 0
             with text_as_file(f"{source}# {number}\n", "python") as kernel:
-                job = service.submit(f"{client}", kernel, timed=timed, batch_sizes=(2,), history=history)
+                job = Job(f"{client}", lambda _: None, timed=timed, history=history)
+                service.read(job, kernel, (2,))
+                service.put(job)
             version = job.wait()
             if version.status != status or bool(version.timings) != (timed and status == "PASSED"):
                 problems.append(f"{number}: {version}")

@@ -29,9 +29,10 @@ class Session:
     service: Service
     history: History = field(default_factory=History)
 
-    def submit(self, kernel: Path, *, timed: bool = True, **options) -> Job:
-        asked = {"timed": timed, "batch_sizes": (2,), "history": self.history, **options}
-        return self.service.submit("watch", kernel, **asked)
+    def submit(self, kernel: Path, *, timed: bool = True, on_change=lambda _: None) -> Job:
+        job = Job("watch", on_change, timed=timed, history=self.history)
+        self.service.read(job, KernelFile(kernel), (2,))
+        return self.service.put(job)
 
     def measure(self, kernel: Path, **options) -> Version:
         return self.submit(kernel, **options).wait()
@@ -117,9 +118,9 @@ def test_what_is_cancelled_is_right_when_it_comes_back(session, kernel, when):
     assert held <= workers() or job.cancelled
 
 
-def test_a_watch_follows_saves_and_ends_what_hangs(session, rival_registry, kernel, monkeypatch):
+def test_a_watch_follows_saves_and_ends_what_hangs(session, kernel, monkeypatch):
     named = KernelFile(file=write(kernel, RIGHT + "import helper\n"))
-    watch = Watch(session.service, rival_registry, named, timed=False, batch_sizes=(2,))
+    watch = Watch(session.service, named, timed=False, batch_sizes=(2,))
     versions = (version for version in watch.versions() if version.done)
     helper = kernel.with_name("helper.py")
     assert next(versions).status == "COMPILE_ERROR"  # no such module

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,27 +17,21 @@ from fib_rmsnorm.evaluation.judging.judge_messages import (
     Verdict,
     Verdicts,
 )
-from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, CallAsTimed, Called, Outputs, WriteOutputs
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
-from fib_rmsnorm.machine.devices import ONE_CONNECTION, Device
+from fib_rmsnorm.evaluation.worker_pool import WorkerPool
+from fib_rmsnorm.machine.devices import ONE_CONNECTION
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Answer, DeviceMemory, Done, Request, ask, require_device
 from fib_rmsnorm.sandbox.channel import RefusalError
-from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError, ProcessTimeoutError
 from fib_rmsnorm.schema import (
-    BuildSpec,
     Definition,
     DType,
     Settings,
-    Solution,
-    SourceFile,
-    SupportedLanguages,
     Workload,
 )
 
-_FILE = "reference.py"
 _IN_FLOAT64 = """
 from fib_rmsnorm.evaluation.worker.float64_reference import in_float64
 run = in_float64(run, {outputs})
@@ -56,22 +50,8 @@ class Transferred:
 
     worker: WorkerClient
     memory: list[DeviceMemory] | None
-
-
-def reference_solution(definition: Definition) -> Solution:
-    """The Definition's reference as a Solution, so that it is built, timed and limited like any other."""
-    return Solution(
-        name=f"{definition.name}.reference",
-        definition=definition.name,
-        author="reference",
-        spec=BuildSpec(
-            language=SupportedLanguages.PYTHON,
-            target_hardware=["cpu", "cuda"],
-            entry_point=f"{_FILE}::run",
-            destination_passing_style=False,
-        ),
-        sources=[SourceFile(path=_FILE, content=definition.reference)],
-    )
+    are_of_reference: bool = False
+    """Whether they are those of the reference itself, which need not be called to judge them."""
 
 
 _ATTEMPTS = 2
@@ -101,15 +81,9 @@ class Comparer:
     operator is recognised, else to say how exact they are.
     """
 
-    def __init__(
-        self,
-        fork_server: ForkServer,
-        device: Device,
-        config: RunConfig,
-        find_reference: Callable[[Definition], WorkerClient],
-    ) -> None:
-        self._fork_server = fork_server
-        self._find_reference = find_reference
+    def __init__(self, workers: WorkerPool) -> None:
+        """`workers` hold the references."""
+        self.workers = workers
         self._current: tuple[str, str, Recognition | None, int] | None = None
         """The Definition, Workload and operator that a judge was asked about last, and its process."""
         self._known: set[int] = set()
@@ -118,8 +92,8 @@ class Comparer:
         """Whether the judge was told how much the reference rounds, or nobody can tell."""
         self._failure: ReferenceFailedError | None = None
         """The failure of the reference on this Workload, which is not called again."""
-        self._device = device
-        self._config = config
+        self._device = workers.device
+        self._config = workers.config
         self._judge: Process | None = None
         self._opens_memory: bool | None = None
         """Whether processes can open one another's memory on the device; None until it was tried."""
@@ -133,22 +107,18 @@ class Comparer:
         with self._lock:
             self._ask_until_copied(Expect(**self._describe(subject), case=0))
 
-    def compare(
-        self, subject: Subject, outputs: Transferred, *, needs_reference: bool = True, **which: Any
-    ) -> list[Verdict]:
+    def compare(self, subject: Subject, outputs: Transferred, **which: Any) -> list[Verdict]:
         """Compare the outputs that a worker transferred last; `which` says of which calls they are.
 
-        They may be those of the reference itself, which is not called then. The settings are the run's, unless given.
+        The settings are the run's, unless given.
         Raises EvaluationFailedError if the outputs cannot be copied, and ReferenceFailedError if the expected ones
         cannot be computed.
         """
         request = Compare(**self._describe(subject), **{"settings": self._config.settings, **which})
         with self._lock:
-            return self._ask_until_copied(request, outputs, needs_reference=needs_reference)
+            return self._ask_until_copied(request, outputs)
 
-    def _ask_until_copied(
-        self, request: Expect, outputs: Transferred | None = None, *, needs_reference: bool = True
-    ) -> list[Verdict]:
+    def _ask_until_copied(self, request: Expect, outputs: Transferred | None = None) -> list[Verdict]:
         """Ask a judge that could copy all outputs.
 
         A judge that could not has ended. The outputs are to blame only if another cannot either, since what an earlier
@@ -157,17 +127,17 @@ class Comparer:
         failure = None
         for _ in range(_ATTEMPTS):
             try:
-                return self._ask_once(request, outputs, needs_reference=needs_reference)
+                return self._ask_once(request, outputs)
             except _NotCopiedError as error:  # noqa: PERF203 - twice at most
                 failure = error
         if self._opens_memory is None:
             self._opens_memory = False
-            return self._ask_once(request, outputs, needs_reference=needs_reference)
+            return self._ask_once(request, outputs)
         if outputs is None or failure is None or failure.outputs is not outputs:
             raise ReferenceFailedError(f"the judge could not copy the outputs of the reference: {failure}")
         raise EvaluationFailedError("RUNTIME_ERROR", f"calling: the judge could not copy the outputs: {failure}")
 
-    def _ask_once(self, request: Expect, outputs: Transferred | None, *, needs_reference: bool) -> list[Verdict]:
+    def _ask_once(self, request: Expect, outputs: Transferred | None) -> list[Verdict]:
         judge = self._require_judge()
         current = (request.definition.name, request.workload.uuid, request.recognition, judge.pid)
         if self._current != current:
@@ -176,7 +146,7 @@ class Comparer:
         if request.recognition is None and not self._knows_rounding:
             self._knows_rounding = True
             self._measure_rounding(request)
-        reference = self._call_reference(request, is_needed=needs_reference)
+        reference = None if outputs and outputs.are_of_reference else self._call_reference(request)
         files: list[int] = []
         try:
             if reference is not None:
@@ -200,25 +170,23 @@ class Comparer:
         outputs = {name: spec.dtype.value for name, spec in definition.outputs.items()}
         source = definition.reference + _IN_FLOAT64.format(outputs=outputs)
         try:
-            worker = self._find_reference(definition.model_copy(update={"reference": source}))
+            worker = self.workers.find_reference(definition.model_copy(update={"reference": source}))
             called = worker.ask(Call(workload=request.workload, case=0, recognition=None), Called)
         except EvaluationFailedError:
             return  # not all that a reference may do can be done in float64
         subject = Subject(definition, request.workload, None)
         measure = MeasureRounding(**self._describe(subject), case=0, settings=Settings())
-        self._ask_once(measure, Transferred(worker, called.memory), needs_reference=True)
+        self._ask_once(measure, Transferred(worker, called.memory))
         worker.process.clear_outputs()
 
-    def _call_reference(self, request: Expect, *, is_needed: bool) -> Transferred | None:
+    def _call_reference(self, request: Expect) -> Transferred | None:
         """Call the reference if the judge needs its outputs to answer. Return where they are."""
-        if not is_needed:
-            return None
         if self._failure is not None:
             raise self._failure
         if (request.case != 0 and request.recognition is not None) or request.case in self._known:
             return None
         try:
-            worker = self._find_reference(request.definition)
+            worker = self.workers.find_reference(request.definition)
             worker.limit_s = worker.left_s = self._config.limit_for(request.definition, request.workload, self._device)
             if request.case is None:
                 again = CallAsTimed(workload=request.workload, numbers=request.numbers)
@@ -260,7 +228,7 @@ class Comparer:
             return self._judge
         # It reads what others wrote: outputs, and tensors of Workloads.
         dataset = [self._config.dataset] if self._config.dataset else []
-        self._judge = judge = self._fork_server.spawn(JUDGE, environment=ONE_CONNECTION, readable=dataset)
+        self._judge = judge = self.workers.fork_server.spawn(JUDGE, environment=ONE_CONNECTION, readable=dataset)
         require_device(judge, self._device, partial(self._ask, judge))
         return judge
 

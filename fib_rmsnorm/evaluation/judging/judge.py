@@ -84,7 +84,19 @@ class Judge:
 
     def compare(self, request: Compare) -> Verdicts:
         """Compare the outputs that were transferred with the expected ones."""
-        verdicts = self._compare(request)
+        expected = self._expect(request)
+        first = next(expected)
+        if request.strided:
+            name = f"{first.case.name}, strided rows{' and columns' if max(request.strided.values()) > 1 else ''}"
+            strided = replace(first.case, name=name, kind="strided", recurring=0)
+            first = replace(first, case=strided)
+        try:
+            received = self._read(request, first.case.workload, request.outputs_file)
+        except OutputTransferError as error:
+            verdicts = [Verdict(first.case.name, first.case.kind, str(error), outputs={}, hint=None, mistakes={})]
+        else:
+            calls = zip(chain([first], expected), received, strict=True)
+            verdicts = [self._compare_call(request, right, actuals) for right, actuals in calls]
         self._taken.clear()
         return Verdicts(verdicts)
 
@@ -98,20 +110,6 @@ class Judge:
                 outputs[name] = expect_reference(request, own.exact.values, rounding)
         self._taken.clear()
         return Verdicts([])
-
-    def _compare(self, request: Compare) -> list[Verdict]:
-        expected = self._expect(request)
-        first = next(expected)
-        if request.strided:
-            name = f"{first.case.name}, strided rows{' and columns' if max(request.strided.values()) > 1 else ''}"
-            strided = replace(first.case, name=name, kind="strided", recurring=0)
-            first = replace(first, case=strided)
-        try:
-            received = self._read(request, first.case.workload, request.outputs_file)
-        except OutputTransferError as error:
-            return [Verdict(first.case.name, first.case.kind, str(error), outputs={}, hint=None, mistakes={})]
-        calls = zip(chain([first], expected), received, strict=True)
-        return [self._compare_call(request, right, actuals) for right, actuals in calls]
 
     def _compare_call(self, request: Compare, expected: ExpectedOutputs, own: Outputs) -> Verdict:
         key = request.case, request.few_rows, bool(request.strided)

@@ -1,6 +1,5 @@
 """The scheduler's client of the judge: it has a solution called on every case and its outputs compared."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,16 +7,14 @@ from fib_rmsnorm.evaluation.judging.comparer import Comparer, Subject, Transferr
 from fib_rmsnorm.evaluation.judging.faults import allow_truncation, describe_faults, refusal_of, sum_up
 from fib_rmsnorm.evaluation.judging.judge_messages import PossibleMistake, Verdict
 from fib_rmsnorm.evaluation.judging.recogniser import Recogniser
-from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases, make_awkward_workload, make_few_rows
 from fib_rmsnorm.evaluation.timing.timer import Trial
 from fib_rmsnorm.evaluation.worker import worker_messages as messages
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
-from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.evaluation.worker_pool import WorkerPool
 from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.registry.selection import row_axis
 from fib_rmsnorm.sandbox.asking import Done
-from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import REFERENCE, Correctness, Definition, EvaluationStatus, Peer, SafetensorsInput, Workload
 
 _REPEATED_CALLS = 4
@@ -36,17 +33,10 @@ FAR_REMEDY = "compute the offsets of rows in 64 bits"
 class JudgeClient:
     """Asks the judge process of one device. Threads may share it and take turns."""
 
-    def __init__(
-        self,
-        fork_server: ForkServer,
-        device: Device,
-        config: RunConfig,
-        find_reference: Callable[[Definition], WorkerClient],
-    ) -> None:
-        """`find_reference` returns the worker that holds a Definition's reference."""
-        self._comparer = Comparer(fork_server, device, config, find_reference)
-        self.recogniser = Recogniser(self._comparer, find_reference)
-        self._is_cpu = device.kind == "cpu"
+    def __init__(self, workers: WorkerPool) -> None:
+        self._comparer = Comparer(workers)
+        self.recogniser = Recogniser(self._comparer)
+        self._is_cpu = workers.device.kind == "cpu"
 
     def expect(self, definition: Definition, workload: Workload) -> None:
         """Have the judge start and compute what it will compare the first case with.

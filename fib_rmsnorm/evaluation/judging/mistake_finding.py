@@ -70,14 +70,15 @@ def explain_outputs(
         compute: Callable[[torch.Tensor, torch.Tensor], Iterable[Mistake]]
         compute = partial(recognition.mistakes, name, expected.case.inputs)
         if request.strided:  # all other cases were right, so the formula is
-            exact = partial(_compute_rows, recognition, name, rows)
-            compute = partial(_list_misread, exact, expected.case.inputs, request.strided)
+            compute = partial(_list_misread, recognition, name, rows, expected.case.inputs, request.strided)
         found[name] = find_mistakes(compute, *outputs, wrong_rows, by_row, before or ())
     return found
 
 
 def _list_misread(
-    compute_exact: Callable[[Mapping[str, Any]], torch.Tensor],
+    recognition: Recognition,
+    output: str,
+    count: int,
     inputs: Mapping[str, Any],
     strided: Mapping[str, int],
     rows: torch.Tensor,
@@ -85,23 +86,19 @@ def _list_misread(
 ) -> Iterator[Mistake]:
     """Yield the outputs of kernels that read one of the strided inputs, or all of them, as if it were contiguous.
 
-    `compute_exact` makes the right output, [rows, columns], of inputs.
+    The output has `count` rows, of which those with the numbers `rows` are looked at, in these `columns`.
     """
 
     def compute(misread: Sequence[str]) -> torch.Tensor:
         read = {name: read_as_contiguous(inputs[name], strided[name]) for name in misread}
-        whole = compute_exact({**inputs, **read})
-        return as_integers(whole)[rows][:, columns].view(whole.dtype)
+        exact = recognition.compute_exact({**inputs, **read})[output].values
+        return as_integers(exact).reshape(count, -1)[rows][:, columns].view(exact.dtype)
 
     for misread in (*([name] for name in strided), *([[*strided]] if len(strided) > 1 else [])):
         axes = {name: inputs[name].dim() - (strided[name] == 1) for name in misread}
         strides = (f"{name}.stride({axis})" for name, count in axes.items() for axis in range(count))
         sentence = f"the rows of {' and '.join(misread)} are read as if contiguous: use {', '.join(strides)}"
         yield Mistake(sentence, len(misread), partial(compute, misread))
-
-
-def _compute_rows(recognition: Recognition, output: str, rows: int, inputs: Mapping[str, Any]) -> torch.Tensor:
-    return recognition.compute_exact(inputs)[output].values.reshape(rows, -1)
 
 
 def find_mistakes(

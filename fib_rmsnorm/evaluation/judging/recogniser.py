@@ -6,7 +6,7 @@ and an awkward size, and the judge compares its outputs with the exact answer.
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation.judging.comparer import (
@@ -14,17 +14,13 @@ from fib_rmsnorm.evaluation.judging.comparer import (
     ReferenceFailedError,
     Subject,
     Transferred,
-    reference_solution,
 )
-from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
-from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
 from fib_rmsnorm.evaluation.worker_pool import WorkerPool
-from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.operators import Recognition, list_candidates, recognise_source
 from fib_rmsnorm.registry import tensor_bytes
-from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import (
     Definition,
     EvaluationStatus,
@@ -39,9 +35,8 @@ from fib_rmsnorm.schema import (
 class Recogniser:
     """Recognises each Definition once for a device. Threads may share it."""
 
-    def __init__(self, comparer: Comparer, find_reference: Callable[[Definition], WorkerClient]) -> None:
+    def __init__(self, comparer: Comparer) -> None:
         self._comparer = comparer
-        self._find_reference = find_reference
         self._found: dict[str, Recognition | ReferenceFailedError | None] = {}
         self._withdrawn: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
@@ -77,7 +72,7 @@ class Recogniser:
 
     def _choose(self, definition: Definition, candidates: list[Recognition]) -> Recognition | None:
         """The first of the candidates, which differ in their constants alone, with which all outputs are right."""
-        worker = self._find_reference(definition)
+        worker = self._comparer.workers.find_reference(definition)
         axes, scalars = candidates[0].choose_probe(definition)
         inputs: dict[str, RandomInput | SafetensorsInput | ScalarInput] = {
             name: ScalarInput(value=scalars[name]) if name in scalars else RandomInput() for name in definition.inputs
@@ -85,7 +80,7 @@ class Recogniser:
         workload = Workload(axes=axes, inputs=inputs, uuid="probe")
         for case in range(count_cases(definition, candidates[0], workload)):
             called = worker.ask(Call(workload=workload, case=case, recognition=candidates[0]), Called)
-            outputs = Transferred(worker, called.memory)
+            outputs = Transferred(worker, called.memory, are_of_reference=True)
             candidates = [
                 candidate
                 for candidate in candidates
@@ -102,40 +97,29 @@ class Recogniser:
         The tolerances are those of the dtypes, whatever the run's settings are.
         """
         which = {"case": case, "settings": Settings(), "suspects": {name: [] for name in subject.definition.outputs}}
-        (verdict,) = self._comparer.compare(subject, outputs, needs_reference=False, **which)
+        (verdict,) = self._comparer.compare(subject, outputs, **which)
         return verdict.missing is None and not any(output.is_wrong for output in verdict.outputs.values())
 
 
-def call_reference(
-    fork_server: ForkServer, definition: Definition, workload: Workload, device: Device, config: RunConfig
-) -> bytes:
+def call_reference(workers: WorkerPool, definition: Definition, workload: Workload) -> bytes:
     """The bytes of what a Definition's reference returns on a CPU. Raises InputError that says how it failed."""
-    workers = WorkerPool(fork_server, device, config)
     try:
-        worker = workers.find(definition, reference_solution(definition))
+        worker = workers.find_reference(definition)
         worker.ask(Call(workload=workload, case=0, recognition=None), Called)
         return os.pread(worker.process.outputs_file, sum(tensor_bytes(definition, workload).values()), 0)
     except EvaluationFailedError as failure:
         what = str(failure).partition("\n")[0]  # without the traceback
         raise InputError(f"the reference of {definition.name} failed: {what}") from None
-    finally:
-        workers.close()
 
 
 def recognise_all(
-    fork_server: ForkServer, definitions: Iterable[Definition], device: Device, config: RunConfig
+    workers: WorkerPool, definitions: Iterable[Definition]
 ) -> Iterator[tuple[Definition, Recognition | str]]:
     """Each Definition with the operator that its reference computes, or why it has none.
 
     A reference that is an operator's own is known by its source; others are called on probe inputs.
     """
-    workers = WorkerPool(fork_server, device, config)
-
-    def find_reference(definition: Definition) -> WorkerClient:
-        return workers.find(definition, reference_solution(definition))
-
-    comparer = Comparer(fork_server, device, config, find_reference)
-    recogniser = Recogniser(comparer, find_reference)
+    recogniser = Recogniser(Comparer(workers))
     for definition in definitions:
         try:
             found = recogniser.recognise(definition, Workload(axes={}, inputs={}, uuid="probe"))

@@ -74,8 +74,14 @@ def subject(registry):
     return Subject(definition, registry.workloads(definition.name)[0], recognise_source(definition))
 
 
+def make_workers(judges, device: Device, reference_memory=None) -> Any:
+    worker = FakeWorker(reference_memory)
+    config = RunConfig(QUICK, 10)
+    return SimpleNamespace(fork_server=judges, device=device, config=config, find_reference=lambda _: worker)
+
+
 def make_comparer(judges, reference_memory=None) -> Comparer:
-    return Comparer(judges, GPU, RunConfig(QUICK, 10), lambda _: FakeWorker(reference_memory))
+    return Comparer(make_workers(judges, GPU, reference_memory))
 
 
 def test_a_solution_fails_if_no_other_judge_can_copy_its_outputs_either_and_the_next_one_is_compared(subject):
@@ -111,7 +117,7 @@ def test_the_references_outputs_are_not_a_fault_of_a_solution(subject):
 
 @pytest.mark.parametrize("numbers", [[], [7], [7, 7, 7, 7]])
 def test_fewer_calls_than_were_timed_are_a_failure(subject, numbers):
-    client = JudgeClient(None, Device("cpu", "a CPU", 1 << 30), RunConfig(QUICK, 10), lambda _: None)
+    client = JudgeClient(make_workers(None, Device("cpu", "a CPU", 1 << 30)))
     killed: list[bool] = []
     process = SimpleNamespace(kill=lambda: killed.append(True))
     worker: Any = SimpleNamespace(process=process, ask=lambda *_: Revealed(None, [], [], [], numbers=numbers))
