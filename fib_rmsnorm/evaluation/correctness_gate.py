@@ -12,8 +12,8 @@ import psutil
 from fib_rmsnorm.evaluation.judging.judge_client import JudgeClient
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.worker.worker_messages import Called
-from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
-from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, WorkerPool, reference_solution
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient, reference_solution
+from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, WorkerPool
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import bytes_moved

@@ -17,8 +17,8 @@ from fib_rmsnorm.evaluation.performance import describe_performance
 from fib_rmsnorm.evaluation.plan import Group, Skip
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
-from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
-from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, WorkerPool, reference_solution
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, reference_solution
+from fib_rmsnorm.evaluation.worker_pool import MAX_WORKERS, WorkerPool
 from fib_rmsnorm.languages import NEEDS_GPU
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.clocks import ClockWatch, read_clocks

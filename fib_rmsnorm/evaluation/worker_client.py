@@ -9,9 +9,34 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Call
 from fib_rmsnorm.sandbox.asking import Answer, Request, ask
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError, ProcessTimeoutError
-from fib_rmsnorm.schema import Correctness, Definition, EvaluationStatus
+from fib_rmsnorm.schema import (
+    BuildSpec,
+    Correctness,
+    Definition,
+    EvaluationStatus,
+    Solution,
+    SourceFile,
+    SupportedLanguages,
+)
 
+_REFERENCE = "reference.py"
 _OF_GUARDED = ": in this call its inputs are guarded, perhaps it reads beyond one or writes to one"
+
+
+def reference_solution(definition: Definition) -> Solution:
+    """The Definition's reference as a Solution, so that it is built, timed and limited like any other."""
+    return Solution(
+        name=f"{definition.name}.reference",
+        definition=definition.name,
+        author="reference",
+        spec=BuildSpec(
+            language=SupportedLanguages.PYTHON,
+            target_hardware=["cpu", "cuda"],
+            entry_point=f"{_REFERENCE}::run",
+            destination_passing_style=False,
+        ),
+        sources=[SourceFile(path=_REFERENCE, content=definition.reference)],
+    )
 
 
 class EvaluationFailedError(Exception):

@@ -17,7 +17,7 @@ from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.evaluation.spare_worker import SpareWorker
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, GetReady, Prepare
-from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient, reference_solution
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import ONE_CONNECTION, Device
 from fib_rmsnorm.operators import recognise_source
@@ -28,40 +28,12 @@ from fib_rmsnorm.sandbox.asking import DeviceUnusableError, Done, require_device
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.sandbox.idle_check import find_busy
 from fib_rmsnorm.sandbox.process import Process
-from fib_rmsnorm.schema import (
-    BuildSpec,
-    Definition,
-    Solution,
-    SourceFile,
-    SupportedLanguages,
-    Workload,
-    digest,
-    list_strided,
-)
+from fib_rmsnorm.schema import Definition, Solution, Workload, digest, list_strided
 
 # Each worker holds memory, and a context on a GPU. Beyond this number, the one that was idle the longest is ended.
 MAX_WORKERS = 24
 _CORES_OF_TIMING = 2
 """For the process that is timed and the one that asks it: builds beside them keep to the other cores."""
-
-
-_REFERENCE = "reference.py"
-
-
-def reference_solution(definition: Definition) -> Solution:
-    """The Definition's reference as a Solution, so that it is built, timed and limited like any other."""
-    return Solution(
-        name=f"{definition.name}.reference",
-        definition=definition.name,
-        author="reference",
-        spec=BuildSpec(
-            language=SupportedLanguages.PYTHON,
-            target_hardware=["cpu", "cuda"],
-            entry_point=f"{_REFERENCE}::run",
-            destination_passing_style=False,
-        ),
-        sources=[SourceFile(path=_REFERENCE, content=definition.reference)],
-    )
 
 
 class WorkerPool:

@@ -16,8 +16,7 @@ from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.judging.comparer import ReferenceFailedError
 from fib_rmsnorm.evaluation.plan import Group
 from fib_rmsnorm.evaluation.run_config import RunConfig
-from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError
-from fib_rmsnorm.evaluation.worker_pool import reference_solution
+from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, reference_solution
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.registry.sources.draft import ask_for_call

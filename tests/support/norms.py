@@ -1,7 +1,7 @@
 """Definitions of norms under other names than ours, and kernels for them."""
 
 from fib_rmsnorm.evaluation.tensors.inputs import DeviceWorkload
-from fib_rmsnorm.evaluation.worker_pool import reference_solution
+from fib_rmsnorm.evaluation.worker_client import reference_solution
 from fib_rmsnorm.operators import list_operators
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.schema import Definition, Solution, Workload
