@@ -21,6 +21,7 @@ from fib_rmsnorm.student_t import Z_95, t_quantile
 
 CONFIDENCE = 0.95
 Verdict = Literal["slower", "faster", "tie"]
+End = Literal["low", "high"]
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,8 @@ CPU_BETWEEN_SESSIONS = Assumed(0.02, 0.0, 0.0, 0.0, 8, 1)
 """The same for a CPU, whose caches and clocks are shared with others: few repeated runs overrule it. What moves a
 machine from trial to trial moves it from run to run: seven benches on two cores of a virtual machine with idle cores
 beside them scattered by 9 to 27% at 12 pairs of kernel and batch, which is 0.59 to 1.19 times what the trials in them
-scattered by. With 0.7 of it, the intervals of 504 A/A pairs held 1 in 94 of 100 cases, without it in 64."""
+scattered by. With 0.7 of it, the intervals of 504 A/A pairs, by the longer side of each, held 1 in 94 of 100 cases,
+without it in 64."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,10 @@ def find_difference(
 ) -> Estimate:
     """The new latency over the old, each the geometric mean of its runs, with an interval (Student's t).
 
+    Each end comes from the ends of both sides' own intervals that face each other there: the low end from the new
+    one's low and the old one's high (MOVER: Zou and Donner 2008, "Construction of confidence limits about effect
+    measures", Statistics in Medicine 27). So one slow trial of the faster side, whose low end it takes to 0, makes no
+    tie.
     Its `verdict` decides everywhere: who wins, which kernel is slower, whether a gate fails.
     """
     drift = drift or Drift()
@@ -217,11 +223,14 @@ def find_difference(
     between = imbalance(old, new)
     deviation = fmean([session_deviation(run) ** 2 for run in (*old, *new)]) if between else 0.0
     session = _Part(between * deviation, _between_sessions(new[0]).freedom)
-    either_side = max(
-        _either_side([session, *(_part(runs, drift, alone=alone) for runs in (old, new))], confidence)
-        for alone in {False, any(map(drift.overrules, (*old, *new)))}
+    below, above = (
+        max(
+            _one_side([session, *(_part(*each, drift, alone=alone) for each in ends)], confidence)
+            for alone in {False, any(map(drift.overrules, (*old, *new)))}
+        )
+        for ends in (((old, "high"), (new, "low")), ((old, "low"), (new, "high")))
     )
-    return Estimate(math.exp(change), _exp(change - either_side), _exp(change + either_side))
+    return Estimate(math.exp(change), _exp(change - below), _exp(change + above))
 
 
 def find_speedup(measured: TraceRecord | Performance) -> Estimate | None:
@@ -241,15 +250,18 @@ def _exp(power: float) -> float:
     return math.exp(power) if power < 700 else math.inf
 
 
-def _part(runs: Sequence[RunLatency], drift: Drift, *, alone: bool) -> _Part:
-    """The part of one side."""
+def _part(runs: Sequence[RunLatency], end: End, drift: Drift, *, alone: bool) -> _Part:
+    """The part of one side, by the ends of its runs' intervals that face the other side."""
     drifts = [drift.variance(run, alone=alone) for run in runs]
-    variance = sum(variance_within(run) + each.variance for run, each in zip(runs, drifts, strict=True))
+    variance = sum(_variance_to(end, run) + each.variance for run, each in zip(runs, drifts, strict=True))
     return _Part(variance / len(runs) ** 2, min(each.freedom for each in drifts))
 
 
-def _either_side(parts: Sequence[_Part], confidence: float) -> float:
-    """Half the interval; its degrees of freedom are few if trials, which are few, disagree (Satterthwaite 1946)."""
+def _one_side(parts: Sequence[_Part], confidence: float) -> float:
+    """From the estimate to an end of its interval. Few trials that disagree are few degrees of freedom.
+
+    (Satterthwaite 1946.)
+    """
     some = [part for part in parts if part.variance > 0]
     total = sum(part.variance for part in some)
     if math.isinf(total) or not some:
@@ -275,8 +287,13 @@ def _shares(runs: Sequence[RunLatency], side: str) -> Mapping[str, float]:
 
 def variance_within(run: RunLatency) -> float:
     """The variance of a run's log median by the longer side of its own interval: how calls scatter, and trials."""
+    return max(_variance_to("low", run), _variance_to("high", run))
+
+
+def _variance_to(end: End, run: RunLatency) -> float:
     interval = run.interval_ms
     if interval is None:
         return 0.0
-    sides = interval.high / run.ms, run.ms / interval.low if interval.low else math.inf
-    return (math.log(max(*sides, 1.0)) / Z_95) ** 2
+    longer, shorter = (run.ms, interval.low) if end == "low" else (interval.high, run.ms)
+    ratio = longer / shorter if shorter else math.inf
+    return (math.log(max(ratio, 1.0)) / Z_95) ** 2

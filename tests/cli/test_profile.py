@@ -166,6 +166,7 @@ def test_without_ncu_it_says_where_to_get_it(fib, solution, gpu, monkeypatch):
 
 
 @pytest.mark.gpu
+@pytest.mark.alone  # ncu may refuse to count while other processes launch kernels
 def test_a_real_gpus_counters(fib, tmp_path, monkeypatch):
     if find_ncu() is None:
         pytest.skip("needs ncu")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fib_rmsnorm.analysis.comparing.comparison import compare, estimate_drift
-from fib_rmsnorm.analysis.difference import RunLatency, find_difference
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference
 from fib_rmsnorm.errors import InputError
 from support.trace_json import record
 
@@ -52,6 +52,23 @@ def test_runs_that_show_more_than_is_assumed_compare_with_those_of_another_kind_
     on_cpu = {"timer": "cpu_clock", "device_session": "a"}
     many = [record(latency_ms=ms, timestamp=f"{ms}", latency_low_ms=ms, **on_cpu) for ms in (1.0, 1.03, 1.06)]
     assert compare([record()], many, ["timer"]).comparisons[0].verdict == "slower"
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow", "verdict"),
+    [
+        ((0.0107, 0.0, 0.0214), (0.156, 0.140, 0.172), "slower"),
+        ((0.0107, 0.010, 0.011), (0.156, 0.150, 0.9), "slower"),
+        ((0.0107, 0.010, 0.0214), (0.0156, 0.0, 0.017), "tie"),
+        ((0.0107, 0.0, 0.020), (0.0156, 0.009, 0.017), "tie"),
+    ],
+    ids=["low end 0 of the faster", "high end of the slower", "low end 0 of the slower", "facing ends overlap"],
+)
+def test_only_the_ends_that_face_each_other_make_a_tie(fast, slow, verdict):
+    """A slow trial on a busy CPU widens an interval to both sides, down to 0."""
+    first, second = (RunLatency(each[0], Estimate(*each), "cpu_clock", "a") for each in (fast, slow))
+    assert find_difference([first], [second]).verdict == verdict
+    assert find_difference([second], [first]).verdict == {"slower": "faster"}.get(verdict, verdict)
 
 
 def test_what_is_on_one_side_only_is_reported_and_nothing_in_common_is_an_error():
