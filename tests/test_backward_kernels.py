@@ -8,18 +8,8 @@ import torch
 from fib_rmsnorm.building.native import build_native, find_cuda_home
 from fib_rmsnorm.operators.norms.mistakes.rows import dtype_name
 from fib_rmsnorm.schema import Definition
+from support import kernel_calls
 from support.judged_kernels import define
-from support.kernel_calls import (
-    DTYPES,
-    MISFITS,
-    OPERATORS,
-    SUFFIXES,
-    NormCall,
-    assert_right_at_every_set,
-    load_cpp,
-    load_cuda,
-    shipped_solutions,
-)
 from support.paths import REPOSITORY
 
 SOLUTION = "{}_cuda_vec16_v1"
@@ -29,23 +19,23 @@ FAR_AHEAD = 48
 """Rows for each multiprocessor from which LayerNorm's are requested far ahead."""
 
 
-@pytest.fixture(params=OPERATORS)
+@pytest.fixture(params=kernel_calls.OPERATORS)
 def operator(request):
     return request.param
 
 
 @pytest.fixture
 def entry(operator):
-    return load_cuda(SOLUTION.format(operator))
+    return kernel_calls.load_cuda(SOLUTION.format(operator))
 
 
 def make_call(operator, rows, hidden, dtype=torch.float16, weight_dtype=None, **options):
     """A call whose weight, and so the sums over rows, may have another dtype."""
-    record = define(f"{operator}_d{hidden}{SUFFIXES[dtype]}").model_dump()
+    record = define(f"{operator}_d{hidden}{kernel_calls.SUFFIXES[dtype]}").model_dump()
     for part, spec in {**record["inputs"], **record["outputs"]}.items():
         if weight_dtype is not None and part in ("weight", "dweight", "dbias"):
             spec["dtype"] = dtype_name(weight_dtype)
-    return NormCall(Definition.model_validate(record), rows, **options)
+    return kernel_calls.NormCall(Definition.model_validate(record), rows, **options)
 
 
 def check(entry, operator, rows, sizes, dtype=torch.float16, offset=0):
@@ -58,14 +48,14 @@ def check(entry, operator, rows, sizes, dtype=torch.float16, offset=0):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", kernel_calls.DTYPES, ids=str)
 @pytest.mark.parametrize("rows", [0, 1, 3, 509, MANY])
 def test_any_shape(entry, operator, dtype, rows):
     check(entry, operator, rows, (8, 128, 136, 3072, 4095, 4096, 4100, 8192, 16384, 32768), dtype)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", kernel_calls.DTYPES, ids=str)
 @pytest.mark.parametrize("more", [-1, 0, 1, 77])
 def test_rows_requested_far_ahead(entry, operator, dtype, more):
     rows = FAR_AHEAD * torch.cuda.get_device_properties("cuda").multi_processor_count + more
@@ -82,7 +72,7 @@ def test_tensors_that_are_not_aligned(entry, operator, rows):
 @pytest.mark.parametrize("kernel", [SOLUTION, "{}_triton_row_v1"])
 @pytest.mark.parametrize("rows", [3, 1000, MANY])
 def test_streams_and_graphs_share_nothing_while_others_take_memory(operator, kernel, rows):
-    entry = load_cuda(kernel.format(operator))
+    entry = kernel_calls.load_cuda(kernel.format(operator))
     streams = [torch.cuda.Stream() for _ in range(4)]
     calls = [make_call(operator, rows, 4096) for _ in streams]
     expected = [each.call(entry) for each in calls]
@@ -111,7 +101,7 @@ def test_streams_and_graphs_share_nothing_while_others_take_memory(operator, ker
 @pytest.mark.gpu
 def test_what_does_not_fit_is_named_by_cuda(entry, operator):
     call = make_call(operator, 4, 256)
-    for part, change, said in MISFITS:
+    for part, change, said in kernel_calls.MISFITS:
         with pytest.raises((ValueError, TypeError), match=said):
             call.run(entry, **{part: change(call.inputs[part])})
 
@@ -150,7 +140,9 @@ def test_few_rows_take_one_launch_and_many_two_which_request_far_ahead_where_tha
 @pytest.mark.compile
 @pytest.mark.skipif(find_cuda_home() is None, reason="needs nvcc")
 def test_it_compiles_for_older_gpus(tmp_path):
-    assert build_native(shipped_solutions()[SOLUTION.format(OPERATORS[0])], tmp_path, "8.0").exists()
+    assert build_native(
+        kernel_calls.shipped_solutions()[SOLUTION.format(kernel_calls.OPERATORS[0])], tmp_path, "8.0"
+    ).exists()
 
 
 def needs_cxx(test):
@@ -168,8 +160,8 @@ LARGE_SHAPES = [
 
 def check_gradients(operator, baseline):
     torch.manual_seed(0)
-    run = load_cpp(f"{operator}_cpp_simd_v1", baseline=baseline)
-    for dtype in DTYPES:
+    run = kernel_calls.load_cpp(f"{operator}_cpp_simd_v1", baseline=baseline)
+    for dtype in kernel_calls.DTYPES:
         for shape in [*SHAPES, *LARGE_SHAPES] if dtype == torch.float32 else SHAPES:
             for weight_dtype in {dtype, torch.float32}:
                 for offset in (0,) if shape in LARGE_SHAPES else (0, 1):
@@ -188,7 +180,7 @@ def check_gradients(operator, baseline):
 )
 @pytest.mark.timeout(900)  # a build of all sets takes half a minute of a core that is free
 def test_gradients_are_right_at_every_instruction_set(operator):
-    assert_right_at_every_set("test_backward_kernels", f"check_gradients({operator!r}, baseline=True)")
+    kernel_calls.assert_right_at_every_set("test_backward_kernels", f"check_gradients({operator!r}, baseline=True)")
 
 
 @needs_cxx
@@ -200,10 +192,10 @@ def test_gradients_are_right_on_this_processor(operator):
 @needs_cxx
 @pytest.mark.parametrize(
     ("part", "wrong", "said"),
-    [*MISFITS, ("weight", torch.Tensor.bfloat16, "weight: expected dtype float16 as x, got bfloat16")],
+    [*kernel_calls.MISFITS, ("weight", torch.Tensor.bfloat16, "weight: expected dtype float16 as x, got bfloat16")],
 )
 def test_what_does_not_fit_is_named_by_cpp(part, wrong, said):
-    run = load_cpp("rmsnorm_backward_cpp_simd_v1", baseline=False)
+    run = kernel_calls.load_cpp("rmsnorm_backward_cpp_simd_v1", baseline=False)
     call = make_call("rmsnorm_backward", 4, 256, device="cpu")
     with pytest.raises((ValueError, TypeError), match=said):
         call.run(run, **{part: wrong(call.inputs[part])})

@@ -8,16 +8,8 @@ import torch
 
 from fib_rmsnorm.evaluation.judging.output_comparison import ordinals
 from fib_rmsnorm.operators import find_operator
+from support import kernel_calls
 from support.judged_kernels import define
-from support.kernel_calls import (
-    SUFFIXES,
-    WITH_FLOAT_WEIGHT,
-    NormCall,
-    assert_right_at_every_set,
-    list_forward,
-    load_cpp,
-    run_script,
-)
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 SHAPES = [
@@ -33,13 +25,13 @@ FEW_SHAPES = [(0, 128), (5, 129), (40, 1000), (70, 4096), (5, 8192), (1100, 4096
 EPS = 1e-6
 FLOAT32_EPS = 2.0**-23
 
-FORMS = list_forward("_cpp_simd_v1")
+FORMS = kernel_calls.list_forward("_cpp_simd_v1")
 ULPS = {"rmsnorm_gemma": 4, "rmsnorm_silu_gate": 8}
 """In float32. Of the others 3: the results are rounded a few times, and rstd once before."""
 
 
 def load(name="rmsnorm", baseline=True):
-    return load_cpp(f"{name}_cpp_simd_v1", baseline=baseline)
+    return kernel_calls.load_cpp(f"{name}_cpp_simd_v1", baseline=baseline)
 
 
 def bound_error(name: str, wide: dict[str, torch.Tensor], exact: torch.Tensor) -> torch.Tensor:
@@ -56,7 +48,9 @@ def bound_error(name: str, wide: dict[str, torch.Tensor], exact: torch.Tensor) -
 
 def check(run, shape, dtype, scale, offset, name="rmsnorm", weight=""):
     batch, hidden = shape
-    call = NormCall(define(f"{name}_d{hidden}{SUFFIXES[dtype]}{weight}"), batch, offset=offset, device="cpu")
+    call = kernel_calls.NormCall(
+        define(f"{name}_d{hidden}{kernel_calls.SUFFIXES[dtype]}{weight}"), batch, offset=offset, device="cpu"
+    )
     for part, factor in {"x": scale, "residual": scale, "gate": 4}.items():
         if part in call.inputs:
             call.inputs[part].mul_(factor)
@@ -99,7 +93,9 @@ def check_form(name, baseline=True):
             is_large = prod(shape) > 1 << 20
             if is_large and not is_whole and dtype != torch.float16:
                 continue  # what lies past the caches is written in another way, whatever the dtype
-            weights = ("", "_weight_fp32") if name in WITH_FLOAT_WEIGHT and dtype != torch.float32 else ("",)
+            weights = (
+                ("", "_weight_fp32") if name in kernel_calls.WITH_FLOAT_WEIGHT and dtype != torch.float32 else ("",)
+            )
             for scale in (1, 300, 1e-4, 1e-7) if is_whole and not is_large else (1,):
                 for offset in (0, 1, 3) if is_whole or not is_large else (0,):
                     for weight in weights:
@@ -161,7 +157,7 @@ def test_each_form_is_right_on_this_processor(name):
 @pytest.mark.timeout(900)  # a build of all sets takes half a minute of a core that is free
 def test_forms_are_right_at_every_instruction_set(name):
     """One test for all sets, which are in one build."""
-    assert_right_at_every_set("test_cpp_simd", f"check_form({name!r})")
+    kernel_calls.assert_right_at_every_set("test_cpp_simd", f"check_form({name!r})")
 
 
 @pytest.mark.compile
@@ -194,4 +190,4 @@ print(os.waitpid(child, 0)[1])
 
 @pytest.mark.compile
 def test_a_forked_child_does_not_wait_for_threads_that_it_lacks():
-    assert run_script(FORKED) == "0"
+    assert kernel_calls.run_script(FORKED) == "0"

@@ -7,26 +7,17 @@ from typing import Any
 
 import pytest
 
-from support.full_registry import (
-    ANALYSES,
-    CATALOGUES,
-    CUDA_TRACES,
-    DEFINITION_FILE,
-    PYTHON_FILE,
-    PYTHON_FOLDER,
-    PYTHON_TRACES,
-    WORKLOAD_FILE,
-)
+from support import full_registry as full
 from support.paths import PUBLISHED
 
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 DOCUMENTS = (("report", "--output", "report.html"), ("validate",))
-MANIFEST_FILE = f"{PYTHON_FOLDER}/solution.toml"
+MANIFEST_FILE = f"{full.PYTHON_FOLDER}/solution.toml"
 OTHER_READERS = (
     ("report", "--summary"),
     ("report", "--against", "*"),
     ("deploy", "traces"),
-    ("merge", ".", CUDA_TRACES),
+    ("merge", ".", full.CUDA_TRACES),
 )
 OFTEN = [pytest.mark.fuzz, pytest.mark.timeout(900)]
 
@@ -85,7 +76,7 @@ def assert_sound(fib, command, seed) -> None:
 @pytest.fixture
 def records(full_registry) -> dict[str, list[dict]]:
     """The records by their file, and Traces that this tool has really measured."""
-    files = (DEFINITION_FILE, PYTHON_FILE, WORKLOAD_FILE, CUDA_TRACES, PYTHON_TRACES)
+    files = (full.DEFINITION_FILE, full.PYTHON_FILE, full.WORKLOAD_FILE, full.CUDA_TRACES, full.PYTHON_TRACES)
     texts = {file: (full_registry.root / file).read_text() for file in files}
     found = {
         file: [json.loads(each) for each in (text.splitlines() if file.endswith("l") else [text])]
@@ -98,15 +89,15 @@ def records(full_registry) -> dict[str, list[dict]]:
 @pytest.mark.parametrize(
     ("examples", "commands"),
     [
-        (1, ANALYSES + DOCUMENTS),
-        pytest.param(30, ANALYSES + DOCUMENTS + OTHER_READERS, marks=OFTEN),
+        (1, full.ANALYSES + DOCUMENTS),
+        pytest.param(30, full.ANALYSES + DOCUMENTS + OTHER_READERS, marks=OFTEN),
     ],
 )
 def test_no_damaged_trace_stops_an_analysis(fib, full_registry, records, examples, commands):
     """Each reader gets many damaged Traces at once: what it cannot read, it skips."""
     for seed in list_seeds(examples):
         random = Random(seed)
-        for file in (CUDA_TRACES, PYTHON_TRACES):
+        for file in (full.CUDA_TRACES, full.PYTHON_TRACES):
             damaged = (damage(random.choice(records[random.choice((file, "published"))]), random) for _ in range(100))
             (full_registry.root / file).write_bytes(b"\n".join(damaged))
         for command in commands:
@@ -127,7 +118,7 @@ def test_no_damaged_record_is_a_traceback(fib, full_registry, records, examples)
         else:
             lines = [json.dumps(record).encode() for record in records[name]]
             file.write_bytes(b"\n".join([damage(records[name][0], random), *lines[1:]]))
-        for command in (("solve",), *random.sample(CATALOGUES, 2)):
+        for command in (("solve",), *random.sample(full.CATALOGUES, 2)):
             assert_sound(fib, command, seed)
         file.write_bytes(before)
         fib("solve")

@@ -3,20 +3,9 @@
 import shutil
 from pathlib import Path
 
+from fib_rmsnorm import schema
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry
-from fib_rmsnorm.schema import (
-    Correctness,
-    Environment,
-    Evaluation,
-    EvaluationStatus,
-    Performance,
-    Settings,
-    Solution,
-    Trace,
-    Workload,
-    digest,
-)
 from support import registries
 from support.paths import write
 from support.registries import pack_all
@@ -88,7 +77,7 @@ def add_sources(registry: Registry, author: str, name: str, language: str, files
     return registries.add_sources(registry, name, files, manifest, author)
 
 
-def change_sources(registry: Registry) -> Solution:
+def change_sources(registry: Registry) -> schema.Solution:
     """Change the Python Solution, so that its Traces are of earlier contents."""
     (registry.root / PYTHON_FOLDER / "kernel.py").write_text(PYTHON_SOURCE + "# faster\n")
     pack_all(registry)
@@ -96,15 +85,15 @@ def change_sources(registry: Registry) -> Solution:
 
 
 def make_trace(
-    solution: Solution,
-    workload: Workload,
+    solution: schema.Solution,
+    workload: schema.Workload,
     *,
     hardware: str = HARDWARE,
     status: str = "PASSED",
     timestamp: str = "2026-01-02T03:04:05.678+00:00",
     log: str = "",
-) -> Trace:
-    correctness = Correctness(
+) -> schema.Trace:
+    correctness = schema.Correctness(
         max_relative_error=4e-4,
         max_absolute_error=0.002,
         extra={
@@ -115,7 +104,7 @@ def make_trace(
             ],
         },
     )
-    performance = Performance(
+    performance = schema.Performance(
         latency_ms=0.0125,
         reference_latency_ms=0.025,
         speedup_factor=2.0,
@@ -127,20 +116,20 @@ def make_trace(
         bandwidth_gb_per_s=0.35,
         build_s=1.5,
     )
-    return Trace(
+    return schema.Trace(
         definition=solution.definition,
         workload=workload,
         solution=solution.name,
-        evaluation=Evaluation(
-            status=EvaluationStatus(status),
-            environment=Environment(hardware=hardware, libs={"torch": "2.99"}),
+        evaluation=schema.Evaluation(
+            status=schema.EvaluationStatus(status),
+            environment=schema.Environment(hardware=hardware, libs={"torch": "2.99"}),
             timestamp=timestamp,
             log=log,
             correctness=correctness if status in ("PASSED", "INCORRECT_NUMERICAL") else None,
             performance=performance if status == "PASSED" else None,
-            settings=Settings(rtol=0.5, iterations=50),
-            definition_sha256=digest(RmsNorm().define(128)),
-            solution_sha256=digest(solution),
+            settings=schema.Settings(rtol=0.5, iterations=50),
+            definition_sha256=schema.digest(RmsNorm().define(128)),
+            solution_sha256=schema.digest(solution),
         ),
     )
 

@@ -8,46 +8,36 @@ import pytest
 
 from fib_rmsnorm.reports.text.control_characters import harmless, one_line
 from fib_rmsnorm.schema import digest
-from support.full_registry import (
-    ANALYSES,
-    CATALOGUES,
-    CUDA_TRACES,
-    DEFINITION,
-    DEFINITION_FILE,
-    PYTHON,
-    PYTHON_FILE,
-    PYTHON_FOLDER,
-    PYTHON_TRACES,
-)
+from support import full_registry as full
 from support.record_faults import edit
 
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\U000e0041]")
 OBEYED_AND_UNSEEN = "\x1b]0;owned\x07\x1b[2J\x9b31m\x85\r\u202eabc\u2066\u200b\ufeff\U000e0041\u2028"
 EVIL = f"{OBEYED_AND_UNSEEN}<img src=x onerror=alert(1)>|`=1+1\nforged line"
-COMMANDS = [*ANALYSES, *CATALOGUES, *((*each, "--json") for each in (*ANALYSES, *CATALOGUES))]
+COMMANDS = [*full.ANALYSES, *full.CATALOGUES, *((*each, "--json") for each in (*full.ANALYSES, *full.CATALOGUES))]
 
 
 @pytest.fixture
 def evil_registry(full_registry):
     """A registry in which every text that may hold anything holds the worst."""
-    edit(DEFINITION_FILE, "description", EVIL)
-    edit(DEFINITION_FILE, "tags", [EVIL])
-    shutil.rmtree(full_registry.root / PYTHON_FOLDER)  # its sources would be packed again
-    edit(PYTHON_FILE, "description", EVIL)
-    edit(PYTHON_FILE, "sources", 0, "content", f"# {EVIL}\n")
-    of_this = digest(full_registry.definition(DEFINITION))  # Traces of another version would be left out
+    edit(full.DEFINITION_FILE, "description", EVIL)
+    edit(full.DEFINITION_FILE, "tags", [EVIL])
+    shutil.rmtree(full_registry.root / full.PYTHON_FOLDER)  # its sources would be packed again
+    edit(full.PYTHON_FILE, "description", EVIL)
+    edit(full.PYTHON_FILE, "sources", 0, "content", f"# {EVIL}\n")
+    of_this = digest(full_registry.definition(full.DEFINITION))  # Traces of another version would be left out
     for line in (1, 2):
-        edit(PYTHON_TRACES, "evaluation", "definition_sha256", of_this, line=line)
-        edit(CUDA_TRACES, "evaluation", "definition_sha256", of_this, line=line)
-        edit(PYTHON_TRACES, "evaluation", "log", EVIL, line=line)
-        edit(PYTHON_TRACES, "evaluation", "environment", "hardware", EVIL, line=line)
-        edit(PYTHON_TRACES, "evaluation", "environment", "libs", {EVIL: EVIL}, line=line)
-        edit(PYTHON_TRACES, "evaluation", "performance", "noisy", [EVIL], line=line)
-        edit(PYTHON_TRACES, "evaluation", "performance", "timer", EVIL, line=line)
-        edit(PYTHON_TRACES, "evaluation", "correctness", "extra", {EVIL: EVIL}, line=line)
-    edit(CUDA_TRACES, "solution", EVIL, line=1)
-    edit(CUDA_TRACES, "evaluation", "environment", "hardware", EVIL[::-1], line=1)
-    edit(CUDA_TRACES, "evaluation", "timestamp", EVIL, line=2)
+        edit(full.PYTHON_TRACES, "evaluation", "definition_sha256", of_this, line=line)
+        edit(full.CUDA_TRACES, "evaluation", "definition_sha256", of_this, line=line)
+        edit(full.PYTHON_TRACES, "evaluation", "log", EVIL, line=line)
+        edit(full.PYTHON_TRACES, "evaluation", "environment", "hardware", EVIL, line=line)
+        edit(full.PYTHON_TRACES, "evaluation", "environment", "libs", {EVIL: EVIL}, line=line)
+        edit(full.PYTHON_TRACES, "evaluation", "performance", "noisy", [EVIL], line=line)
+        edit(full.PYTHON_TRACES, "evaluation", "performance", "timer", EVIL, line=line)
+        edit(full.PYTHON_TRACES, "evaluation", "correctness", "extra", {EVIL: EVIL}, line=line)
+    edit(full.CUDA_TRACES, "solution", EVIL, line=1)
+    edit(full.CUDA_TRACES, "evaluation", "environment", "hardware", EVIL[::-1], line=1)
+    edit(full.CUDA_TRACES, "evaluation", "timestamp", EVIL, line=2)
     return full_registry
 
 
@@ -63,7 +53,7 @@ def test_no_command_prints_what_a_terminal_obeys(fib, evil_registry, command):
         assert outcome.json
 
 
-@pytest.mark.parametrize("command", [("report",), ("best",), ("show", PYTHON), ("list", "traces"), ("analyze",)])
+@pytest.mark.parametrize("command", [("report",), ("best",), ("show", full.PYTHON), ("list", "traces"), ("analyze",)])
 def test_a_terminal_gets_the_colors_of_the_tool_alone(fib, evil_registry, monkeypatch, command):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -86,7 +76,7 @@ def test_a_file_gets_none_either(fib, evil_registry, tmp_path):
 
 
 def test_json_means_the_same(fib, evil_registry):
-    assert fib("show", PYTHON, "--json").json["description"] == EVIL
+    assert fib("show", full.PYTHON, "--json").json["description"] == EVIL
 
 
 def test_what_is_harmless_stays():
