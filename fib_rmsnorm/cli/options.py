@@ -165,7 +165,8 @@ def split_sizes(value: str | None, option: str = "--batch-sizes", least: int = 1
     """Split a comma-separated list of sizes. Raises InputError unless each is an integer of at least `least`."""
     for part in split_names(value):
         if not part.isdecimal() or int(part) < least:
-            raise InputError(f"{option}: {part!r} is not {'a positive' if least else 'a nonnegative'} integer")
+            empty = "; every kernel is called on an empty batch too" if (option, part) == ("--batch-sizes", "0") else ""
+            raise InputError(f"{option}: {part!r} is not {'a positive' if least else 'a nonnegative'} integer{empty}")
     return tuple(map(int, split_names(value)))
 
 

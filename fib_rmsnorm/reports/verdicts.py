@@ -86,9 +86,11 @@ def conclude(version: Version) -> Text:
     text.append("; ".join(_describe_speed(version)) if version.traces else "not timed")
     text.append(f"; batch-invariant: {version.batch_invariance}" if version.batch_invariance else "")
     text.append(f"; with an empty batch: {version.empty_batch}" if version.empty_batch else "")
-    far = version.far_rows
-    if far is None and version.solution and version.solution.spec.language is SupportedLanguages.TRITON:
+    far, language = version.far_rows, version.solution.spec.language if version.solution else None
+    if far is None and language is SupportedLanguages.TRITON:
         far = "not run here; fib-rmsnorm explain names offsets that wrap in 32 bits"
+    elif far is None and language is SupportedLanguages.CPP and not version.traces:
+        far = "not run with --check"
     return text.append(f"; beyond 2^31 elements: {first_line(far)}" if far else "")
 
 

@@ -51,7 +51,7 @@ REFUSED = [
     (f"bench --against {PYTHON} --resume", "--against compares outputs of this run"),
     ("bench --against liger", f"no Solution of the chosen Definitions matches (available: {CUDA}, {PYTHON})"),
     *((f"{name} --batch-sizes 8,16", "no Trace has batch size 16 (available: 1, 8)") for name in ANALYSES),
-    *((f"{name} --batch-sizes 0", "--batch-sizes: '0' is not a positive integer") for name in ANALYSES),
+    *((f"{name} --batch-sizes 0", "'0' is not a positive integer; every kernel is called on an") for name in ANALYSES),
     (f"{COMPARE} --allow weather", "unknown weather; choose from device, timer, clock, cache, definition, missing"),
     (f"{COMPARE} --batch-sizes 3", "no Trace has batch size 3 (available: 1, 8)"),
     (f"{COMPARE} --measure --solutions x", "--measure takes two Solutions as OLD and NEW"),
