@@ -24,6 +24,14 @@ _BOUNDED: dict[Any, Any] = {
 }
 PARTS = ("ceiling", "chain", "clocks")
 """The fields of a Performance that hold further ones."""
+_LEFT_OUT = {
+    *("launches", "latency_p5_ms", "latency_p95_ms", "as_called_ms", "disturbed_calls", "repeated_trials", "queued"),
+    *("library_calls", "copy_hot_ms", "copy_method", "links", "chained_replays", "dependent_replays", "threads"),
+    *("chained_a_a_difference", "dependent_a_a_difference", "chained_bare_link_ms", "dependent_bare_link_ms"),
+    *("before_mhz", "after_mhz", "during_min_mhz", "during_max_mhz", "memory_mhz", "max_temperature_c"),
+    *("throttle_reasons", "other_processes", "other_share", "busy_ms"),
+}
+"""Fields that are shown of one Trace alone, if at all: of a million, they would take a sixth of the memory."""
 
 
 def is_of_cpu(timer: str | None) -> bool:
@@ -52,7 +60,7 @@ def _list_fields() -> Iterator[tuple[str, Any, Any]]:
         for name, each in part.model_fields.items():
             kind: Any = each.annotation if part is Chain else _BOUNDED.get(each.annotation, each.annotation)
             default = () if each.default_factory else False if kind is bool else None
-            if name not in (*PARTS, "launches"):  # those are of earlier versions, and long
+            if name not in PARTS and name not in _LEFT_OUT:
                 yield name, kind | None, default
 
 
