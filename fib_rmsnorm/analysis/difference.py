@@ -214,8 +214,8 @@ def find_difference(
 
     Each end comes from the ends of both sides' own intervals that face each other there: the low end from the new
     one's low and the old one's high (MOVER: Zou and Donner 2008, "Construction of confidence limits about effect
-    measures", Statistics in Medicine 27). So one slow trial of the faster side, whose low end it takes to 0, makes no
-    tie.
+    measures: a general approach", Statistics in Medicine 27). So one slow trial of the faster side, whose low end it
+    takes to 0, makes no tie.
     Its `verdict` decides everywhere: who wins, which kernel is slower, whether a gate fails.
     """
     drift = drift or Drift()
