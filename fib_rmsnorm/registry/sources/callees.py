@@ -18,6 +18,7 @@ from fib_rmsnorm.registry.sources.python_module import (
     find_own_parameters,
     last_name,
     reach,
+    read_made,
     read_parameters,
 )
 from fib_rmsnorm.schema import Definition
@@ -29,6 +30,7 @@ _NOTKERNELS = re.compile(
     r"|eager|torch|pytorch|backward|bwd|grad)(_|\d|$)",
     re.IGNORECASE,
 )
+_BACKWARD = re.compile(r"(?i)backward|bwd|grad")
 _FORWARDS = ("forward", "forward_native", "forward_cuda")  # of which a base class may choose one
 _CONFIG = re.compile(r".*(config|cfg|args|params|options)")
 _VARIANT = re.compile(r"fused|add|residual|gemma|quant|fp8|gate|silu|relu")
@@ -116,18 +118,19 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
     kernels = {name for name, node in module.functions.items() if KERNELS & {*map(last_name, node.decorator_list)}}
     functions = {id(node): name for name, node in module.functions.items()}  # one of its names
     names = [entry] if entry else [*functions.values(), *module.classes, *module.values]
-    callable_ = [name for name in names if name not in kernels or _made_by(module, name)]
+    callable_ = [name for name in names if name not in kernels or read_made(module, name)]
     forms = {name: form for name in callable_ if (form := _find_form(module, name, definition))}
     first = next(iter(definition.inputs))
     absent, spare = "None", f"{first}.new_empty({first}.shape[:-1], dtype=torch.float32)"
     if not forms:  # kernels that nothing launches
         grid = f"[({next(iter(definition.axes))},)]({{}})"
-        parameters = {name: module.parameters_of(name) for name in names if name in kernels}
+        parameters = {name: module.parameters_of_kernel(name) for name in names if name in kernels}
         forms = {name: (f"{name}{grid}", [each]) for name, each in parameters.items() if each}
         absent = spare = f"torch.empty_like({first}, dtype=torch.float32)"  # for what it saves, too
     reached = {name: reach(module, name) for name in forms}
     launching = {name for name, used in reached.items() if LAUNCH in used}
-    forms = keep_likely(forms, launching)
+    backward = {name for name in forms if "dy" in definition.inputs and _BACKWARD.search(name)}
+    forms = keep_likely(forms, launching, backward)
     modules = {name for name in module.classes if name in forms and not forms[name][0].startswith(f"{name}.apply(")}
     if modules and find_arguments(definition) is not None:  # only a module has the Model's parameters
         forms = {name: forms[name] for name in modules}
@@ -180,24 +183,34 @@ def _find_form(module: PythonModule, name: str, definition: Definition) -> _Form
         return _find_form_of_class(module, name, definition)
     if parameters is None:
         return None
-    if inner := _made_by(module, name):
+    if inner := read_made(module, name):
         return f"{name}({{}})({{}})", [parameters, inner]
     function = module.functions.get(name)
     if function and (form := _find_packed_form(function, definition)):
         return form
-    chosen = _choose_outputs(module, function, definition)
+    arguments, stages = _find_config(module, function, parameters)
+    return f"{name}({arguments}){_choose_outputs(module, function, definition)}", stages
+
+
+def _find_config(module: PythonModule, node: ast.AST | None, parameters: Parameters) -> _Form:
+    """The form of arguments of which one may be an object that holds values, as its name or its type says.
+
+    A class without a base takes one alone by any name.
+    """
+    needed = [each for each in parameters if each.default is None]
     for at, each in enumerate(parameters):
-        if each.default is None and _is_config(module, each) and (read := find_attributes(function, each.name)):
-            before, fields = ("{}, " if at else ""), tuple(Parameter(field, is_keyword=True) for field in read)
-            stages = [*([parameters[:at]] if at else []), fields, parameters[at + 1 :]]
+        kind = each.type.strip("'\"")
+        is_config = kind in module.classes or _CONFIG.fullmatch(each.name) is not None
+        names = [each.name, *([f"self.{each.name}"] if is_config else [])]
+        is_alone = isinstance(node, ast.ClassDef) and needed == [each]
+        if each in needed and (is_config or is_alone) and (read := find_attributes(node, *names)):
+            fields = module.method(kind, "__init__") if kind in module.classes else None
+            holder = kind if fields else "SimpleNamespace"
+            stages = [fields or tuple(Parameter(field, is_keyword=True) for field in read), parameters[at + 1 :]]
             named = f"{each.name}=" if each.is_keyword else ""
-            return f"{name}({before}{named}SimpleNamespace({{}}), {{}}){chosen}", stages
-    return f"{name}({{}}){chosen}", [parameters]
-
-
-def _is_config(module: PythonModule, parameter: Parameter) -> bool:
-    """Whether a parameter is an object that holds values: by its name, or because its type is a class of the file."""
-    return parameter.type.strip("'\"") in module.classes or _CONFIG.fullmatch(parameter.name) is not None
+            before = [parameters[:at]] if at else []
+            return f"{'{}, ' * len(before)}{named}{holder}({{}}), {{}}", [*before, *stages]
+    return "{}", [parameters]
 
 
 def _find_form_of_class(module: PythonModule, name: str, definition: Definition) -> _Form | None:
@@ -205,35 +218,31 @@ def _find_form_of_class(module: PythonModule, name: str, definition: Definition)
     node = module.classes[name]
     methods = [*(_FORWARDS if node.bases else ()), "__call__"]  # only a module's call calls its `forward`
     forward = next((found for each in methods if (found := module.method(name, each)) is not None), None)
+    made = module.method(name, "__init__") or ()
     if forward is None:
-        static = [
-            each for each in find_nodes(node, ast.FunctionDef) if "staticmethod" in map(last_name, each.decorator_list)
-        ]
-        forms = [(f"{name}.{each.name}({{}})", [taken]) for each in static if (taken := read_parameters(each.args))]
-        return max(forms, key=lambda form: len(form[1][0]), default=None)
+        given, makers = _find_config(module, node, made)
+        forms: list[_Form] = []
+        for each in find_nodes(node, ast.FunctionDef):
+            is_static = "staticmethod" in map(last_name, each.decorator_list)
+            taken = read_parameters(each.args, skipped=0 if is_static else 1)
+            if taken and not (each.name.startswith("_") or _NOTKERNELS.match(each.name)):
+                of = name if is_static else f"{name}({given})"
+                forms.append((f"{of}.{each.name}({{}})", [taken] if is_static else [*makers, taken]))
+        return max(forms, key=lambda form: (len(form[1][-1]), len(form[1]) == 1), default=None)
     if any(last_name(base) == "Function" for base in node.bases):
         method = next(each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
         return f"{name}.apply({{}})" + _choose_outputs(module, method, definition), [forward]
     if (arguments := find_arguments(definition)) is not None:
         return f"{name}({arguments})({{}})", [forward]
-    made, arguments = module.method(name, "__init__") or (), "{}"
     own = find_own_parameters(node)
     made = tuple(replace(each, type="bool") if each.name in own else each for each in made)  # whether it has one
-    makers = [made]
-    needed = [each for each in made if each.default is None]
-    configs = [name for each in needed for name in (each.name, *([f"self.{each.name}"] * _is_config(module, each)))]
-    if len(needed) == 1 and (read := find_attributes(node, *configs)):
-        others = tuple(replace(each, is_keyword=True) for each in made if each is not needed[0])
-        makers, arguments = (
-            [tuple(Parameter(each, is_keyword=True) for each in read), others],
-            "SimpleNamespace({}), {}",
-        )
+    given, makers = _find_config(module, node, made)
     vectors = [name for name, spec in definition.inputs.items() if len(spec.shape or ()) == 1]
     kept = vectors if {*vectors} <= {*own} else [*own]
     if not kept or len(kept) != len(vectors):
-        return f"{name}({arguments})({{}})", [*makers, forward]
-    given = ", ".join(f"{key!r}: {value}" for key, value in zip(kept, vectors, strict=True))
-    return f"functional_call({name}({arguments}), {{{{{given}}}}}, ({{}},))", [*makers, forward]
+        return f"{name}({given})({{}})", [*makers, forward]
+    held = ", ".join(f"{key!r}: {value}" for key, value in zip(kept, vectors, strict=True))
+    return f"functional_call({name}({given}), {{{{{held}}}}}, ({{}},))", [*makers, forward]
 
 
 def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _Form | None:
@@ -261,21 +270,6 @@ def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _For
     counts = [len(each.elts) for each in assigned if isinstance(each, ast.Tuple)]
     is_destination = len(definition.inputs) + len(definition.outputs) in counts
     return f"{function.name}(({call_in_order(definition, is_destination=is_destination)}))", [()]
-
-
-def _made_by(module: PythonModule, name: str) -> Parameters | None:
-    """The parameters of the function that a function makes and returns, without outputs that its compiler adds."""
-    function = module.functions.get(name)
-    returned = [last_name(each.value) for each in find_nodes(function, ast.Return) if isinstance(each.value, ast.Name)]
-    made = next((each for each in find_nodes(function, ast.FunctionDef) if each.name in returned), None)
-    if function is None or made is None:
-        return None
-    words = [
-        word for each in function.decorator_list for word in find_nodes(each, ast.keyword) if word.arg == "out_idx"
-    ]
-    count = sum(len(word.value.elts) if isinstance(word.value, ast.List) else 1 for word in words)
-    parameters = read_parameters(made.args)
-    return parameters[: len(parameters) - count] if parameters else None
 
 
 def _choose_outputs(module: PythonModule, function: ast.FunctionDef | None, definition: Definition) -> str:

@@ -241,7 +241,8 @@ def _find_calls(
             fitting = {
                 name: named[0]
                 for name, each in registry.definitions().items()
-                if (named := [call for call in kernel.find_calls(each) if call.rank < UNNAMED])
+                if not (calls and "None" in calls[0].text and len(each.inputs) <= len(definition.inputs))
+                and (named := [call for call in kernel.find_calls(each) if call.rank < UNNAMED])
                 and (not calls or {each.callee for each in calls} & {each.callee for each in named})
             }
             said = [name for name, call in fitting.items() if name.split("_")[0] in plain_name(call.callee)]

@@ -36,12 +36,15 @@ _ONLY_BACKWARD = re.compile(r"grad(_?(out(put)?|y))?|dy|dout(put)?")
 _SYNONYMS = {
     "weight": re.compile(r"g|gamma|gain|scale"),
     "bias": re.compile(r"beta|shift"),
+    "residual": re.compile(r"y|other|skip|shortcut"),
     "gate": re.compile(r"z"),
     "dy": _GRADIENT,
 }
 _NEW = re.compile(r"^(new|out|output)_(?=.)|(?<=.)_(new|out|output)$")
 """The part of a name that tells an output from an input of the same name."""
 STATISTIC = re.compile(r"(?i)mean|mu|.*(rms|rstd|std|var|sigma|scratch|workspace|buf).*")
+_ADDS_OUTPUT = re.compile("prenorm|return_residual")
+"""A flag by which a function returns the sum of a fused addition too."""
 _KINDS = {
     "tensor": r"Tensor|\*",
     "shape": r"\b([Tt]uple|[Ll]ist|Sequence|Size|IntArrayRef)\b",
@@ -71,9 +74,9 @@ class Parameter:
 
     @property
     def is_optional(self) -> bool:
-        """Whether it may be left out; a size may not if nothing stands for it."""
+        """Whether it may be left out; a size may not if nothing or another size stands for it."""
         is_size = _COLUMNS.fullmatch(self.name) or self.kind == "shape"
-        return self.default is not None and not (self.default == "None" and is_size)
+        return self.default is not None and not (is_size and re.fullmatch(r"None|[2-9]|[1-9]\d+", self.default))
 
     @property
     def kind(self) -> str:
@@ -102,11 +105,13 @@ def render(parameters: Parameters, arguments: Arguments) -> str:
 def bind(parameters: Parameters, definition: Definition, given: Collection[str] = ()) -> list[tuple[Arguments, bool]]:
     """The calls that a function may be meant to get, the likeliest first, and whether names or types speak for each.
 
-    Each passes every tensor once but those `given` already, and to a function that writes its outputs all of them.
+    Each passes every tensor once but those `given` already, a number also to several parameters that are named for it,
+    and to a function that writes its outputs all of them.
     """
     order, (rows, *columns) = [*definition.inputs, *definition.outputs], definition.axes
     outermost_first = [rows, "1", *columns]
     are_extents = [not (_STRIDE.fullmatch(each.name) or _BLOCK.fullmatch(each.name)) for each in parameters]
+    numbers = {name for name, spec in definition.inputs.items() if spec.shape is None}
     needed = {name for name, spec in definition.inputs.items() if spec.shape is not None}.difference(given)
     found: list[tuple[int, int, Arguments, bool]] = []
     foreign = [each for each in parameters if each.name not in order and not each.is_optional]
@@ -125,7 +130,9 @@ def bind(parameters: Parameters, definition: Definition, given: Collection[str] 
         ]
         nested = [at for at, _ in extents]
         styles = (len(definition.outputs),) if SCRATCH in arguments else (0, len(definition.outputs))
-        is_once = len({*used, *given}) == len(used) + len(given) and nested.count(0) <= 1
+        guessed = {each for cost, each in chosen if cost > 1}
+        once = [each for _, each in chosen if each in order and (each in guessed or each not in numbers)]
+        is_once = len({*once, *given}) == len(once) + len(given) and nested.count(0) <= 1
         if is_once and needed.issubset(used) and written in styles:
             places = [order.index(name) for name in used if name in definition.inputs]
             unused = len({*definition.inputs}.difference(used, given))
@@ -173,7 +180,9 @@ def _options(parameter: Parameter, definition: Definition, *, reads: bool) -> Se
         likely += [] if parameter.is_optional or kind != "any" else _sizes(parameter, definition)  # such as `hidden`
         return [(best, None), *likely] if parameter.is_optional and best else likely
     if parameter.is_optional:
-        return [(0, None), *((_UNLIKE, each) for each in fitting if specs[each].shape is None)]
+        device = f"{usual[0][1]}.device" if name == "device" and "cuda" in str(parameter.default) else None
+        kept = "True" if len(definition.outputs) > 1 and _ADDS_OUTPUT.fullmatch(name) else device
+        return [(0, kept), *((_UNLIKE, each) for each in fitting if specs[each].shape is None)]
     told = next((each for type_, each in _TOLD.items() if type_ in parameter.type), parameter.given)
     if sizes := [(0, told)] if told else _sizes(parameter, definition):
         return sizes
@@ -182,8 +191,10 @@ def _options(parameter: Parameter, definition: Definition, *, reads: bool) -> Se
             (1 if STATISTIC.fullmatch(name) else _UNLIKE, SCRATCH),
             *((_UNLIKE + 1, each) for each in fitting if each in definition.outputs),
         ]
+    is_known = any(names.fullmatch(plain) or _compare(plain, each) <= 1 for each, names in _SYNONYMS.items())
+    absent = 2 if is_known else _UNLIKE + 2  # such as the bias of a norm that may have none
     written = [(1, SPARE)] if STATISTIC.fullmatch(name) else []
-    return [*written, *((_UNLIKE + (each in definition.outputs), each) for each in fitting), (_UNLIKE + 2, "None")]
+    return [*written, *((_UNLIKE + (each in definition.outputs), each) for each in fitting), (absent, "None")]
 
 
 def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str | None]]:
@@ -204,7 +215,7 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
     usual: list[tuple[re.Pattern[str], list[tuple[int, str | None]]]] = [
         (re.compile("N"), [(0, axes[-1]), (1, axes[0]), (2, "1")]),  # of rows, where one of columns follows
         (re.compile("M"), [(0, axes[0]), (1, axes[-1]), (2, "1")]),
-        (re.compile("(n_?|num_?)groups"), [(0, "1")]),
+        (re.compile("(n_?|num_?)(groups|heads)"), [(0, "1")]),
         (re.compile("n_?channels"), [(0, axes[-1]), (1, "1")]),
         (re.compile("numel|n_?elem(ent)?s?"), [(0, f"{axes[0]} * {axes[-1]}")]),
         (_COLUMNS, [(0, axes[-1])]),

@@ -5,6 +5,7 @@ import builtins
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path, PurePath
 
@@ -45,7 +46,7 @@ _IMPORTS = {
 _MODULES = '''
 
 @cache
-def _make(kind, device, *arguments, **named):
+def _make(kind, device, /, *arguments, **named):
     """A module with the parameters that KernelBench's seeding gives it."""
     import torch
 
@@ -140,8 +141,21 @@ class PythonKernel:
 
     def list_places(self, call: KernelCall, definition: Definition) -> list[KernelCall]:
         """The calls that a call may stand for: itself, or with outputs in place of inputs."""
-        may = may_overwrite(self.module.functions.get(call.callee))
-        return [call, *(overwrite_inputs(call, definition) if may else ())]
+        function = self.module.functions.get(call.callee)
+        if may_overwrite(function):
+            placed = overwrite_inputs(call, definition)
+            is_void = (
+                function is not None and isinstance(function.returns, ast.Constant) and not call.writes(definition)
+            )
+            return placed if placed and is_void else [call, *placed]
+        if function is None or len(definition.outputs) == 1 or call.writes(definition):
+            return [call]
+        first, *others = definition.outputs
+        rest = definition.model_copy(update={"outputs": {name: definition.outputs[name] for name in others}})
+        returning = [replace(each, text=f"{first}.copy_({each.text})") for each in overwrite_inputs(call, rest)]
+        if any(len(spec.shape or ()) == 1 for spec in definition.outputs.values()):  # it may be [rows, 1]
+            returning.append(replace(call, text=f"[each.squeeze(-1) for each in {call.text}]"))
+        return [call, *returning]
 
     def adapt(
         self, call: KernelCall, definition: Definition, sources: list[SourceFile]
@@ -157,7 +171,9 @@ class PythonKernel:
         except (RecursionError, MemoryError):
             raise InputError("--call: too deeply nested for Python") from None
         names = {*definition.inputs, *definition.outputs, *definition.axes, *dir(builtins)}
-        wanted = sorted({each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} - names)
+        used = [each for each in ast.walk(tree) if isinstance(each, ast.Name)]
+        own_names = {each.id for each in used if isinstance(each.ctx, ast.Store)}  # of a comprehension
+        wanted = sorted({each.id for each in used} - names - own_names)
         own = [name for name in wanted if name in self.entries or name in self.module.classes]
         imports = [_IMPORTS[name] for name in wanted if name in _IMPORTS and name not in own]
         if unknown := [name for name in wanted if name not in (*own, *_IMPORTS)]:
@@ -166,8 +182,11 @@ class PythonKernel:
         calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
         called = [each.args[0] if last_name(each) == "functional_call" else each.func for each in calls]
         makers = {last_name(each) for each in called if isinstance(each, ast.Call)}
-        modules = sorted(makers & self.module.classes.keys())
-        own = [name for name in own if name not in modules]
+        owners = [each.value for each in called if isinstance(each, ast.Attribute)]
+        built = {last_name(each) for each in owners if isinstance(each, ast.Call)}  # `Norm` of `Norm(eps).run(x)`
+        modules = sorted((makers | built) & self.module.classes.keys())
+        holders = [name for name in own if name not in modules and self.module.is_dataclass(name)]
+        own = [name for name in own if name not in (*modules, *holders)]
         first = next((name for name, spec in definition.inputs.items() if spec.shape is not None), "")
         is_destination, module = call.writes(definition), self.name.removesuffix(".py").replace("/", ".")
         name = f'"{module.removesuffix(".__init__")}"' if self.is_installed else f'".{module}", __package__'
@@ -178,6 +197,7 @@ class PythonKernel:
             f"_kernel = import_module({name})",
             # What a class or a factory makes serves all calls of the same sizes.
             *(f"{name} = cache(_kernel.{name})" if name in makers else f"{name} = _kernel.{name}" for name in own),
+            *(f"{name} = cache(_kernel.{name})\n_kernel.{name}.__hash__ = object.__hash__" for name in holders),
             *([_MODULES] if modules else []),
             f"\n\ndef called({', '.join(call.passed(definition))}):",
             *(f"    {name} = partial(_make, _kernel.{name}, {first}.device)" for name in modules),

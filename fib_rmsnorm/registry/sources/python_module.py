@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -58,9 +58,23 @@ class PythonModule:
         """The parameters of a function; None if the source does not show them."""
         return read_parameters(self.functions[name].args) if name in self.functions else None
 
+    def parameters_of_kernel(self, name: str) -> Parameters:
+        """The parameters of a jitted kernel, of which those that its decorators choose have a default."""
+        decorators = ast.Tuple([*self.functions[name].decorator_list])
+        used = [self.values.get(each.id) or self.functions.get(each.id) for each in find_nodes(decorators, ast.Name)]
+        keys = [key for each in (decorators, *used) for made in find_nodes(each, ast.Dict) for key in made.keys]
+        chosen = {each.value for each in keys if isinstance(each, ast.Constant)}
+        parameters = self.parameters_of(name) or ()
+        return tuple(replace(each, default="") if each.name in chosen else each for each in parameters)
+
+    def is_dataclass(self, name: str) -> bool:
+        """Whether something is a class that holds values."""
+        return name in self.classes and "dataclass" in map(last_name, self.classes[name].decorator_list)
+
     def method(self, class_name: str, name: str = "forward") -> Parameters | None:
         """The parameters of a method without its first, `self` or `ctx`; None if the source does not show them."""
         nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
+        nodes = [node for node in nodes if "abstractmethod" not in map(last_name, node.decorator_list)]
         read = (read_parameters(node.args, skipped=1) for node in nodes if node.name == name)
         return next((each for each in read if each is not None), None)
 
@@ -200,6 +214,23 @@ def may_overwrite(function: ast.FunctionDef | None) -> bool:
     assigned = {each.id for each in find_nodes(function, ast.Name) if isinstance(each.ctx, ast.Store)}
     kept = {each.arg for each in find_nodes(function, ast.arg)} - assigned
     return all(isinstance(each, ast.Constant) or (isinstance(each, ast.Name) and each.id in kept) for each in names)
+
+
+def read_made(module: PythonModule, name: str) -> Parameters | None:
+    """The parameters of the function that a function makes and returns, without outputs that its compiler adds."""
+    function = module.functions.get(name)
+    returned = [each.value for each in find_nodes(function, ast.Return) if each.value]
+    called = [each.func for value in returned for each in find_nodes(value, ast.Call)]
+    names = [each.id for value in returned for each in find_nodes(value, ast.Name) if each not in called]
+    made = next((each for each in find_nodes(function, ast.FunctionDef) if each.name in names), None)
+    if function is None or made is None:
+        return None
+    words = [
+        word for each in function.decorator_list for word in find_nodes(each, ast.keyword) if word.arg == "out_idx"
+    ]
+    count = sum(len(word.value.elts) if isinstance(word.value, ast.List) else 1 for word in words)
+    parameters = read_parameters(made.args)
+    return parameters[: len(parameters) - count] if parameters else None
 
 
 def reach(module: PythonModule, name: str) -> set[str]:

@@ -49,11 +49,6 @@ ADAPTED = {
         FUNCTION + "\n\ndef launch(X, W, Y, M, N, eps):\n    assert (M, N) == X.shape\n    Y.copy_(norm(X, W, eps))\n",
         "launch(x, weight, out, batch, hidden, eps)",
     ),
-    "factory": (
-        FUNCTION + "\n\ndef rms_norm(M, N):\n    def main(A: torch.Tensor, W: torch.Tensor, eps):\n"
-        "        return norm(A, W, eps)\n\n    return main\n",
-        "rms_norm(batch, hidden)(x, weight, eps)",
-    ),
     "reference beside a kernel": (
         FUNCTION + "\n\ndef rms_norm(x, weight, eps):\n    return _kernels[0](x, weight, eps)\n\n\n_kernels = [norm]\n",
         "rms_norm(x, weight, eps)",
