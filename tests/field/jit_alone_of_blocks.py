@@ -3,6 +3,10 @@ import triton
 import triton.language as tl
 
 
+def list_warps():
+    return [triton.Config({}, num_warps=warps) for warps in (4, 8)]
+
+
 @triton.jit
 def rmsnorm_kernel(x_ptr, w_ptr, y_ptr, M, N, eps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]

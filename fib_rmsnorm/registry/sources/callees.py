@@ -122,7 +122,8 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
     forms = {name: form for name in callable_ if (form := _find_form(module, name, definition))}
     first = next(iter(definition.inputs))
     absent, spare = "None", f"{first}.new_empty({first}.shape[:-1], dtype=torch.float32)"
-    if not forms:  # kernels that nothing launches
+    is_launched = any(LAUNCH in reach(module, name) for name in forms)
+    if not is_launched and not any([*make_calls(name, *form, definition)] for name, form in forms.items()):
         grid = f"[({next(iter(definition.axes))},)]({{}})"
         parameters = {name: module.parameters_of_kernel(name) for name in names if name in kernels}
         forms = {name: (f"{name}{grid}", [each]) for name, each in parameters.items() if each}
