@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import join
 
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import find_files
 
 ROOT_VARIABLE = "FIB_RMSNORM_ROOT"
 FOLDERS = ("definitions", "solutions", "workloads", "traces")
@@ -62,6 +63,17 @@ class Layout:
         """Path of a packed Solution's JSON."""
         return _file(self.solutions, ".json", author=author, op_type=op_type, definition=definition, solution=name)
 
+    def packed_files(self) -> list[Path]:
+        """Existing files of packed Solutions: JSON without a solution.toml beside it or in a folder above it."""
+        paths, depth = find_files(self.solutions, "*.json"), len(self.solutions.parts)
+
+        def is_source(folder: Path) -> bool:
+            above = folder.parents[: len(folder.parts) - depth]
+            return any((each / "solution.toml").exists() for each in (folder, *above))
+
+        packed = {folder for folder in {path.parent for path in paths} if not is_source(folder)}
+        return [path for path in paths if path.parent in packed]
+
     def workload_file(self, op_type: str, definition: str) -> Path:
         """Path of a Definition's Workloads."""
         return _file(self.workloads, ".jsonl", op_type=op_type, definition=definition)
@@ -101,16 +113,6 @@ def is_registry(folder: Path) -> bool:
 def find_registry_around(folder: Path) -> Path | None:
     """The root of the registry in which a folder lies, or that it is; None if it lies in none."""
     return next((each for each in (folder, *folder.parents) if is_registry(each)), None)
-
-
-def is_source(path: Path, solutions: Path) -> bool:
-    """Whether `path` lies in a source folder: a solution.toml lies beside it or in a folder above it."""
-    for folder in path.parents:
-        if (folder / "solution.toml").exists():
-            return True
-        if folder == solutions:
-            return False
-    return False
 
 
 def registry_folder_of(path: Path) -> Path | None:

@@ -10,7 +10,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.notices import notice, summarize_faults
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files
-from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root, is_source
+from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root
 from fib_rmsnorm.registry.selection import find_main_definition, name_others
 from fib_rmsnorm.registry.shipped import shipped_registry
 from fib_rmsnorm.registry.store import (
@@ -114,9 +114,7 @@ class Registry:
         Raises InputError for a link or a name used twice.
         """
         with locked(reading=[self.root]):
-            paths = find_files(self.layout.solutions, "*.json")
-            packed = (path for path in paths if not is_source(path, self.layout.solutions))
-            return index_by_name(self._read(packed, Solution))
+            return index_by_name(self._read(self.layout.packed_files(), Solution))
 
     def workloads(self, definition: str) -> list[Workload]:
         """The Workloads of a Definition, in file order."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -26,7 +27,7 @@ MOST_RECORD = 64 << 20
 MOST_ARRAY = 1 << 30
 """Bytes of a JSON file of many Traces."""
 _START = 1 << 16
-"""Bytes that tell an array from lines."""
+"""Bytes that tell an array from lines, and that are read of a file which says that it is smaller."""
 
 # O_NONBLOCK: opening a FIFO does not wait for its other side. It does nothing to a regular file.
 _SAFELY = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -52,7 +53,7 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
                         found.append(Path(entry.path))
         except OSError as error:
             raise InputError(f"{current}: {error.strerror}") from None
-    return sorted(found)
+    return sorted(found, key=attrgetter("parts"))  # as paths compare, but many times as fast
 
 
 def read_bytes(path: Path, root: Path | None = None) -> bytes:
@@ -98,7 +99,8 @@ def read_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _read_at_most(file: BinaryIO, most: int, path: Path) -> bytes:
     """Read the rest of a file. Raises InputError for more than `most` bytes, before it reads them."""
-    if os.fstat(file.fileno()).st_size > most or len(data := file.read(most + 1)) > most:  # it may grow
+    size = os.fstat(file.fileno()).st_size
+    if size > most or len(data := file.read(max(size, _START) + 1)) > most:  # Python allocates as many at once
         raise InputError(f"{path}: {_too_large(most)}")
     return data
 

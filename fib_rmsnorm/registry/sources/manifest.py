@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from fnmatch import fnmatch
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
@@ -67,7 +67,8 @@ class Manifest(BaseModel, extra="forbid"):
         """Whether the sources serve a Definition; `home` is the one of their folder."""
         globs = self.definitions or [home]
         excluded = (glob.removeprefix("!") for glob in globs if glob.startswith("!"))
-        return any(fnmatch(definition, glob) for glob in globs) and not any(fnmatch(definition, g) for g in excluded)
+        is_named = any(fnmatchcase(definition, glob) for glob in globs)
+        return is_named and not any(fnmatchcase(definition, glob) for glob in excluded)
 
     @field_validator("include")
     @classmethod

@@ -21,6 +21,9 @@ from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
 from fib_rmsnorm.registry.store import describe, read_text
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, check_spec
 
+Shared = dict[tuple[str, Path], SourceFile | None]
+"""Files that were checked and read, by their path in a Solution and on disk; None for an empty one."""
+
 
 @dataclass(frozen=True)
 class FaultySources:
@@ -61,12 +64,13 @@ def pack_sound(
     Sources of a Definition whose file cannot be read are neither: what read it has told so.
     """
     faulty = []
+    shared: Shared = {}
     unread = {*list_definitions([registry.root])} - definitions.keys()
 
     def pack() -> Iterator[tuple[Path, Solution]]:
         for path in find_files(registry.layout.solutions, MANIFEST):
             try:
-                yield from ((path, each) for each in pack_folder(registry, path.parent, definitions, names))
+                yield from ((path, each) for each in pack_folder(registry, path.parent, definitions, names, shared))
             except InputError as error:  # noqa: PERF203 - of one folder
                 author, *_ = path.relative_to(registry.layout.solutions).parts
                 *_, home, name, _ = path.parts
@@ -140,9 +144,15 @@ def require_packed(
 
 
 def pack_folder(
-    registry: Registry, folder: Path, definitions: dict[str, Definition], names: Collection[str] | None = None
+    registry: Registry,
+    folder: Path,
+    definitions: dict[str, Definition],
+    names: Collection[str] | None = None,
+    shared: Shared | None = None,
 ) -> list[Solution]:
     """Pack one source folder into a Solution for each Definition that it serves.
+
+    `shared` has the files that other folders include too, and gets those of this one.
 
     The Solution of the folder's own Definition has the manifest's name, such as `rmsnorm_triton_row_v1`. Others add
     the constants of their Definition: `rmsnorm_triton_row_v1_d8192_bf16` for `rmsnorm_d8192_bf16`.
@@ -152,9 +162,10 @@ def pack_folder(
     if len(parts) != 4:  # author, op_type, definition, solution
         raise InputError(f"{folder}: sources belong in solutions/<author>/<op_type>/<definition>/<solution>/")
     author, _, home, _ = parts
-    if names is not None and not any(_may_make(manifest.name, name) for name in names):
+    if names is not None and manifest.name not in names and not any(_may_make(manifest.name, name) for name in names):
         return []
-    sources = read_sources(folder, find_included(folder, manifest.include, registry.layout.solutions))
+    included = find_included(folder, manifest.include, registry.layout.solutions, shared or ())
+    sources = read_sources(folder, included, shared)
     served = [each for name, each in definitions.items() if manifest.serves(name, home)]
     if not served:
         there, wanted = ", ".join(definitions) or "none", ", ".join(manifest.definitions or [home])
@@ -204,50 +215,61 @@ def make_solution(
         raise InputError(f"{place}: {describe(error) if isinstance(error, ValidationError) else error}") from None
 
 
-def read_sources(folder: Path, included: dict[str, Path]) -> list[SourceFile]:
+def read_sources(folder: Path, included: dict[str, Path], shared: Shared | None = None) -> list[SourceFile]:
     """Read a folder's files, and those that `find_included` has found, sorted by their paths in the Solution.
 
-    Skip the manifest, hidden files, caches, and empty files, which the schema refuses.
+    Skip the manifest, hidden files, caches, and empty files, which the schema refuses. `shared` as in `pack_folder`.
     """
-    files = {path.relative_to(folder): path for path in folder.rglob("*")} | {
-        Path(name): path for name, path in included.items()
-    }
+    shared = {} if shared is None else shared
+    depth = len(folder.parts)
+    files = {path.parts[depth:]: path for path in find_files(folder, "*")}
     found = []
-    for relative, path in sorted(files.items()):
-        if any(part == "__pycache__" or part.startswith(".") for part in relative.parts):
+    for parts, path in sorted((files | {(name,): path for name, path in included.items()}).items()):
+        name = "/".join(parts)
+        if name == MANIFEST or any(part == "__pycache__" or part.startswith(".") for part in parts):
             continue
-        if path.is_symlink():
-            raise InputError(f"{path}: is a link; sources must be regular files in their folder")
-        if path.suffix == ".json":
-            raise InputError(f"{path}: sources cannot be JSON: flashinfer-bench would read the file as a Solution")
-        if not path.is_dir() and relative.as_posix() != MANIFEST:
-            content = read_text(path)
-            if content.strip():
-                found.append(SourceFile(path=relative.as_posix(), content=content))
+        if (name, path) not in shared:
+            shared[name, path] = _read_source(name, path)
+        if source := shared[name, path]:
+            found.append(source)
     if not found:
         raise InputError(f"{folder}: no sources beside {MANIFEST}")
     return found
 
 
-def find_included(folder: Path, include: list[str], solutions: Path) -> dict[str, Path]:
+def _read_source(name: str, path: Path) -> SourceFile | None:
+    if path.is_symlink():
+        raise InputError(f"{path}: is a link; sources must be regular files in their folder")
+    if ".json" in (Path(part).suffix for part in name.split("/")):
+        raise InputError(f"{path}: sources cannot be JSON: flashinfer-bench would read the file as a Solution")
+    content = read_text(path)
+    return SourceFile(path=name, content=content) if content.strip() else None
+
+
+def find_included(
+    folder: Path, include: list[str], solutions: Path, shared: Collection[tuple[str, Path]] = ()
+) -> dict[str, Path]:
     """Find the files that the folder's manifest includes, by their names in the Solution.
 
     An included file is packed under its own name, as if it lay in the folder. Sources and shared files therefore find
     each other by plain names, and a file can become shared without changing a Solution. Raises InputError for a file
-    that is missing or a link, or whose name is taken.
+    that is missing or a link, or whose name is taken. `shared` as in `pack_folder`: those in it were found before.
     """
     found: dict[str, Path] = {}
+    manifest = folder / MANIFEST
+    own = {path.name for path in folder.iterdir() if path.exists()}
     for path in include:
-        file = solutions / path
-        where = f"{folder / MANIFEST}: include: {path!r}"
-        if file.name in found:
-            other = found[file.name].relative_to(solutions).as_posix()
-            raise InputError(f"{where} and {other!r} would both be packed as {file.name!r}")
-        if (folder / file.name).exists():
-            raise InputError(f"{where} would be packed as {file.name!r}, which already exists in the folder")
-        if not file.is_file():
-            raise InputError(f"{where}: no such file in {solutions}")
-        if any(each.is_symlink() for each in (file, *file.parents[: path.count("/")])):
-            raise InputError(f"{where}: is a link; included files must be regular files inside {solutions}")
-        found[file.name] = file
+        file, name = solutions / path, path.rpartition("/")[2]
+        where = f"{manifest}: include: {path!r}"
+        if name in found:
+            other = found[name].relative_to(solutions).as_posix()
+            raise InputError(f"{where} and {other!r} would both be packed as {name!r}")
+        if name in own:
+            raise InputError(f"{where} would be packed as {name!r}, which already exists in the folder")
+        if (name, file) not in shared:
+            if not file.is_file():
+                raise InputError(f"{where}: no such file in {solutions}")
+            if any(each.is_symlink() for each in (file, *file.parents[: path.count("/")])):
+                raise InputError(f"{where}: is a link; included files must be regular files inside {solutions}")
+        found[name] = file
     return found

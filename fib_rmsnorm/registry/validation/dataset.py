@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.regular_files import find_files, open_regular, read_lines
-from fib_rmsnorm.registry.layout import Layout, is_source
+from fib_rmsnorm.registry.layout import Layout
 from fib_rmsnorm.registry.registry import Named
 from fib_rmsnorm.registry.store import Model, describe, is_json, read_text
 from fib_rmsnorm.schema import Definition, Solution, Trace
@@ -68,10 +68,9 @@ class Dataset:
         """Read every record under `root`, or of its Traces the published ones alone."""
         layout = Layout(root)
         dataset = cls(layout)
-        packed = (path for path in find_files(layout.solutions, "*.json") if not is_source(path, layout.solutions))
         traces = layout.published if published_only else layout.traces
         dataset.definitions += dataset._read(find_files(layout.definitions, "*.json"), Definition)
-        dataset.solutions += dataset._read(packed, Solution)
+        dataset.solutions += dataset._read(layout.packed_files(), Solution)
         dataset.workloads += dataset._read(find_files(layout.workloads, "*.jsonl"), Trace)
         dataset.traces += dataset._read(find_files(traces, "*.jsonl"), Trace)
         return dataset
