@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -233,11 +232,8 @@ def read_traces(
     wanted = split_names(definitions) if sources else split_definitions(definitions, find_root(root), solutions)
     choice = TraceChoice(wanted, split_names(solutions), sizes, **how)
     told: list[str] = []
-    gc.disable()  # or it scans a million objects, which live to the end, again and again
     try:
         return read_chosen(sources or [], root, choice, told)
     finally:
-        gc.freeze()
-        gc.enable()
         for line in told:
             warn(line)

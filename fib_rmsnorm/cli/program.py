@@ -16,7 +16,6 @@ from textwrap import wrap
 from typing import NoReturn, TextIO
 
 from fib_rmsnorm.errors import FibRmsnormError, KernelError
-from fib_rmsnorm.garbage_collection import collector_off
 
 KERNEL_FAILED = 1
 BAD_INPUT = 2
@@ -30,6 +29,7 @@ _tidiers: list[Callable[[], object]] = []
 def run_program() -> NoReturn:
     """Run the command that the arguments name, and exit. Ctrl-C is blocked until here."""
     _require_streams()
+    gc.set_threshold(200_000)  # not 700: hardly anything of what a command makes becomes garbage
     try:
         with importing():
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -177,7 +177,7 @@ def _tidy() -> None:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Import faster, and let Ctrl-C end the process at once.
+    """Let Ctrl-C end the process at once.
 
     The import system's callbacks ignore exceptions, so a KeyboardInterrupt could be lost in one of them. Ending at
     once is safe: nothing has been written, and the fork server ends with this process. A background job of a script
@@ -187,7 +187,6 @@ def importing() -> Iterator[None]:
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, lambda *_: end_interrupted())
     try:
-        with collector_off():
-            yield
+        yield
     finally:
         signal.signal(signal.SIGINT, before)
