@@ -36,10 +36,9 @@ def t_quantile(confidence: float, freedom: int) -> float:
     low, high = 0.0, 1.0
     while t_central_probability(high, freedom) < confidence:
         high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:
         if t_central_probability(middle, freedom) < confidence:
             low = middle
         else:
             high = middle
-    return (low + high) / 2
+    return middle

@@ -13,6 +13,7 @@ from textwrap import fill, wrap
 from typing import TypeAlias
 
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
 from rich.text import Text
 
 from fib_rmsnorm.reports.text.control_characters import one_line
@@ -76,8 +77,12 @@ class Grid:
             if number:
                 yield Text()
             for is_row, line in enumerate(self._lines(widths)):
-                styled = ((cell, _STYLES.get(cell.strip(), "")) for cell in line)
-                text = Text(" " * _GAP).join(Text(cell, style) for cell, style in styled)
+                styles = [_STYLES.get(cell.strip(), "") for cell in line]
+                if is_row and not any(styles):
+                    yield Segment((" " * _GAP).join(line).rstrip())
+                    yield Segment.line()
+                    continue
+                text = Text(" " * _GAP).join(map(Text, line, styles))
                 text.rstrip()
                 if not is_row:
                     text.stylize("dim")
@@ -93,6 +98,8 @@ class Grid:
     def _fit(self, room: int) -> list[dict[int, int]]:
         """The widths of columns that fit side by side; those that never do go on in a further table."""
         widths = self._widths()
+        if _sum(widths) <= room:
+            return [widths]
         names = [number for number in widths if not self.columns[number].startswith(">")]
         for number in [n for name in _SPARE for n in widths if n and self._cells[n][0] == name]:
             cut = {
