@@ -13,9 +13,10 @@ from sys import intern
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from fib_rmsnorm import schema
-from fib_rmsnorm.analysis.trace_record import LEAST_LATENCY_MS, PARTS, TraceRecord, TraceSettings
+from fib_rmsnorm.analysis.trace_record import LEAST_LATENCY_MS, PARTS, NestedPerformance, TraceRecord, TraceSettings
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.notices import summarize_faults
@@ -134,17 +135,16 @@ class _Workload:
         return {name: given.value or 0 for name, given in self.inputs.items() if given.type == "scalar"}
 
 
-@dataclass
-class _Environment:
+class _Environment(msgspec.Struct, frozen=True, gc=False):
     hardware: str = ""
 
 
 class _Evaluation(msgspec.Struct, gc=False):  # of JSON, which has no cycles
     status: str
-    environment: msgspec.Raw = msgspec.Raw(b"{}")
+    environment: _Environment = _Environment()
     timestamp: str = ""
     log: str = ""
-    performance: dict[str, Any] | None = None
+    performance: NestedPerformance | None = None  # type: ignore[valid-type]
     settings: msgspec.Raw = msgspec.Raw(b"null")
     definition_sha256: str | None = None
     solution_sha256: str | None = None
@@ -162,12 +162,12 @@ class NotATraceError(ValueError):
     """The message says what is wrong with the JSON."""
 
 
-_EVALUATED = ("status", "timestamp", "log", "definition_sha256", "solution_sha256", "judged_by")
+_REPEATED = ("timer", "device_session", "note")
+"""The texts of a Performance of which many Traces have few different ones."""
 
 _decode_trace: Callable[[bytes | msgspec.Raw], Any] = msgspec.json.Decoder(_Trace).decode
 # Thousands of Traces have few different ones, which they share: nobody may change them.
 _decode_workload = lru_cache(msgspec.json.Decoder(_Workload).decode)
-_decode_environment = lru_cache(msgspec.json.Decoder(_Environment).decode)
 _decode_settings = lru_cache(msgspec.json.Decoder(TraceSettings | None).decode)
 
 
@@ -197,24 +197,32 @@ def _decode(data: bytes | msgspec.Raw, line: int, origin: Mapping[str, str | Non
     evaluation = trace.evaluation
     if evaluation is None:
         return None
-    measured = evaluation.performance or {}
-    values: dict[str, Any] = {**measured}
-    for part in msgspec.convert([measured.get(name) for name in PARTS], list[dict[str, Any] | None]):
-        values |= part or {}
-    values |= {
-        "definition": intern(trace.definition),  # of many Traces few differ
-        "workload": workload.uuid,
-        "axes": workload.axes,
-        "scalars": workload.scalars,
-        "solution": intern(trace.solution or ""),
-        "settings": _decode_settings(bytes(evaluation.settings)) or TraceSettings(),
-        "hardware": _decode_environment(bytes(evaluation.environment)).hardware.removesuffix(INTERPRETER),
-        "line": line,
-        **origin,
-        **{name: getattr(evaluation, name) for name in _EVALUATED},
-    }
-    record = msgspec.convert(values, TraceRecord)
-    record.axes, record.scalars = workload.axes, workload.scalars  # not copies
+    values: dict[str, Any] = {**origin}
+    if evaluation.performance:
+        values |= asdict(evaluation.performance)
+    for name in PARTS:
+        if part := values.pop(name, None):
+            values |= asdict(part)
+    for name in _REPEATED:
+        if text := values.get(name):
+            values[name] = intern(text)
+    record = TraceRecord(
+        **values,
+        definition=intern(trace.definition),
+        workload=workload.uuid,
+        axes=workload.axes,
+        scalars=workload.scalars,
+        solution=intern(trace.solution or ""),
+        settings=_decode_settings(bytes(evaluation.settings)) or TraceSettings(),
+        hardware=intern(evaluation.environment.hardware.removesuffix(INTERPRETER)),
+        status=intern(evaluation.status),
+        timestamp=evaluation.timestamp,
+        log=intern(evaluation.log),
+        definition_sha256=evaluation.definition_sha256 and intern(evaluation.definition_sha256),
+        solution_sha256=evaluation.solution_sha256 and intern(evaluation.solution_sha256),
+        judged_by=evaluation.judged_by and intern(evaluation.judged_by),
+        line=line,
+    )
     record.latency_ms = record.latency_ms or None  # 0 where nothing was timed
     if record.latency_ms and record.latency_ms <= LEAST_LATENCY_MS:
         raise NotATraceError(f"latency_ms is {record.latency_ms:g}: below a picosecond")

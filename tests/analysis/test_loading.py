@@ -86,7 +86,7 @@ BAD_LINE = lines(trace(batch=1)) + '{"definition": "r\n' + lines(trace(batch=2))
             "t.jsonl",
             lines(trace(latency_ms=0.1, samples="many")),
             [],
-            r".*Expected `int \| null`, got `str` - at `\$.samples`.*",
+            r".*Expected `int \| null`, got `str` - at `\$.evaluation.performance.samples`.*",
         ),
     ],
 )
