@@ -40,11 +40,13 @@ def print_json(record: object) -> None:
     """
     from json import dumps
 
+    from msgspec.json import format as indent_json
     from pydantic_core import from_json, to_json
 
     from fib_rmsnorm.reports.text.console import echo
 
-    echo(dumps(from_json(to_json(record, by_alias=False, inf_nan_mode="null")), indent=2))
+    line = dumps(from_json(to_json(record, by_alias=False, inf_nan_mode="null")))
+    echo(indent_json(line, indent=2))  # with `indent`, `dumps` takes 10 times as long
 
 
 def answer(record: object, lines: Iterable[RenderableType], *, is_json: bool) -> None:
