@@ -126,8 +126,12 @@ class TraceSet:
         """
         from fib_rmsnorm.schema import digest
 
-        told_versions = ((each.timestamp, each.definition_sha256 or "", each.definition) for each in self.traces)
-        current = {name: sha256 for _, sha256, name in sorted(told_versions) if sha256}  # the newest of each
+        newest: dict[str, tuple[str, str]] = {}
+        for each in self.traces:
+            if each.definition_sha256:
+                version = each.timestamp, each.definition_sha256
+                newest[each.definition] = max(version, newest.get(each.definition, version))
+        current = {name: sha256 for name, (_, sha256) in newest.items()}
         current |= {name: digest(definition) for name, definition in read_definitions(current, self.roots).items()}
         outdated, kept = list[TraceRecord](), list[TraceRecord]()
         for trace in self.traces:

@@ -113,16 +113,18 @@ def split(traces: Iterable[TraceRecord]) -> tuple[dict[Home, list[TraceRecord]],
     listed = list(traces)
     clocks = _range_clocks(listed)
     newest: dict[Home, dict[tuple[str, ...], TraceRecord]] = {}
-    homes: dict[tuple[object, ...], Home] = {}
+    sections: dict[tuple[object, ...], dict[tuple[str, ...], TraceRecord]] = {}
     for trace in listed:
         if not trace.latency_ms:
             continue
-        key = trace.definition, trace.hardware, trace.timer, trace.during_mhz, trace.cold_l2, trace.settings
-        if key not in homes:  # few differ among many Traces
+        # Few differ among many Traces, and those with equal settings share them.
+        key = trace.definition, trace.hardware, trace.timer, trace.during_mhz, trace.cold_l2, id(trace.settings)
+        section = sections.get(key)
+        if section is None:
             clock = clocks.get((trace.hardware, trace.timer, trace.during_mhz))
             measured = SectionConditions(trace.hardware, trace.timer, clock, trace.cold_l2, trace.settings)
-            homes[key] = trace.definition, measured
-        _keep_newest(newest.setdefault(homes[key], {}), trace)
+            section = sections[key] = newest.setdefault((trace.definition, measured), {})
+        _keep_newest(section, trace)
     for trace in listed:
         if not trace.latency_ms:
             for home in _homes_of_failure(trace, newest):
@@ -165,9 +167,9 @@ def _tell(settings: TraceSettings, name: str) -> str:
 
 
 def _keep_newest(kept: dict[tuple[str, ...], TraceRecord], trace: TraceRecord) -> None:
-    other = kept.get(_evaluated(trace))
-    if other is None or other.timestamp <= trace.timestamp:
-        kept[_evaluated(trace)] = trace
+    other = kept.setdefault(key := _evaluated(trace), trace)
+    if other.timestamp <= trace.timestamp:
+        kept[key] = trace
 
 
 def _evaluated(trace: TraceRecord) -> tuple[str, ...]:
