@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fib_rmsnorm.analysis.trace_record import TraceRecord, is_of_cpu
 from fib_rmsnorm.schema import Performance
@@ -153,8 +153,7 @@ scattered by. With 0.7 of it, the intervals of 504 A/A pairs, by the longer side
 without it in 64."""
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """A part of a difference's variance, and the degrees of freedom that it was estimated from."""
 
     variance: float
@@ -223,14 +222,14 @@ def find_difference(
     between = imbalance(old, new)
     deviation = fmean([session_deviation(run) ** 2 for run in (*old, *new)]) if between else 0.0
     session = _Part(between * deviation, _between_sessions(new[0]).freedom)
-    below, above = (
-        max(
-            _one_side([session, *(_part(*each, drift, alone=alone) for each in ends)], confidence)
-            for alone in {False, any(map(drift.overrules, (*old, *new)))}
-        )
-        for ends in (((old, "high"), (new, "low")), ((old, "low"), (new, "high")))
-    )
-    return Estimate(math.exp(change), _exp(change - below), _exp(change + above))
+    widths = []
+    for alone in {False, any(map(drift.overrules, (*old, *new)))}:
+        before, after = ([drift.variance(run, alone=alone) for run in runs] for runs in (old, new))
+        below = [session, _part(old, "high", before), _part(new, "low", after)]
+        above = [session, _part(old, "low", before), _part(new, "high", after)]
+        widths.append((_one_side(below, confidence), _one_side(above, confidence)))
+    widest_below, widest_above = map(max, zip(*widths, strict=True))
+    return Estimate(math.exp(change), _exp(change - widest_below), _exp(change + widest_above))
 
 
 def find_speedup(measured: TraceRecord | Performance) -> Estimate | None:
@@ -250,11 +249,10 @@ def _exp(power: float) -> float:
     return math.exp(power) if power < 700 else math.inf
 
 
-def _part(runs: Sequence[RunLatency], end: End, drift: Drift, *, alone: bool) -> _Part:
-    """The part of one side, by the ends of its runs' intervals that face the other side."""
-    drifts = [drift.variance(run, alone=alone) for run in runs]
-    variance = sum(_variance_to(end, run) + each.variance for run, each in zip(runs, drifts, strict=True))
-    return _Part(variance / len(runs) ** 2, min(each.freedom for each in drifts))
+def _part(runs: Sequence[RunLatency], end: End, drifts: Sequence[_Part]) -> _Part:
+    """The part of one side, by the ends of its runs' intervals that face the other side, and by how they drift."""
+    variance = sum([_variance_to(end, run) + each.variance for run, each in zip(runs, drifts, strict=True)])
+    return _Part(variance / len(runs) ** 2, min([each.freedom for each in drifts]))
 
 
 def _one_side(parts: Sequence[_Part], confidence: float) -> float:

@@ -126,12 +126,12 @@ class TraceSet:
         """
         from fib_rmsnorm.schema import digest
 
-        newest: dict[str, tuple[str, str]] = {}
+        latest: dict[str, tuple[str, str]] = {}
         for each in self.traces:
             if each.definition_sha256:
-                version = each.timestamp, each.definition_sha256
-                newest[each.definition] = max(version, newest.get(each.definition, version))
-        current = {name: sha256 for name, (_, sha256) in newest.items()}
+                dated = each.timestamp, each.definition_sha256
+                latest[each.definition] = max(dated, latest.get(each.definition, dated))
+        current = {name: sha256 for name, (_, sha256) in latest.items()}
         current |= {name: digest(definition) for name, definition in read_definitions(current, self.roots).items()}
         outdated, kept = list[TraceRecord](), list[TraceRecord]()
         for trace in self.traces:

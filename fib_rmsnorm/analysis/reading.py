@@ -162,8 +162,7 @@ class NotATraceError(ValueError):
     """The message says what is wrong with the JSON."""
 
 
-_REPEATED = ("timer", "device_session", "note")
-"""The texts of a Performance of which many Traces have few different ones."""
+_EVALUATED = ("status", "log", "definition_sha256", "solution_sha256", "judged_by")
 
 _decode_trace: Callable[[bytes | msgspec.Raw], Any] = msgspec.json.Decoder(_Trace).decode
 # Thousands of Traces have few different ones, which they share: nobody may change them.
@@ -203,7 +202,8 @@ def _decode(data: bytes | msgspec.Raw, line: int, origin: Mapping[str, str | Non
     for name in PARTS:
         if part := values.pop(name, None):
             values |= asdict(part)
-    for name in _REPEATED:
+    values |= {name: getattr(evaluation, name) for name in _EVALUATED}
+    for name in (*_EVALUATED, "timer", "device_session", "note"):  # many Traces have few different ones
         if text := values.get(name):
             values[name] = intern(text)
     record = TraceRecord(
@@ -215,12 +215,7 @@ def _decode(data: bytes | msgspec.Raw, line: int, origin: Mapping[str, str | Non
         solution=intern(trace.solution or ""),
         settings=_decode_settings(bytes(evaluation.settings)) or TraceSettings(),
         hardware=intern(evaluation.environment.hardware.removesuffix(INTERPRETER)),
-        status=intern(evaluation.status),
         timestamp=evaluation.timestamp,
-        log=intern(evaluation.log),
-        definition_sha256=evaluation.definition_sha256 and intern(evaluation.definition_sha256),
-        solution_sha256=evaluation.solution_sha256 and intern(evaluation.solution_sha256),
-        judged_by=evaluation.judged_by and intern(evaluation.judged_by),
         line=line,
     )
     record.latency_ms = record.latency_ms or None  # 0 where nothing was timed

@@ -73,11 +73,12 @@ class RunConditions:
 
     def __init__(self, runs: Iterable[TraceRecord], allow: Collection[str] = ()) -> None:
         """Take all aspects but those allowed to differ. Clocks of a cluster are one, so all runs must be known."""
-        clocks = _range_clocks(runs)
+        clocks = {key: _clock_text(clock) for key, clock in _range_clocks(runs).items()}
+        unknown = _clock_text(None)
         read: dict[str, Callable[[TraceRecord], str | None]] = {
             "device": lambda record: record.hardware,
             "timer": lambda record: record.timer or "an unrecorded timer",
-            CLOCK: lambda run: _clock_text(clocks.get((run.hardware, run.timer, run.during_mhz))),
+            CLOCK: lambda run: clocks.get((run.hardware, run.timer, run.during_mhz), unknown),
             "cache": lambda record: {True: "cold L2", False: "warm L2", None: "an unrecorded L2 state"}[record.cold_l2],
             DEFINITION: lambda record: f"version {record.definition_sha256[:6]}" if record.definition_sha256 else None,
         }
