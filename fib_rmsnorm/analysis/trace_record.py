@@ -31,7 +31,7 @@ _LEFT_OUT = {
     *("chained_a_a_difference", "dependent_a_a_difference", "chained_bare_link_ms", "dependent_bare_link_ms"),
     *("before_mhz", "after_mhz", "during_min_mhz", "during_max_mhz", "memory_mhz", "max_temperature_c"),
     *("throttle_reasons", "other_processes", "other_share", "busy_ms"),
-    *("trial_medians_ms", "a_a_difference", "first_call_ms", "build_s"),
+    *("trial_medians_ms", "a_a_difference"),
 }
 """Fields that are shown of one Trace alone, if at all: of a million, they would take a sixth of the memory."""
 
