@@ -16,12 +16,7 @@ from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.reports.text.console import Folded, echo, stderr, stdout
 from fib_rmsnorm.reports.text.document import print_parts
-from fib_rmsnorm.reports.verdicts import (
-    describe_side_by_side,
-    describe_version,
-    version_details,
-    version_line,
-)
+from fib_rmsnorm.reports.verdicts import describe_side_by_side, describe_version, version_details, version_line
 from fib_rmsnorm.schema import Solution
 from fib_rmsnorm.sessions.job import Job
 from fib_rmsnorm.sessions.service import Service

@@ -15,26 +15,11 @@ from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerCl
 from fib_rmsnorm.file_trees import remove_tree
 from fib_rmsnorm.inspection import COMPILER
 from fib_rmsnorm.inspection.conclusions import conclude
-from fib_rmsnorm.inspection.facts import (
-    Code,
-    Compile,
-    Compiled,
-    ExplainedLaunch,
-    Explanation,
-    Launch,
-    Traffic,
-    Work,
-)
+from fib_rmsnorm.inspection.facts import Code, Compile, Compiled, ExplainedLaunch, Explanation, Launch, Traffic, Work
 from fib_rmsnorm.languages import LANGUAGES, Language, title_of
 from fib_rmsnorm.machine.capabilities import find_missing, missing_dependency
 from fib_rmsnorm.machine.devices import Device, find_properties, gpu_arch
-from fib_rmsnorm.machine.gpu_models import (
-    DEFAULT_ARCH,
-    find_architecture,
-    is_known,
-    occupancy,
-    vendor_of,
-)
+from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, find_architecture, is_known, occupancy, vendor_of
 from fib_rmsnorm.operators import count_cost
 from fib_rmsnorm.registry import bytes_moved, generate_workloads, tensor_bytes
 from fib_rmsnorm.registry.selection import row_axis

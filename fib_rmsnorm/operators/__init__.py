@@ -5,15 +5,7 @@ only.
 """
 
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
-from fib_rmsnorm.operators.operator import (
-    Cost,
-    ExactOutput,
-    Mistake,
-    Operator,
-    Option,
-    find_operator,
-    list_operators,
-)
+from fib_rmsnorm.operators.operator import Cost, ExactOutput, Mistake, Operator, Option, find_operator, list_operators
 from fib_rmsnorm.operators.recognition import (
     Recognition,
     count_cost,

@@ -5,12 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry.registry import Registry
-    from fib_rmsnorm.registry.workload_generation import (
-        bytes_moved,
-        choose_workloads,
-        generate_workloads,
-        tensor_bytes,
-    )
+    from fib_rmsnorm.registry.workload_generation import bytes_moved, choose_workloads, generate_workloads, tensor_bytes
 
 __all__ = ["Registry", "bytes_moved", "choose_workloads", "generate_workloads", "tensor_bytes"]
 

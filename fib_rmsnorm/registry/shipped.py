@@ -7,12 +7,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.layout import (
-    FOLDERS,
-    follow_links,
-    is_registry,
-    registry_folder_of,
-)
+from fib_rmsnorm.registry.layout import FOLDERS, follow_links, is_registry, registry_folder_of
 from fib_rmsnorm.registry.selection import find_main_definition, write_main_definition
 
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")

@@ -13,14 +13,7 @@ from fib_rmsnorm.reports.results import describe_noisy
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import marked
 from fib_rmsnorm.reports.text.document import Grid, Part
-from fib_rmsnorm.reports.text.units import (
-    count,
-    format_apart,
-    format_percent,
-    format_range,
-    format_ratio,
-    join_names,
-)
+from fib_rmsnorm.reports.text.units import count, format_apart, format_percent, format_range, format_ratio, join_names
 from fib_rmsnorm.schema import REFERENCE, CaseKind, Check, EvaluationStatus, SupportedLanguages, Trace, list_cases
 from fib_rmsnorm.sessions.version import Version
 

@@ -8,14 +8,7 @@ import pytest
 from support.command_line import QUICK_OPTIONS
 from support.norms import UPSTREAM, define_norm
 from support.paths import write
-from support.registries import (
-    DOUBLES,
-    SCALED,
-    add_sources,
-    make_definition,
-    make_empty_registry,
-    python_manifest,
-)
+from support.registries import DOUBLES, SCALED, add_sources, make_definition, make_empty_registry, python_manifest
 from support.trace_json import lines, trace
 
 NAME = "rmsnorm_h128"

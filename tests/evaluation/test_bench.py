@@ -8,14 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fib_rmsnorm.evaluation.bench import (
-    BenchOptions,
-    OutputFile,
-    Started,
-    bench,
-    collect_records,
-    record,
-)
+from fib_rmsnorm.evaluation.bench import BenchOptions, OutputFile, Started, bench, collect_records, record
 from fib_rmsnorm.evaluation.plan import Selection
 from fib_rmsnorm.operators import RmsNorm
 from fib_rmsnorm.registry import Registry, store

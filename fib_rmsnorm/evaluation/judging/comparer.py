@@ -25,12 +25,7 @@ from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Answer, DeviceMemory, Done, Request, ask, require_device
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process, ProcessDiedError, ProcessTimeoutError
-from fib_rmsnorm.schema import (
-    Definition,
-    DType,
-    Settings,
-    Workload,
-)
+from fib_rmsnorm.schema import Definition, DType, Settings, Workload
 
 _IN_FLOAT64 = """
 from fib_rmsnorm.evaluation.worker.float64_reference import in_float64

@@ -9,12 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.evaluation.judging.comparer import (
-    Comparer,
-    ReferenceFailedError,
-    Subject,
-    Transferred,
-)
+from fib_rmsnorm.evaluation.judging.comparer import Comparer, ReferenceFailedError, Subject, Transferred
 from fib_rmsnorm.evaluation.tensors.case_numbers import count_cases
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, Called
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError

@@ -15,12 +15,7 @@ from fib_rmsnorm.operators.late_torch import torch
 from fib_rmsnorm.operators.norms.float64_rows import float32_statistic_error, round_once
 from fib_rmsnorm.operators.norms.hard_rows import NAN, Kinds, make_nan, of
 from fib_rmsnorm.operators.norms.mistakes.rows import Epilogue, Rows, Wrong, mended_by, rounded_products
-from fib_rmsnorm.operators.norms.norm_definitions import (
-    NUMBER_OR_ONE,
-    PER_ELEMENT,
-    PER_ROW,
-    NormTensor,
-)
+from fib_rmsnorm.operators.norms.norm_definitions import NUMBER_OR_ONE, PER_ELEMENT, PER_ROW, NormTensor
 from fib_rmsnorm.operators.norms.rmsnorm import RmsNorm
 from fib_rmsnorm.operators.operator import ExactOutput, HardCase, Inputs, Scalar
 

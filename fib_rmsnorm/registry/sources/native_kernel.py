@@ -7,11 +7,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry.sources.callees import KernelCall, count_users, keep_likely, make_calls, overwrite_inputs
-from fib_rmsnorm.registry.sources.native_functions import (
-    NativeFunction,
-    find_functions,
-    split_parameters,
-)
+from fib_rmsnorm.registry.sources.native_functions import NativeFunction, find_functions, split_parameters
 from fib_rmsnorm.registry.sources.parameters import SCRATCH, SPARE, STREAM, Parameters
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile

@@ -11,11 +11,7 @@ from pathlib import Path, PurePath
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
-from fib_rmsnorm.registry.sources.callees import (
-    KernelCall,
-    find_calls,
-    overwrite_inputs,
-)
+from fib_rmsnorm.registry.sources.callees import KernelCall, find_calls, overwrite_inputs
 from fib_rmsnorm.registry.sources.parameters import Parameters
 from fib_rmsnorm.registry.sources.python_module import (
     LAUNCH,

@@ -13,11 +13,7 @@ from fib_rmsnorm.operators import list_candidates, recognise_source
 from fib_rmsnorm.operators.norms.norm_definitions import SHORT_DTYPES
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.registry.selection import NamedWorkload, show_name, title_workloads
-from fib_rmsnorm.reports.records.listing import (
-    here_text,
-    table_of,
-    with_earlier,
-)
+from fib_rmsnorm.reports.records.listing import here_text, table_of, with_earlier
 from fib_rmsnorm.reports.records.registries import counts_text
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.control_characters import harmless

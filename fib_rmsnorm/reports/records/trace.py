@@ -13,13 +13,7 @@ from fib_rmsnorm.analysis.comparing.outputs import add_up_ulps, largest
 from fib_rmsnorm.analysis.difference import find_speedup
 from fib_rmsnorm.registry.catalogue import Catalogue
 from fib_rmsnorm.reports.differences import largest_text, list_buckets
-from fib_rmsnorm.reports.records.record import (
-    describe_definition,
-    describe_solution,
-    fields,
-    heading,
-    inputs_text,
-)
+from fib_rmsnorm.reports.records.record import describe_definition, describe_solution, fields, heading, inputs_text
 from fib_rmsnorm.reports.text.control_characters import harmless, marked
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, format_ratio
