@@ -222,7 +222,8 @@ def read_made(module: PythonModule, name: str) -> Parameters | None:
     returned = [each.value for each in find_nodes(function, ast.Return) if each.value]
     called = [each.func for value in returned for each in find_nodes(value, ast.Call)]
     names = [each.id for value in returned for each in find_nodes(value, ast.Name) if each not in called]
-    made = next((each for each in find_nodes(function, ast.FunctionDef) if each.name in names), None)
+    inner = (each for each in find_nodes(function, ast.FunctionDef) if each is not function)
+    made = next((each for each in inner if each.name in names), None)
     if function is None or made is None:
         return None
     words = [
