@@ -46,7 +46,7 @@ def print_json(record: object) -> None:
     from fib_rmsnorm.reports.text.console import echo
 
     line = dumps(from_json(to_json(record, by_alias=False, inf_nan_mode="null")))
-    echo(indent_json(line, indent=2))  # with `indent`, `dumps` takes 10 times as long
+    echo(indent_json(line, indent=2))  # `dumps` with `indent` takes twice as long
 
 
 def answer(record: object, lines: Iterable[RenderableType], *, is_json: bool) -> None:

@@ -18,12 +18,7 @@ from support.full_registry import DEFINITION, PYTHON, make_trace
 from support.registries import RIGHT, add_sources, python_manifest, read_output
 
 FORK = multiprocessing.get_context("fork")  # importing torch in each process would take most of the time
-MOMENTS = (
-    "amid its line in the registry",
-    "between the registry and the output",
-    "amid the output",
-    "after both",
-)
+MOMENTS = ("amid its line in the registry", "between the registry and the output", "amid the output", "after both")
 
 
 def die(*_: object, **__: object) -> None:

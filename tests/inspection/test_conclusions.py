@@ -70,11 +70,7 @@ def test_nothing_is_reported_of_a_kernel_without_these_faults(codes):
 
 def make_launch(kernel, *, blocks, threads=256, batch=4096, load_sectors=512.0) -> ExplainedLaunch:
     fits = occupancy(find_architecture("sm_90"), threads, kernel.registers, kernel.shared_bytes)
-    traffic = Traffic(
-        load_requests_per_row=32,
-        load_sectors_per_row=load_sectors,
-        store_sectors_per_row=256,
-    )
+    traffic = Traffic(load_requests_per_row=32, load_sectors_per_row=load_sectors, store_sectors_per_row=256)
     return ExplainedLaunch(
         kernel_number=0, grid=(blocks, 1, 1), block=(threads, 1, 1), axes={"batch": batch}, kernel="rows",
         occupancy=fits, waves=blocks / (fits.blocks * 132) if fits.blocks else None, traffic=traffic,

@@ -100,7 +100,10 @@ def read_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
 def _read_at_most(file: BinaryIO, most: int, path: Path) -> bytes:
     """Read the rest of a file. Raises InputError for more than `most` bytes, before it reads them."""
     size = os.fstat(file.fileno()).st_size
-    if size > most or len(data := file.read(max(size, _START) + 1)) > most:  # Python allocates as many at once
+    room = max(size, _START) + 1  # Python allocates as many bytes at once
+    if size <= most and len(data := file.read(room)) == room:
+        data += file.read(most)  # it has grown, or does not say its size
+    if size > most or len(data) > most:
         raise InputError(f"{path}: {_too_large(most)}")
     return data
 

@@ -238,6 +238,7 @@ def _find_calls(
     with blaming_kernel() if function is None or parameters else nullcontext():
         calls = kernel.find_calls(definition)
         if not calls or calls[0].rank >= UNNAMED:
+            # To pass None for a part, such as the bias, is as good as another norm of as few inputs.
             fitting = {
                 name: named[0]
                 for name, each in registry.definitions().items()
