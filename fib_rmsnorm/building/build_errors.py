@@ -22,6 +22,8 @@ def lead_with_error(output: str) -> str:
     """Put a copy of the first line with an error before a compiler's output, for readers that show only one line."""
     lines = output.splitlines()
     found = next((line for line in lines if _SAYS_WHAT_IS_WRONG.search(line)), None)
+    if header := re.search(r"error: (?:\.\./)*(\S+): No such file or directory", found or ""):
+        found = f"{found}; put {header[1]} beside the kernel's file: what a file includes in quotes travels with it"
     return output if found is None or found == lines[0] else f"{found}\n{output}"
 
 

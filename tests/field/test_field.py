@@ -22,11 +22,11 @@ FIELD = Path(__file__).parent
 HEADERS = {
     file.relative_to(FIELD): (found[1], found[2])
     for file in sorted(FIELD.rglob("*.*"))
-    if file.suffix in (".py", ".cu", ".cpp")
+    if file.suffix in (".py", ".cu", ".cuh", ".cpp", ".hpp")
     if (found := re.match(r"(?:#|//) (0|1|2|paste) (.*)", file.read_text()))
 }
 MARKED = [
-    pytest.param(file, id=str(file), marks=pytest.mark.process if file.suffix != ".cpp" else pytest.mark.compile)
+    pytest.param(file, id=str(file), marks=pytest.mark.process if "pp" not in file.suffix else pytest.mark.compile)
     for file in HEADERS
 ]
 CALLED = {file: said.removeprefix("Called as ") for file, (_, said) in HEADERS.items() if said.startswith("Called as")}
@@ -62,7 +62,7 @@ def test_a_kernel_as_its_author_wrote_it(fib, file, rooted):
     code, said = HEADERS[file]
     asked = ("try", FIELD / file, "--check", "--batch-sizes", "1", "--timeout", "600", "--root", rooted)
     outcome = fib(*asked)
-    said = "to compile it here, run: fib-rmsnorm explain" if file.suffix == ".cu" else CALLED.get(file, said)
+    said = "to compile it here, run: fib-rmsnorm explain" if ".cu" in file.suffix else CALLED.get(file, said)
     assert said in outcome.out + outcome.err
     assert "RuntimeWarning" not in outcome.out, "of Triton's interpreter"
     if code != "paste":

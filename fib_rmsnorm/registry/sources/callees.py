@@ -207,11 +207,15 @@ def _find_config(module: PythonModule, node: ast.AST | None, parameters: Paramet
         if each in needed and (is_config or is_alone) and (read := find_attributes(node, *names)):
             fields = module.method(kind, "__init__") if kind in module.classes else None
             holder = kind if fields else "SimpleNamespace"
-            stages = [fields or tuple(Parameter(field, is_keyword=True) for field in read), parameters[at + 1 :]]
-            named = f"{each.name}=" if each.is_keyword else ""
-            before = [parameters[:at]] if at else []
-            return f"{'{}, ' * len(before)}{named}{holder}({{}}), {{}}", [*before, *stages]
+            return hold(parameters, at, holder, fields or tuple(Parameter(field, is_keyword=True) for field in read))
     return "{}", [parameters]
+
+
+def hold(parameters: Parameters, at: int, holder: str, fields: Parameters) -> _Form:
+    """The form of arguments of which the one at a place is an object that holds others, as its maker's fields."""
+    before = [parameters[:at]] if at else []
+    named = f"{parameters[at].name}=" if parameters[at].is_keyword else ""
+    return f"{'{}, ' * len(before)}{named}{holder}({{}}), {{}}", [*before, fields, parameters[at + 1 :]]
 
 
 def _find_form_of_class(module: PythonModule, name: str, definition: Definition) -> _Form | None:

@@ -18,7 +18,7 @@ from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.callees import UNNAMED, KernelCall, plain_name
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile, choose_definition
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest, write_manifest
-from fib_rmsnorm.registry.sources.native_kernel import NativeKernel
+from fib_rmsnorm.registry.sources.native_kernel import HEADERS, NativeKernel
 from fib_rmsnorm.registry.sources.packing import (
     find_included,
     make_solution,
@@ -202,7 +202,8 @@ def _read_kernel(path: Path, entry: str | None, seen: tuple[Path, ...] = ()) -> 
     """
     if not path.is_file():  # reading a FIFO would block
         raise InputError(f"{path}: not a regular file or a folder" if path.exists() else f"no such file: {path}")
-    languages = [language for language in KERNEL_LANGUAGES.values() if path.suffix in language.suffixes]
+    suffix = HEADERS.get(path.suffix, path.suffix)
+    languages = [language for language in KERNEL_LANGUAGES.values() if suffix in language.suffixes]
     if not languages:
         raise InputError(f"{path}: unknown language: name the file .py, .cu or .cpp, or give a source folder")
     with blaming_kernel():

@@ -1,14 +1,21 @@
 """A kernel's file in C++ or CUDA, read without compiling it: what it exports, or the lines to add that export it."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
-from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry.sources.callees import KernelCall, count_users, keep_likely, make_calls, overwrite_inputs
-from fib_rmsnorm.registry.sources.native_functions import NativeFunction, find_functions, split_parameters
-from fib_rmsnorm.registry.sources.parameters import SCRATCH, SPARE, STREAM, Parameters
+from fib_rmsnorm.registry.sources.native_functions import (
+    CALLED,
+    NativeFunction,
+    call_for_rows,
+    find_functions,
+    read_parameters,
+    write_export,
+)
+from fib_rmsnorm.registry.sources.parameters import SPARE, Parameters
 from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 
@@ -18,22 +25,19 @@ _NOT_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:\\\n|
 _TVM_FFI = re.compile(r"TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*(\w+)\s*,\s*([\w:]+)\s*\)")
 _PYBIND11 = re.compile(r'\.def\(\s*"(\w+)"\s*,\s*(?:&?\s*([\w:]+)|\[[^\]]*\]\s*\(([^)]*)\))')
 _LIBRARY = re.compile(r"\.(?:def|impl)\([^;]*?&?\s*([\w:]+)\s*\)+\s*;")
+HEADERS = {".cuh": ".cu", ".hpp": ".cpp", ".h": ".cpp"}
+"""The suffixes of files that may hold a kernel, and of what must include them."""
 _ON_GPU, _PRIVATE = {"__global__", "__device__"}, {"static", "inline", "__forceinline__"}
+_RETURNED = {"Tensor", "vector", "tuple", "pair"}
 _NOT_DEDUCED = {"int", "bool", "size_t", "unsigned"}
 """Words of a template's head that name what no argument of a call tells."""
 _MODULE = re.compile(r"PYBIND11_MODULE\s*\([^,]*,\s*(\w+)\s*\)\s*\{")
 _NAMESPACE = re.compile(r"\bnamespace\s+([\w:]+)\s*\{")
 _TORCH = re.compile(r'#\s*include\s*[<"](torch|ATen|c10)/')
-_TENSOR_VIEW = "tvm::ffi::TensorView"
-SCRATCH_LIKE = "tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {0}.shape(), {0}.dtype(), {0}.device())"
-"""An expression in C++ that makes a tensor like another."""
 _EXPORT = (
     ": add TVM_FFI_DLL_EXPORT_TYPED_FUNC(run, function), where function runs on the host and takes tvm::ffi::TensorView"
     " (a __global__ function cannot be the entry point)"
 )
-_CALLED = "called"
-"""The name that a call is exported by."""
-_DTYPES = {"float": "float32", "double": "float64", "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16"}
 
 
 class NativeKernel:
@@ -44,11 +48,12 @@ class NativeKernel:
     def __init__(self, path: Path, text: str, language: Language, entry: str | None) -> None:
         self.path, self.name, self.text, self.language = path, path.name, text, language
         code = _NOT_CODE.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
-        self._all = {function.name: function for function in find_functions(code)}
+        self._all = {function.name: function for function in find_functions(code, text)}
         self._functions = {name: each for name, each in self._all.items() if each.words.isdisjoint(_ON_GPU)}
-        self.names = [name for name, each in self._functions.items() if each.takes("Tensor", "*")]
+        self.names = [name for name, each in self._functions.items() if each.takes("Tensor", "*", *each.classes)]
         is_library = "TORCH_LIBRARY" in code and not _MODULE.search(code)
-        self.entries = {} if is_library else _find_exports(code, self._functions)
+        self._is_header = path.suffix in HEADERS
+        self.entries = {} if is_library or self._is_header else _find_exports(code, self._functions)
         """Its exported name, and the function, if the file defines it."""
         self._bound = {name.rpartition("::")[2] for name in _LIBRARY.findall(code)} if is_library else set()
         only = next(iter(self.entries)) if len(self.entries) == 1 and "run" not in self.entries else "run"
@@ -77,30 +82,18 @@ class NativeKernel:
             what = f"; choose one with --call: {known}" if self.entries else _EXPORT
             raise InputError(f"{self.path}: does not export {self.entry!r}{what}")
         reached = {name: self._reach(name) for name in likely if name}
-        calls = [
-            call
-            for name, each in likely.items()
-            for call in make_calls(
-                name,
-                f"{name}({{}}){each.choose(definition)}",
-                [each.parameters],
-                definition,
-                count_users(name, reached),
-            )
-        ]
-        calls = [
-            each
-            for each in calls
-            if not any(map(each.uses, ("None", SPARE, "torch"))) and self._can_write(each, definition)
-        ]
+        calls: list[KernelCall] = []
+        for name, each in likely.items():
+            arguments, stages = each.find_form()
+            form = f"{name}({arguments}){each.choose(definition)}"
+            for call in make_calls(name, form, stages, definition, count_users(name, reached)):
+                passed = each.find_passed(call.made)
+                # One of pointers writes the outputs, or to the memory of an input.
+                reads = {value for parameter, value in passed if parameter.element and "const" in parameter.type}
+                can_write = call.writes(definition) or next(iter(definition.inputs)) not in reads
+                if can_write and not any(map(call.uses, ("None", SPARE, "torch"))):
+                    calls.append(replace(call, text=call_for_rows(call.text, passed, definition)))
         return sorted(calls, key=lambda call: call.rank)
-
-    def _can_write(self, call: KernelCall, definition: Definition) -> bool:
-        """Whether a function may give the outputs: one of pointers writes them."""
-        function = self._functions.get(call.callee)
-        if function is None or "void" in function.words:
-            return True
-        return call.writes(definition) or not function.takes("*")
 
     def _find_likely(self) -> dict[str, NativeFunction]:
         """The functions that may be the kernel's own: what is exported or bound, or else what launches."""
@@ -124,10 +117,10 @@ class NativeKernel:
         return found
 
     def list_places(self, call: KernelCall, definition: Definition) -> list[KernelCall]:
-        """The calls that a call may stand for: of a function that returns nothing, with outputs in place of inputs."""
+        """The calls that a call may stand for: with outputs in place of inputs where nothing is returned."""
         function = self.entries.get(call.callee) or self._functions.get(call.callee)
-        overwriting = overwrite_inputs(call, definition) if function and "void" in function.words else []
-        return overwriting or [call]
+        is_void = function and function.name and function.words.isdisjoint(_RETURNED)
+        return (overwrite_inputs(call, definition) if is_void else []) or [call]
 
     def adapt(
         self, call: KernelCall, definition: Definition, sources: list[SourceFile]
@@ -140,45 +133,37 @@ class NativeKernel:
         if function is None:
             known = ", ".join(self.names) or "none"
             raise InputError(f"--call {call.text!r}: {self.path.name} has no such function (available: {known})")
-        is_torch = function.takes("torch::Tensor", "at::Tensor") or _TORCH.search(self.text)
+        is_torch = function.takes("torch::Tensor", "at::Tensor") or _TORCH.search(self.text) is not None
         self.binding = "torch" if is_torch else "tvm-ffi"
         opened = [f"using namespace {name};" for name in dict.fromkeys(_NAMESPACE.findall(self.text))]
-        export = _write_export(self.text, function, call, definition, self.binding)
-        lines = "\n".join(["\n// Written by fib-rmsnorm.", *opened, *export])
-        add = _bind_by_torch if is_torch else _bind
-        return f"{self.path.name}::{_CALLED}", [
-            each.model_copy(update={"content": add(each.content, lines)}) if each.path == self.path.name else each
-            for each in sources
-        ]
+        written = write_export(self.text, function, call, definition, is_torch=is_torch)
+        lines = "\n".join(["\n// Written by fib-rmsnorm.", *opened, *written])
+        file, text = self.name, self.text
+        if self._is_header:
+            file, text = f"{self.path.stem}_call{HEADERS[self.path.suffix]}", f'#include "{self.name}"\n'
+        export = f"{text}{lines}TVM_FFI_DLL_EXPORT_TYPED_FUNC({CALLED}, {CALLED}_in_order);\n"
+        added = SourceFile(path=file, content=_bind_by_torch(text, lines) if is_torch else export)
+        return f"{file}::{CALLED}", [added, *(each for each in sources if each.path != file)]
 
     def takes_pointers(self, function: str) -> bool:
         """Whether a function of the file takes a pointer."""
-        return self._functions[function].takes("*")
+        return self._functions[function].takes("*", *self._functions[function].classes)
 
     def read_sources(self, shared: dict[str, Path]) -> list[SourceFile]:
         """The file and every header, in its folder or shared, that it includes with quotes."""
         found: dict[str, SourceFile] = {}
-        waiting = {self.path.name: self.path}
+        waiting, folder = {self.name: self.path}, self.path.parent.resolve()
         while waiting:
             name, file = waiting.popitem()
-            content = read_text(file)
-            found[name] = SourceFile(path=name, content=content)
-            for include in _INCLUDE.findall(content):
-                headers = (self._find_header(base / include, shared) for base in (Path(name).parent, Path()))
-                header = next(filter(None, headers), None)
-                if header is not None and header[0] not in found:
-                    waiting[header[0]] = header[1]
+            found[name] = SourceFile(path=name, content=read_text(file))
+            for include in _INCLUDE.findall(found[name].content):
+                for path in (Path(name).parent / include, Path(include)):
+                    header = shared.get(path.as_posix(), (folder / path).resolve())
+                    if path.as_posix() in shared or (header.is_file() and header.is_relative_to(folder)):
+                        own = path if path.as_posix() in shared else header.relative_to(folder)
+                        waiting |= {own.as_posix(): header} if own.as_posix() not in found else {}
+                        break
         return list(found.values())
-
-    def _find_header(self, path: Path, shared: dict[str, Path]) -> tuple[str, Path] | None:
-        """The name of a header in the Solution, and its file."""
-        if path.as_posix() in shared:
-            return path.as_posix(), shared[path.as_posix()]
-        folder = self.path.parent.resolve()
-        header = (folder / path).resolve()
-        if not header.is_file() or not header.is_relative_to(folder):
-            return None
-        return header.relative_to(folder).as_posix(), header
 
 
 def _find_exports(code: str, functions: dict[str, NativeFunction]) -> dict[str, NativeFunction | None]:
@@ -186,74 +171,13 @@ def _find_exports(code: str, functions: dict[str, NativeFunction]) -> dict[str, 
     found = {}
     for name, function, parameters in _PYBIND11.findall(code):
         found[name] = (
-            functions.get(function.rpartition("::")[2])
-            if function
-            else NativeFunction("", split_parameters(parameters))
+            functions.get(function.rpartition("::")[2]) if function else NativeFunction("", read_parameters(parameters))
         )
     return found | {name: functions.get(function.rpartition("::")[2]) for name, function in _TVM_FFI.findall(code)}
 
 
-def _write_export(
-    text: str, function: NativeFunction, call: KernelCall, definition: Definition, binding: str
-) -> list[str]:
-    """Lines that export a call of a function of a text. Raises InputError if its pointers are of another dtype."""
-    specs = {**definition.inputs, **definition.outputs}
-    tensors = {name: spec.dtype.value for name, spec in specs.items() if spec.shape is not None}
-    pointers = [each.type.partition("*")[0] for each in function.parameters if "*" in each.type and not each.given]
-    pointer = re.sub(r"\bconst\b|\s", "", pointers[0]) if pointers else ""
-    if pointer in function.words:  # of a template
-        fitting = (name for name, dtype in _DTYPES.items() if name in text and dtype in tensors.values())
-        pointer = next(fitting, "float")
-    if named := re.search(rf"typedef\s+(\w+)\s+{pointer}\s*;|using\s+{pointer}\s*=\s*(\w+)\s*;", text):
-        pointer = named[1] or named[2]
-    if pointer in _DTYPES and _DTYPES[pointer] not in tensors.values():
-        what = f"{function.name} takes {pointer}*, so it computes in {(dtype := _DTYPES[pointer])}"
-        known, paste = recognise_source(definition), ""
-        if known and dtype != "float64":
-            hidden = definition.const_axes[known.axes["hidden"]]
-            paste = f"fib-rmsnorm define {known.operator} --hidden {hidden} --dtype {dtype}"
-        raise InputError(f"{what}: judge it by a Definition in {dtype}, not by {definition.name}", paste)
-    view, tensor = "_view" * bool(pointer), "torch::Tensor" if binding == "torch" else _TENSOR_VIEW
-    passed = call.passed(definition)
-    parameters = ", ".join(f"{tensor} {name}{view}" if name in tensors else f"double {name}" for name in passed)
-    sizes = call.find_sizes(definition, f"{{}}{view}.size({{}})")
-    lines = [
-        f"#include <tvm/ffi/{header}>"
-        for header in ("container/tensor.h", "extra/c_env_api.h", "function.h")
-        if binding != "torch"
-    ]
-    lines += [f"auto {_CALLED}_in_order({parameters}) {{"]
-    lines += [
-        f"  auto* {name} = static_cast<{pointer}*>({name}_view.data_ptr());"
-        for name in passed
-        if name in tensors and pointer
-    ]
-    if call.uses(STREAM):
-        device = f"{next(iter(tensors))}{view}.device()"
-        stream = f"TVMFFIEnvGetStream({device}.device_type, {device}.device_id)"
-        lines += [f"  auto {STREAM} = static_cast<cudaStream_t>({stream});"]
-    name, _, rest = call.made.partition("(")
-    passes, _, chosen = rest.rpartition(")")
-    arguments = passes.split(", ")
-    for at, (each, argument) in enumerate(zip(function.parameters, arguments, strict=False)):
-        if argument == SCRATCH:  # each has memory of its own
-            lines += [f"  const auto made_{at} = {SCRATCH_LIKE.format(f'{next(iter(tensors))}_view')};"]
-            arguments[at] = f"static_cast<{each.type}>(made_{at}.data_ptr())"
-    lines += [f"  const auto {axis} = {size};" for axis, size in sizes.items()]
-    result = f"{name}({', '.join(arguments)})"
-    result = f"std::get<0>({result})" if chosen and "vector" not in function.words else f"{result}{chosen}"
-    return [*lines, f"  return {result};", "}", ""]
-
-
-def _bind(text: str, lines: str) -> str:
-    return f"{text}{lines}TVM_FFI_DLL_EXPORT_TYPED_FUNC({_CALLED}, {_CALLED}_in_order);\n"
-
-
 def _bind_by_torch(text: str, lines: str) -> str:
     """Add to the module that a file defines, or define one."""
-    text = (
-        text
-        if _MODULE.search(text)
-        else f"{text}\n#include <torch/extension.h>\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{}}\n"
-    )
-    return _MODULE.sub(lambda head: f'{lines}{head[0]} {head[1]}.def("{_CALLED}", &{_CALLED}_in_order);', text, count=1)
+    if not _MODULE.search(text):
+        text += "\n#include <torch/extension.h>\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}\n"
+    return _MODULE.sub(lambda head: f'{lines}{head[0]} {head[1]}.def("{CALLED}", &{CALLED}_in_order);', text, count=1)

@@ -12,12 +12,14 @@ _UNLIKE = 3
 """The cost of an argument that nothing speaks for; up to 1, the names agree."""
 _OUT_OF_ORDER, _BEYOND = 2, 100
 """The cost of sizes that do not come from the outermost to the innermost, and of those whose product is another."""
-_ROWS = re.compile(r"[BTRSL]|bs|(n_?|num_?)?(rows|tokens|samples)|batch(_size)?|ne0?1|seq(_?len)?|outer(_size)?")
-_COLUMNS = re.compile(
-    r"[CDHKE]|(n_?|num_?)?(cols|columns|features|channels)|(hidden|row|inner|normalized|embed|model)(_?size)?"
-    r"|ne0?0|\w*dim|d_?model|n_embd|size|width"
+_ROWS = re.compile(
+    r"[BTRSL]|bs|num|(n_?|num_?)?(rows|tokens|samples)|n_?row|batch(_size)?|ne0?1|seq(_?len)?|outer(_size)?"
 )
-_STRIDE, _BLOCK = re.compile(r"(?i).*stride.*|ld[a-z]?|nb\d+"), re.compile(r"(?i).*(block|blk|tile|threads).*")
+_COLUMNS = re.compile(
+    r"[CDHKEW]|n_?col|(n_?|num_?)?(cols|columns|features|channels)|(hidden|row|inner|norm(alized)?|embed|model)(_?size)?"
+    r"|ne0?0|\w*dims?|d_?model|n_embd|size|width|len(gth)?|\w+_per_row"
+)
+_STRIDE, _BLOCK = re.compile(r"(?i).*stride.*|(\w+_)?ld[a-z]?|nb\d+"), re.compile(r"(?i).*(block|blk|tile|threads).*")
 SCRATCH = "scratch"
 """The argument for memory that a function writes beside the outputs."""
 SPARE = "spare"
@@ -27,7 +29,7 @@ STREAM = "stream"
 _TOLD = {"cudaStream_t": STREAM, "optional<": "{}"}
 """The arguments that types of C++ tell."""
 _INPUT, _OUTPUT = (
-    re.compile(r"a|in|inp(ut)?|hidden(_states)?|activations?|src"),
+    re.compile(r"a|in|inp(ut)?|inout|data|ptr|hidden(_states)?|activations?|src"),
     re.compile(r"o|y|dst|out(put)?|res(ult)?"),
 )
 _GRADIENT = re.compile(r"grad(_?(out(put)?|y))?|d(_?out(put)?|o)")
@@ -49,7 +51,7 @@ _KINDS = {
     "tensor": r"Tensor|\*",
     "shape": r"\b([Tt]uple|[Ll]ist|Sequence|Size|IntArrayRef)\b",
     "number": r"\b(float|double)\b",
-    "size": r"\b(u?int\w*|long|size_t|unsigned)\b",
+    "size": r"\b(u?int\w*|long|\w*(size|diff|dim|index)_t|unsigned)\b",
     "flag": r"\bbool\b",
     "other": r"\w",
 }
@@ -77,6 +79,12 @@ class Parameter:
         """Whether it may be left out; a size may not if nothing or another size stands for it."""
         is_size = _COLUMNS.fullmatch(self.name) or self.kind == "shape"
         return self.default is not None and not (is_size and re.fullmatch(r"None|[2-9]|[1-9]\d+", self.default))
+
+    @property
+    def element(self) -> str:
+        """The type in C++ of the elements that it points to; empty if it does not point to numbers."""
+        kind, star, _ = self.type.partition("*")
+        return re.sub(r"\bconst\b|\s", "", kind) if star and "Tensor" not in kind else ""
 
     @property
     def kind(self) -> str:
@@ -118,6 +126,7 @@ def bind(parameters: Parameters, definition: Definition, given: Collection[str] 
     if "dy" not in order and any(_ONLY_BACKWARD.fullmatch(each.name) for each in foreign):
         return []  # a backward pass, and the Definition is of none
     reads = any("*" in each.type and "const" in each.type for each in parameters)
+    has_stride = any(each.element for each in parameters) and any(_STRIDE.fullmatch(each.name) for each in parameters)
     options = [_options(each, definition, reads=reads) for each in parameters]
     for chosen in islice(product(*options), _MOST_COMPARED):
         used = [argument for _, argument in chosen if argument in order]
@@ -138,6 +147,7 @@ def bind(parameters: Parameters, definition: Definition, given: Collection[str] 
             unused = len({*definition.inputs}.difference(used, given))
             cost = sum(cost for cost, _ in chosen) + sum(a > b for a, b in pairwise(places)) + 2 * unused
             inverted = sum(a > b and (is_guess or other) for (a, is_guess), (b, other) in pairwise(extents))
+            inverted += has_stride and rows not in arguments  # one row at a time has none
             is_another = len(nested) > 1 and sorted(nested) != sorted({*nested, 0, *range(2, len(outermost_first))})
             cost += _OUT_OF_ORDER * inverted + _BEYOND * is_another
             is_named = all(cost <= 1 for cost, _ in chosen)
@@ -165,7 +175,7 @@ def _options(parameter: Parameter, definition: Definition, *, reads: bool) -> Se
     fitting = [
         each for each, spec in specs.items() if kind in ("any", "tensor" if spec.shape is not None else "number")
     ]
-    plain = name.lower().removesuffix("_ptr")
+    plain = re.sub(r"_(ptr|data)$" + r"|^d_(?=.)" * ("*" in parameter.type), "", name.lower())
     if "dy" in specs and _GRADIENT.fullmatch(plain):
         fitting = [each for each in fitting if each == "dy"]
     elif _NEW.search(plain) or (reads and len(plain) == 1 and "*" in parameter.type and "const" not in parameter.type):
@@ -178,12 +188,13 @@ def _options(parameter: Parameter, definition: Definition, *, reads: bool) -> Se
     if (best := min(likeness.values(), default=_UNLIKE)) < _UNLIKE:
         likely: list[tuple[int, str | None]] = [(cost, each) for each, cost in likeness.items() if cost == best]
         likely += [] if parameter.is_optional or kind != "any" else _sizes(parameter, definition)  # such as `hidden`
+        likely += [(1, parameter.given)] if parameter.given and best else []
         return [(best, None), *likely] if parameter.is_optional and best else likely
-    if parameter.is_optional:
+    told = _tell(parameter, plain, definition)
+    if parameter.is_optional and not told:
         device = f"{usual[0][1]}.device" if name == "device" and "cuda" in str(parameter.default) else None
         kept = "True" if len(definition.outputs) > 1 and _ADDS_OUTPUT.fullmatch(name) else device
         return [(0, kept), *((_UNLIKE, each) for each in fitting if specs[each].shape is None)]
-    told = next((each for type_, each in _TOLD.items() if type_ in parameter.type), parameter.given)
     if sizes := [(0, told)] if told else _sizes(parameter, definition):
         return sizes
     if "*" in parameter.type and "const" not in parameter.type:
@@ -195,6 +206,18 @@ def _options(parameter: Parameter, definition: Definition, *, reads: bool) -> Se
     absent = 2 if is_known else _UNLIKE + 2  # such as the bias of a norm that may have none
     written = [(1, SPARE)] if STATISTIC.fullmatch(name) else []
     return [*written, *((_UNLIKE + (each in definition.outputs), each) for each in fitting), (absent, "None")]
+
+
+def _tell(parameter: Parameter, name: str, definition: Definition) -> str:
+    """The argument that a parameter's type or name tells; empty if neither does."""
+    is_flag = parameter.kind == "flag" or parameter.default == "False"
+    if is_flag and "rms" in definition.name and re.fullmatch(r"(is_|use_)?rms(_?norm)?(_only)?", name):
+        return "True" if parameter.default else "true"
+    if not parameter.is_optional and re.fullmatch(r"(p_)?dropout(_?(p|prob|rate))?|\w+_mode", name):
+        return "0"  # which turns it off
+    if "void*" in parameter.type and "stream" in name:
+        return STREAM
+    return next((each for type_, each in _TOLD.items() if type_ in parameter.type), parameter.given)
 
 
 def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str | None]]:
@@ -230,7 +253,8 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
 
 def _compare(name: str, wanted: str) -> int:
     """How unlike two names are: `w` and `attn_norm_weights` are like `weight`."""
-    if wanted in (name, f"new_{_NEW.sub('', name)}"):
+    bare = _NEW.sub("", name)
+    if wanted in (name, f"new_{bare}") or (bare != name and wanted.startswith(f"new_{bare}")):
         return 0
     is_like = wanted.startswith(name) or any(word.startswith(wanted) for word in (name, *name.split("_")[1:]))
     return 1 if is_like else _UNLIKE
