@@ -168,7 +168,7 @@ def describe_large(sizes: tuple[int, ...]) -> str:
     if not sizes:
         return ""
     listed = ",".join(map(str, sizes))
-    return f"left out on a CPU: batch {listed.replace(',', ', ')}; to take them, add: --batch-sizes {listed}"
+    return f"batch {listed.replace(',', ', ')} (slow on a CPU); to run them, add: --batch-sizes {listed}"
 
 
 def _leave_out_unpacked(plan: Plan, records: BenchRecords, selection: Selection) -> None:

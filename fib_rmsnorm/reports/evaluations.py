@@ -10,7 +10,7 @@ from fib_rmsnorm.analysis.difference import RunLatency, find_interval, find_spee
 from fib_rmsnorm.analysis.results import Result, SectionResults, sum_up_run
 from fib_rmsnorm.registry.selection import show_name
 from fib_rmsnorm.reports.differences import largest_text
-from fib_rmsnorm.reports.results import describe_doubts, summarize_ranking
+from fib_rmsnorm.reports.results import describe_doubts, speedup_text, summarize_ranking
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.document import LEAST_WIDTH, Doubt, Grid, Heading, Part, cut_name
 from fib_rmsnorm.reports.text.units import (
@@ -19,7 +19,6 @@ from fib_rmsnorm.reports.text.units import (
     format_latency,
     format_percent,
     format_range,
-    format_ratio,
     join_names,
 )
 from fib_rmsnorm.schema import Chain, Check, Performance, Trace, list_cases
@@ -76,8 +75,7 @@ def _describe_time(performance: Performance) -> str:
         return "interpreted, so not timed"
     percent = performance.percent_of_copy
     share = format_percent(percent) if percent is not None else ""
-    speedup = find_speedup(performance)
-    factor = format_ratio(speedup.value) if speedup else ""
+    factor = speedup_text(performance, find_speedup(performance))
     parts = [
         f"{format_latency(performance.latency_ms):>8} {_either_side(performance):<7}",
         f"{share:>7}  {factor:>7}",
@@ -187,7 +185,7 @@ def _cell(result: Result) -> tuple[str, str, str]:
     if not result.record.is_native or not result.record.latency_ms:
         return (result.mark, "", "")
     mark = "*" * bool(result.record.noisy)
-    factor = format_ratio(result.speedup.value) if result.speedup else ""
+    factor = speedup_text(result.record, result.speedup)
     return f"{mark}{format_latency(result.record.latency_ms)}", format_either_side(find_interval(result.record)), factor
 
 

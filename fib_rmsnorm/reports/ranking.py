@@ -17,6 +17,7 @@ from fib_rmsnorm.reports.results import (
     latency_cell,
     section_title,
     share_of_copy,
+    speedup_text,
     summarize_ranking,
 )
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
@@ -67,7 +68,7 @@ def _winner_row(workload: WorkloadResults) -> Sequence[str]:
         winner.label,
         latency_cell(winner),
         share_of_copy(winner),
-        format_ratio(winner.speedup.value) if winner.speedup else "",
+        speedup_text(winner.record, winner.speedup),
         format_ratio(winner.over_baseline.value) if winner.over_baseline else "",
         str(len(workload.ties) or ""),
         format_apart(workload.apart) if workload.apart is not None else "",

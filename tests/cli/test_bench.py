@@ -196,12 +196,11 @@ def test_a_cpu_takes_large_workloads_only_if_they_are_named(registry, bench):
     add_kernel(registry, "right_v1")
     found = bench()
     assert (found.code, printed(found.out)) == (0, [("right_v1", 8), ("right_v1", 512)])
-    told = "Skipped: left out on a CPU: batch 513, 4096; to take them, add: --batch-sizes 513,4096\n"
-    assert told in found.err
+    assert "Skipped: batch 513, 4096 (slow on a CPU); to run them, add: --batch-sizes 513,4096\n" in found.err
     named = bench("--batch-sizes", "513")
     assert (named.code, printed(named.out)) == (0, [("right_v1", 513)])
-    assert "left out" not in named.err
+    assert "slow" not in named.err
     registry.write_workloads(definition, generate_workloads(definition, [4096]))
     refused = bench()
-    what = "left out on a CPU: batch 4096; to take them, add: --batch-sizes 4096"
+    what = "batch 4096 (slow on a CPU); to run them, add: --batch-sizes 4096"
     assert refused.refusal == f"nothing to evaluate on cpu: {what}"
