@@ -134,7 +134,8 @@ def make_plan(
         peers = _choose_peers(plan, candidates, sorted(served), selection.against, find_readiness)
     workloads, plan.lacking = choose_batches(asked, records.workloads, selection.batch_sizes, named)
     if device.kind == "cpu" and not selection.batch_sizes:
-        _leave_out_large(plan, asked, workloads)
+        runs = {solution.definition for solution in runnable}
+        _leave_out_large(plan, [definition for definition in asked if definition.name in runs], workloads)
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]
         if mine and (axis := find_empty_axis(definition)):

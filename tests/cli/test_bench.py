@@ -205,3 +205,6 @@ def test_a_cpu_takes_large_workloads_only_if_they_are_named(registry, bench):
     refused = bench()
     what = "left out on a CPU: batch 4096; to take them, add: --batch-sizes 4096"
     assert refused.refusal == f"nothing to evaluate on cpu: {what}"
+    add_sources(registry, "gpu_v1", {"kernel.py": RIGHT}, python_manifest("gpu_v1").replace('["cpu"]', '["cuda"]'))
+    unsuited = "gpu_v1: targets cuda, not cpu (target_hardware of its spec)"
+    assert bench("--solutions", "gpu_v1").refusal == f"nothing to evaluate on cpu: {unsuited}"
