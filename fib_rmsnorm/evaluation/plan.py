@@ -10,6 +10,7 @@ from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
 from fib_rmsnorm.registry.selection import NamedWorkload, choose, choose_batches, choose_peers, row_axis
+from fib_rmsnorm.registry.sources.model_file import find_arguments
 from fib_rmsnorm.registry.sources.packing import FaultySources, require_packed
 from fib_rmsnorm.registry.validation.records import find_workload_faults
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
@@ -235,10 +236,11 @@ def choose_fitting(
 ) -> list[Workload]:
     """The Workloads of the wanted batch sizes, else those of the usual ones that fit the device's memory.
 
-    The registry's where none can be generated. Raises InputError if there is none of a wanted size, or if it does not
-    fit.
+    The registry's where none can be generated, and of a KernelBench file, which has its own number of rows. Raises
+    InputError if there is none of a wanted size, or if it does not fit.
     """
     fitting = []
+    usual = () if find_arguments(definition) is not None else usual
     for workload in choose_workloads(definition, registry.workloads(definition.name), wanted, usual):
         reason = reason_not_to_fit(definition, workload, device)
         if reason and wanted:
