@@ -246,6 +246,11 @@ def test_cuda_code_without_a_gpu_gets_the_command_that_compiles_it(fib, try_, tm
     explain = "fib-rmsnorm explain kernel.cu --definition rmsnorm_d128"
     refused = try_("kernel.cu", Path("kernel.cu").read_text(), "--check").refusal
     assert refused == f"kernel.cu: needs an NVIDIA GPU to run; to compile it here, run: {explain}"
+    for command in (
+        "compare kernel.cu kernel.cu --measure --definition",
+        "tune kernel.cu --set THREADS=64 --definitions",
+    ):
+        assert fib(*command.split(), "rmsnorm_d128", "--device", "cpu").refusal == refused
 
 
 @pytest.mark.parametrize("factor", ["1 + 1e-6 * (x.shape[0] % 2)", "1 + 2e-7 * next(CALLS)"])
