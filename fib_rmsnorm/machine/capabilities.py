@@ -70,17 +70,12 @@ def reason_to_skip(solution: Solution, device: Device, file: Path | None = None)
 
 
 def readiness(solution: Solution, device: Device, file: Path | None = None) -> Capability:
-    """The ability of a Solution on a device: that of its language, if the Solution targets the device.
-
-    One that is not a registry's was made of a `file` or folder.
-    """
+    """The ability of a Solution, of a `file` if no registry has it: that of its language, if it targets the device."""
     found = capability(solution.spec.language.value, device)
     if found.ability == "compile":
-        build = ["solve", "--solutions", solution.name, "--build", "--arch", DEFAULT_ARCH]
-        command = join(
-            ["fib-rmsnorm", *(["explain", str(file), "--definition", solution.definition] if file else build)]
-        )
-        return Capability("compile", f"{found.note}; to compile it here, run: {command}")
+        build = f"solve --solutions {solution.name} --build --arch {DEFAULT_ARCH}"
+        command = join(["explain", str(file), "--definition", solution.definition]) if file else build
+        return Capability("compile", f"{found.note}; to compile it here, run: fib-rmsnorm {command}")
     if not found.runs:
         return found
     if not _targets(solution, device):

@@ -93,13 +93,9 @@ def choose_rivals(
     ]
     others = {s.name: s for s in runnable if s.author != BASELINE_AUTHOR}
     ranked = [
-        (trace.evaluation.performance.speedup_factor, trace.solution)
+        (trace.performance.speedup_factor, trace.solution)
         for trace in registry.traces(definition.name)
-        if trace.solution in others
-        and trace.evaluation is not None
-        and trace.evaluation.status is EvaluationStatus.PASSED
-        and trace.evaluation.performance is not None
-        and trace.evaluation.environment.hardware == device.hardware
+        if trace.solution in others and trace.performance and trace.hardware == device.hardware
     ]
     best = others[max(ranked)[1]] if ranked else next(iter(others.values()), None)
     return tuple(filter(None, (find_baseline(runnable), best)))
