@@ -69,12 +69,11 @@ def test_a_model_becomes_a_definition_by_which_a_new_one_is_judged(adapt, fib, r
 @pytest.mark.parametrize(("off", "code"), [("5e-5", 0), ("5e-4", 1)])
 def test_a_loss_may_differ_as_in_kernelbench(adapt, fib, off, code):
     loss = MODEL.replace(" * scale", ".norm() / x.norm()").replace(", scale: float", "").replace(" * 2, 0.5", "")
-    loss = loss.replace("rand(512", "rand(2")
     assert adapt(loss).code == 0
     Path("new.py").write_text(loss.replace("Model(", "ModelNew(").replace("x.norm()", f"x.norm() + {off}"))
     judged = fib("try", "new.py", "--definition", "leaky", "--check")
     assert judged.code == code, judged.out + judged.err
-    assert {line.split()[0] for line in judged.lines[:2]} == {"batch=1", "batch=2"}  # no more rows than the file has
+    assert "batch=128" in judged.out  # the registry's own Workloads
 
 
 @pytest.mark.process

@@ -1,7 +1,6 @@
 """Definitions whose axes and tensors have other names, such as flashinfer-bench's own, work with every command."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -145,8 +144,7 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, registry):
         "",
         f"twice.py PASSED as double (2 workloads, {alone}); max difference 0; not timed",
     ]
-    several = fib("try", "twice.py", shutil.copy("twice.py", "again.py"), *options, "--json").json["kernels"]
-    assert {each["note"] for each in several} == {"judged by the reference alone, without hard inputs"}
+    assert "judged by the reference alone" in fib("try", "twice.py", *options, "--json").json["note"]
 
 
 def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, registry):
