@@ -79,8 +79,8 @@ def plan_head_to_head(
         return draft_kernel(registry, kernel)
 
     first, second = map(find, names, kernels)
-    for _, rival in (first, second):
-        if reason := reason_to_skip(rival, device):
+    for name, kernel, (_, rival) in zip(names, kernels, (first, second), strict=True):
+        if reason := reason_to_skip(rival, device, None if name in known else kernel.file):
             raise InputError(f"{rival.name}: {reason}")
         if is_interpreted(rival, device):
             raise InputError(f"{rival.name}: {device.hardware} would interpret the kernel, which is never timed")
