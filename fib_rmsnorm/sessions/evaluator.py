@@ -177,8 +177,7 @@ class Evaluator:
         """
         with ThreadPoolExecutor(1) as pool:
             warming = pool.submit(self._warm_up, plan, timed=timed)  # while the kernel is built
-            admitted = self._admitted[digest(plan.draft)]
-            admitted.clear()
+            admitted: dict[str, Admitted] = {}
             for workload in plan.workloads:
                 yield version
                 if self._abandoned.is_set():
@@ -197,6 +196,7 @@ class Evaluator:
                 version = version.with_verdict(check, failed)
                 if check.status is EvaluationStatus.TIMEOUT:
                     break
+            self._admitted[digest(plan.draft)] = admitted
             warming.result()
         far_rows = empty_batch = None
         if version.passed:
