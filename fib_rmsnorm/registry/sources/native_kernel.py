@@ -88,19 +88,15 @@ class NativeKernel:
                 count_users(name, reached),
             )
         ]
+        # What takes pointers and returns something has to be given the outputs.
+        returning = {each.name for each in self._functions.values() if each.takes("*") and "void" not in each.words}
         calls = [
             each
             for each in calls
-            if not any(map(each.uses, ("None", SPARE, "torch"))) and self._can_write(each, definition)
+            if not any(map(each.uses, ("None", SPARE, "torch")))
+            and (each.callee not in returning or each.writes(definition))
         ]
         return sorted(calls, key=lambda call: call.rank)
-
-    def _can_write(self, call: KernelCall, definition: Definition) -> bool:
-        """Whether a function may give the outputs: one of pointers writes them."""
-        function = self._functions.get(call.callee)
-        if function is None or "void" in function.words:
-            return True
-        return call.writes(definition) or not function.takes("*")
 
     def _find_likely(self) -> dict[str, NativeFunction]:
         """The functions that may be the kernel's own: what is exported or bound, or else what launches."""

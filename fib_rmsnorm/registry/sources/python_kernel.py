@@ -182,7 +182,8 @@ class PythonKernel:
         owners = [each.value for each in called if isinstance(each, ast.Attribute)]
         built = {last_name(each) for each in owners if isinstance(each, ast.Call)}  # `Norm` of `Norm(eps).run(x)`
         modules = sorted((makers | built) & self.module.classes.keys())
-        holders = [name for name in own if name not in modules and self.module.is_dataclass(name)]
+        decorators = {name: map(last_name, node.decorator_list) for name, node in self.module.classes.items()}
+        holders = [name for name in own if name not in modules and "dataclass" in decorators.get(name, ())]
         own = [name for name in own if name not in (*modules, *holders)]
         first = next((name for name, spec in definition.inputs.items() if spec.shape is not None), "")
         is_destination, module = call.writes(definition), self.name.removesuffix(".py").replace("/", ".")

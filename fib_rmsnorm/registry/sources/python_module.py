@@ -65,10 +65,6 @@ class PythonModule:
         parameters = self.parameters_of(name) or ()
         return tuple(replace(each, default="") if each.name in chosen else each for each in parameters)
 
-    def is_dataclass(self, name: str) -> bool:
-        """Whether something is a class that holds values."""
-        return name in self.classes and "dataclass" in map(last_name, self.classes[name].decorator_list)
-
     def method(self, class_name: str, name: str = "forward") -> Parameters | None:
         """The parameters of a method without its first, `self` or `ctx`; None if the source does not show them."""
         nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
