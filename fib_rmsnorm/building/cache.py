@@ -100,10 +100,7 @@ def require_room() -> None:
 
 def content_key(solution: Solution, **context: object) -> str:
     """A hex digest of the sources and of `context`, everything else that decides the build's result."""
-    identity = {
-        "sources": {source.path: source.content for source in solution.sources},
-        "context": context,
-    }
+    identity = {"sources": {source.path: source.content for source in solution.sources}, "context": context}
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
