@@ -240,17 +240,12 @@ def _label(records: Sequence[TraceRecord], digests: Mapping[str, str]) -> dict[t
     Where today's is not known, the newest counts as it.
     """
     newest = {record.solution: record.solution_sha256 for record in sorted(records, key=lambda each: each.timestamp)}
-
-    def is_current(record: TraceRecord) -> bool:
-        todays = digests.get(record.solution) if record.solution_sha256 is not None else None
-        return record.solution_sha256 == (todays or newest[record.solution])
-
-    return {
-        (record.solution, record.solution_sha256): record.solution
-        if is_current(record)
-        else f"{record.solution} (earlier: {(record.solution_sha256 or 'unknown')[:6]})"
-        for record in records
-    }
+    labels = {}
+    for name, sha256 in {(record.solution, record.solution_sha256) for record in records}:
+        current = digests.get(name) if sha256 is not None else None
+        is_current = sha256 == (current or newest[name])
+        labels[name, sha256] = name if is_current else f"{name} (earlier: {(sha256 or 'unknown')[:6]})"
+    return labels
 
 
 def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Result:
