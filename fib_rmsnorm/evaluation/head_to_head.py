@@ -74,7 +74,7 @@ def plan_head_to_head(
         if name in known:
             return registry.definition(known[name].definition), known[name]
         if definition is None and len(served) == 1:
-            named = named_definitions(registry, kernel.file, registry.definitions())
+            named = named_definitions(registry, kernel, registry.definitions())
             kernel = kernel if named else replace(kernel, definition=min(served))
         return draft_kernel(registry, kernel)
 

@@ -48,8 +48,10 @@ def result_columns(section: SectionResults) -> list[Column]:
         _number(">bandwidth", lambda result: result.record.bandwidth_gb_per_s, format_bandwidth),
         Column(">of copy", share_of_copy, lambda r: r.record.percent_of_copy),
         _number(">of peak", lambda result: result.percent_of_peak, format_percent),
-        Column(">speedup", lambda r: speedup_text(r.record, r.speedup), lambda r: _ratio(r.speedup)),
-        _number(baseline_column(section), lambda result: _ratio(result.over_baseline), format_ratio),
+        Column(
+            ">speedup", lambda r: speedup_text(r.record, r.speedup), lambda r: r.speedup.value if r.speedup else None
+        ),
+        _number(baseline_column(section), lambda r: r.over_baseline.value if r.over_baseline else None, format_ratio),
         _number(">host", lambda result: result.record.host_overhead_us, lambda us: format_latency(us / 1e3)),
         _number(">memory", lambda result: result.record.peak_memory_bytes or None, format_bytes),
         _text("", lambda result: result.mark),
@@ -67,10 +69,6 @@ def _number(title: str, value: Callable[[Result], float | None], form: Callable[
         return form(number) if number is not None else ""
 
     return Column(title, text, value)
-
-
-def _ratio(ratio: Estimate | None) -> float | None:
-    return ratio.value if ratio else None
 
 
 def baseline_column(section: SectionResults) -> str:
@@ -156,29 +154,26 @@ def describe_doubts(section: SectionResults) -> Iterator[Part]:
 
 def summarize_ranking(section: SectionResults) -> str:
     """The fastest Solution, its distance from the copy, and how many times as fast as the reference and torch it is."""
-    total = len(section.workloads)
-    winners = [(each.winner, each.title) for each in section.workloads if each.winner]
-    if not winners:
+    total, names = len(section.workloads), [each.label for each in section.leaders]
+    if not names:
         return f"Nothing was timed on {count(total, 'workload')}."
-    most = max(each.wins for each in section.standings)
-    names = [each.label for each in section.standings if each.wins == most]
+    most, winners = section.leaders[0].wins, [each.winner for each in section.workloads if each.winner]
     share = f"{most} of {total}" if most < total else "both" if total == 2 else f"all {total}"
-    where = winners[0][1] if total == 1 else f"{share} workloads"
-    is_sure = most == len(winners) and (len(names) > 1 or not any(each.ties for each in section.workloads))
-    verb = ("is", "tie for")[len(names) > 1] if is_sure else ("is among", "are among")[len(names) > 1]
+    where = section.workloads[0].title if total == 1 else f"{share} workloads"
+    verb = ("is", "tie for")[len(names) > 1] if section.is_decided else ("is among", "are among")[len(names) > 1]
     told = f"{join_names(names)} {verb} the fastest on {where}."
-    shares = [r.record.percent_of_copy for r, _ in winners if not r.record.noisy]  # some would exceed the limit
+    shares = [r.record.percent_of_copy for r in winners if not r.record.noisy]  # some would exceed the limit
     measures = (
         ("of the speed of a copy of the same bytes", format_percent, shares),
-        ("that of the reference", format_ratio, [_ratio(r.speedup) for r, _ in winners]),
-        (f"that of {section.baseline}", format_ratio, [_ratio(r.over_baseline) for r, _ in winners]),
+        ("that of the reference", format_ratio, [r.speedup.value for r in winners if r.speedup]),
+        (f"that of {section.baseline}", format_ratio, [r.over_baseline.value for r in winners if r.over_baseline]),
     )
     reached = [
         f"{format_range(known, form)} {what}"
         for what, form, values in measures
         if (known := [value for value in values if value])
     ]
-    subject = "It reaches" if is_sure and len(names) == 1 and most == total else "The fastest reach"
+    subject = "It reaches" if section.is_decided and len(names) == 1 and most == total else "The fastest reach"
     return f"{told} {subject} {join_names(reached)}." if reached else told
 
 

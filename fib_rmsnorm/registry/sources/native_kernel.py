@@ -6,10 +6,10 @@ from pathlib import Path
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
 from fib_rmsnorm.operators import recognise_source
+from fib_rmsnorm.registry.files.regular_files import read_text
 from fib_rmsnorm.registry.sources.callees import KernelCall, count_users, keep_likely, make_calls, overwrite_inputs
 from fib_rmsnorm.registry.sources.native_functions import NativeFunction, find_functions, split_parameters
 from fib_rmsnorm.registry.sources.parameters import SCRATCH, SPARE, STREAM, Parameters
-from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
@@ -88,19 +88,15 @@ class NativeKernel:
                 count_users(name, reached),
             )
         ]
+        # What takes pointers and returns something has to be given the outputs.
+        returning = {each.name for each in self._functions.values() if each.takes("*") and "void" not in each.words}
         calls = [
             each
             for each in calls
-            if not any(map(each.uses, ("None", SPARE, "torch"))) and self._can_write(each, definition)
+            if not any(map(each.uses, ("None", SPARE, "torch")))
+            and (each.callee not in returning or each.writes(definition))
         ]
         return sorted(calls, key=lambda call: call.rank)
-
-    def _can_write(self, call: KernelCall, definition: Definition) -> bool:
-        """Whether a function may give the outputs: one of pointers writes them."""
-        function = self._functions.get(call.callee)
-        if function is None or "void" in function.words:
-            return True
-        return call.writes(definition) or not function.takes("*")
 
     def _find_likely(self) -> dict[str, NativeFunction]:
         """The functions that may be the kernel's own: what is exported or bound, or else what launches."""
@@ -131,11 +127,13 @@ class NativeKernel:
 
     def adapt(
         self, call: KernelCall, definition: Definition, sources: list[SourceFile]
-    ) -> tuple[str, list[SourceFile]]:
-        """The entry point that makes a call, and the sources with the lines below the file that export it.
+    ) -> tuple[str, list[SourceFile], Language]:
+        """The entry point that makes a call, the sources, with lines that export it unless some do, and the language.
 
         Raises InputError for a function that the file lacks, that torch binds, or whose pointers are of another dtype.
         """
+        if name := call.find_direct(definition, self.entries):
+            return f"{self.name}::{name}", sources, self.language
         function = self._functions.get(call.text.partition("(")[0].strip())
         if function is None:
             known = ", ".join(self.names) or "none"
@@ -146,14 +144,17 @@ class NativeKernel:
         export = _write_export(self.text, function, call, definition, self.binding)
         lines = "\n".join(["\n// Written by fib-rmsnorm.", *opened, *export])
         add = _bind_by_torch if is_torch else _bind
-        return f"{self.path.name}::{_CALLED}", [
+        adapted = [
             each.model_copy(update={"content": add(each.content, lines)}) if each.path == self.path.name else each
             for each in sources
         ]
+        return f"{self.path.name}::{_CALLED}", adapted, self.language
 
-    def takes_pointers(self, function: str) -> bool:
-        """Whether a function of the file takes a pointer."""
-        return self._functions[function].takes("*")
+    def refuse_strides(self, call: KernelCall) -> None:
+        """Raise InputError if a call is of a function that takes a pointer."""
+        name = call.made.partition("(")[0]
+        if self._functions[name.strip()].takes("*"):
+            raise InputError(f"strided: {name} takes pointers, which have no strides: give it a TensorView")
 
     def read_sources(self, shared: dict[str, Path]) -> list[SourceFile]:
         """The file and every header, in its folder or shared, that it includes with quotes."""
@@ -161,7 +162,7 @@ class NativeKernel:
         waiting = {self.path.name: self.path}
         while waiting:
             name, file = waiting.popitem()
-            content = read_text(file)
+            content = self.text if file == self.path else read_text(file)
             found[name] = SourceFile(path=name, content=content)
             for include in _INCLUDE.findall(content):
                 headers = (self._find_header(base / include, shared) for base in (Path(name).parent, Path()))
