@@ -8,6 +8,7 @@ import pytest
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry.sources.python_module import read_module
 from fib_rmsnorm.schema import Definition
+from fib_rmsnorm.syntax_trees import parse_file
 from support.paths import REPOSITORY
 
 KERNEL = REPOSITORY / "fib_rmsnorm" / "sandbox" / "process.py"
@@ -30,7 +31,7 @@ def test_threads_may_parse_at_once():
     kernel, definition = KERNEL.read_text(), DEFINITION.read_text()
 
     def parse(_: int) -> None:
-        read_module(KERNEL, kernel)
+        read_module(parse_file(KERNEL, kernel))
         recognise_source(Definition.model_validate_json(definition))
 
     with ThreadPoolExecutor(8) as pool:

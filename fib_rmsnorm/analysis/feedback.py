@@ -10,7 +10,7 @@ from statistics import geometric_mean
 from pydantic import BaseModel, ConfigDict, Field
 
 from fib_rmsnorm.analysis.difference import Estimate, find_speedup, relate
-from fib_rmsnorm.schema import Check, EvaluationStatus, Trace, list_cases
+from fib_rmsnorm.schema import REFERENCE, Check, EvaluationStatus, Trace, list_cases
 from fib_rmsnorm.sessions.version import Version
 
 MOST_BYTES = 1000
@@ -104,6 +104,8 @@ def make_feedback(
             found.far_rows = _cut(version.far_rows, _SENTENCE_BYTES) or "yes"
         if version.empty_batch is not None:
             found.empty_batch = _cut(version.empty_batch, _SENTENCE_BYTES) or "yes"
+        if any(check.judged_by == REFERENCE for check in version.checks.values()):
+            found.note = "; ".join(filter(None, (found.note, "judged by the reference alone, without hard inputs")))
         _add_speed(found, version)
         return found
     log = version.refused or version.skipped or (failure.log.strip() if failure else "")

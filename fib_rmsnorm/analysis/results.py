@@ -12,7 +12,7 @@ from functools import cached_property
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference, find_speedup, relate
+from fib_rmsnorm.analysis.difference import Estimate, RunLatency, find_difference, find_interval, find_speedup, relate
 from fib_rmsnorm.analysis.reading import record_of
 from fib_rmsnorm.analysis.sections import SectionConditions
 from fib_rmsnorm.analysis.trace_record import TraceRecord
@@ -43,6 +43,15 @@ class Result:
         if not self.record.passed:
             return self.record.status
         return "correct" if self.record.interpreted else "noisy" if self.record.noisy else ""
+
+    @property
+    def share_of_copy(self) -> Estimate | None:
+        """The time of the copy over its own, in percent; None where either, or an interval, is unknown."""
+        share, own = self.record.percent_of_copy, find_interval(self.record)
+        if not share or not own:
+            return None
+        copy = share * own.value
+        return Estimate(share, copy / own.high, copy / own.low if own.low else math.inf)
 
 
 @dataclass(frozen=True)
@@ -150,6 +159,19 @@ class SectionResults:
         """All of them, workload by workload."""
         return [result for each in self.workloads for result in each.results]
 
+    @property
+    def leaders(self) -> list[Standing]:
+        """The Solutions with the most Workloads that they won, or on which they tied; none if nothing was timed."""
+        most = max((each.wins for each in self.standings), default=0)
+        return [each for each in self.standings if each.wins == most]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the leaders are the fastest wherever something was timed, and no other may be."""
+        decided = sum(each.winner is not None for each in self.workloads)
+        may_tie = len(self.leaders) == 1 and any(each.ties for each in self.workloads)
+        return all(each.wins == decided for each in self.leaders) and not may_tie
+
     @cached_property
     def standings(self) -> list[Standing]:
         """Over the Workloads with a winner: Solutions with all of them first, then those closest to the winners."""
@@ -218,17 +240,12 @@ def _label(records: Sequence[TraceRecord], digests: Mapping[str, str]) -> dict[t
     Where today's is not known, the newest counts as it.
     """
     newest = {record.solution: record.solution_sha256 for record in sorted(records, key=lambda each: each.timestamp)}
-
-    def is_current(record: TraceRecord) -> bool:
-        todays = digests.get(record.solution) if record.solution_sha256 is not None else None
-        return record.solution_sha256 == (todays or newest[record.solution])
-
-    return {
-        (record.solution, record.solution_sha256): record.solution
-        if is_current(record)
-        else f"{record.solution} (earlier: {(record.solution_sha256 or 'unknown')[:6]})"
-        for record in records
-    }
+    labels = {}
+    for name, sha256 in {(record.solution, record.solution_sha256) for record in records}:
+        current = digests.get(name) if sha256 is not None else None
+        is_current = sha256 == (current or newest[name])
+        labels[name, sha256] = name if is_current else f"{name} (earlier: {(sha256 or 'unknown')[:6]})"
+    return labels
 
 
 def _result(record: TraceRecord, label: str, rival: TraceRecord | None) -> Result:

@@ -71,7 +71,7 @@ def make_table(sections: Iterable[SectionResults], deployable: Deployable) -> Wi
                 {device: tuple(shapes.values()) for device, shapes in measured.get(operator, {}).items() if shapes},
             )
             for operator in operators
-        },
+        }
     )
 
 
@@ -93,11 +93,7 @@ def _measure(workload: WorkloadResults, deployable: Deployable) -> MeasuredShape
         return round(latency_us + _HOST_SHARE * (host_us or 0.0), 2)
 
     candidates = tuple(
-        Candidate(
-            place.result.record.solution,
-            round(_latency_us(place), 3),
-            place.result.record.place,
-        )
+        Candidate(place.result.record.solution, round(_latency_us(place), 3), place.result.record.place)
         for place in sorted(places, key=cost_us)
     )
     shape = _shape_of(workload, deployable.definitions[workload.results[0].record.definition])

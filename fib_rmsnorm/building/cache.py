@@ -6,6 +6,7 @@ its own.
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import tempfile
@@ -13,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fib_rmsnorm.building.source_files import content_key
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.file_trees import file_sizes, remove_tree
 from fib_rmsnorm.languages import KERNEL_LANGUAGES
@@ -96,6 +96,12 @@ def require_room() -> None:
             fault = "its disk can hold no more files"
         if fault:
             raise InputError(f"{what}, {folder}: {fault}; free some, or name another folder in ${variable}")
+
+
+def content_key(solution: Solution, **context: object) -> str:
+    """A hex digest of the sources and of `context`, everything else that decides the build's result."""
+    identity = {"sources": {source.path: source.content for source in solution.sources}, "context": context}
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def solution_cache(solution: Solution, builds: Path | None = None) -> Path:

@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from fib_rmsnorm.building.build_errors import BuildError, lead_with_error
-from fib_rmsnorm.building.cache import held, is_intact, is_plain, plain_path, seal
-from fib_rmsnorm.building.source_files import content_key, write_sources
+from fib_rmsnorm.building.cache import content_key, held, is_intact, is_plain, plain_path, seal
+from fib_rmsnorm.building.source_files import write_sources
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.schema import Solution
 

@@ -1,8 +1,6 @@
 """Write a Solution's sources to a folder named after their content, and load Python from there."""
 
-import hashlib
 import importlib
-import json
 import shutil
 import sys
 import tempfile
@@ -12,17 +10,9 @@ from types import ModuleType
 from typing import Any
 
 from fib_rmsnorm.building.build_errors import BuildError, describe_exception
+from fib_rmsnorm.building.cache import content_key
 from fib_rmsnorm.garbage_collection import collector_off
 from fib_rmsnorm.schema import Solution
-
-
-def content_key(solution: Solution, **context: object) -> str:
-    """A hex digest of the sources and of `context`, everything else that decides the build's result."""
-    identity = {
-        "sources": {source.path: source.content for source in solution.sources},
-        "context": context,
-    }
-    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:32]
 
 
 def write_sources(solution: Solution, folder: Path) -> None:

@@ -98,6 +98,8 @@ def command(
         if definition:
             raise InputError("--definition says what two kernels' files compute, for --measure; Traces: --definitions")
         for side in (old, new):
+            if side.endswith(options.KERNEL_SUFFIXES):
+                raise InputError(f"{side} is a kernel, not a file of Traces; to time two kernels, add --measure")
             if not Path(side).exists():
                 bench = join(["fib-rmsnorm", "bench", "--output", side])
                 raise InputError(f"no such file or folder: {side}; write it by: {bench}; to time two, add --measure")
@@ -127,12 +129,10 @@ def _measure_in_turn(
     device: str,
     rounds: int,
 ) -> tuple[list[TraceRecord], list[TraceRecord], list[str]]:
-    """Time OLD and NEW in turn, and print each evaluation on stderr; return the Traces of each.
+    """Time OLD and NEW in turn, and print each evaluation on stderr.
 
-    Of two Definitions, it also returns what each computes.
-
-    `calls` says what to call in files, `definition` what they compute. Raises InputError for what
-    cannot be measured here.
+    Returns the Traces of each, and of two Definitions also what each computes. `calls` says what to call in files,
+    `definition` what they compute. Raises InputError for what cannot be measured here.
     """
     from fib_rmsnorm.cli.progress import ProgressBar
 

@@ -140,8 +140,7 @@ def workload(
     definition: ChosenDefinition = None,
     batch_sizes: BatchSizes = None,
     axes: Annotated[
-        list[str] | None,
-        typer.Option("--axes", metavar="AXIS=1,8", help="Sizes of a variable axis; repeatable."),
+        list[str] | None, typer.Option("--axes", metavar="AXIS=1,8", help="Sizes of a variable axis; repeatable.")
     ] = None,
     scalars: Annotated[
         list[str] | None,
@@ -196,10 +195,7 @@ def _read_number(name: str, text: str) -> float:
 
 
 def _generate(
-    definition: Definition,
-    batch_sizes: tuple[int, ...],
-    axes: dict[str, tuple[int, ...]],
-    scalars: dict[str, float],
+    definition: Definition, batch_sizes: tuple[int, ...], axes: dict[str, tuple[int, ...]], scalars: dict[str, float]
 ) -> list[Workload]:
     """Generate what was asked for; of the default sizes, those that fit the device."""
     from fib_rmsnorm.evaluation.plan import reason_not_to_fit

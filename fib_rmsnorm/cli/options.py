@@ -46,11 +46,13 @@ def check_output(value: Path | None) -> Path | None:
     return value
 
 
+KERNEL_SUFFIXES = tuple(suffix for language in LANGUAGES.values() for suffix in language.suffixes)
+
+
 def _check_kernel_file(value: str) -> str:
     """Refuse a file that is not there, before anything starts: it would be taken for a Solution's name."""
-    suffixes = tuple(suffix for language in LANGUAGES.values() for suffix in language.suffixes)
     file = value.partition("::")[0]
-    if ("/" in file or file.endswith(suffixes)) and not Path(file).exists():
+    if ("/" in file or file.endswith(KERNEL_SUFFIXES)) and not Path(file).exists():
         raise InputError(f"no such file: {file}")
     return value
 

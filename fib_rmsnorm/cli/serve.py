@@ -52,12 +52,7 @@ def command(
         listening = listen(port) if http else None
         registry = Registry.find_or_shipped(root)
         with Service(
-            registry,
-            device=device,
-            settings=settings,
-            timeout_s=timeout,
-            most_queued=queue,
-            fork_server=fork_server,
+            registry, device=device, settings=settings, timeout_s=timeout, most_queued=queue, fork_server=fork_server
         ) as service:
             server = make_server(Requests(service))
             where = ", ".join(dict.fromkeys(each.hardware for each in service.devices))

@@ -83,7 +83,7 @@ def command(
         require_writable(path)
     first = swept[0]
     place = choose_devices(device)[0]
-    if reason := reason_to_skip(first.solution, place):
+    if reason := reason_to_skip(first.solution, place, Path(solution) if Path(solution).exists() else None):
         raise InputError(f"{first.name}: {reason}")
     interpreted = is_interpreted(first.solution, place)
     if interpreted:  # said before the sweep

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.files.regular_files import read_bytes
+from fib_rmsnorm.registry.files.regular_files import read_text
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ class WinnerTable(msgspec.Struct, frozen=True):
 def read_table(path: Path) -> WinnerTable:
     """Read a table. Raises InputError if the file is missing or damaged."""
     try:
-        return msgspec.json.decode(read_bytes(path), type=WinnerTable)
+        return msgspec.json.decode(read_text(path), type=WinnerTable)
     except msgspec.DecodeError as error:
         raise InputError(f"{path}: is not a table of winners: {error}; make it with: fib-rmsnorm deploy") from None
 

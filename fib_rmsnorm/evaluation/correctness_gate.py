@@ -154,7 +154,7 @@ class CorrectnessGate:
 
         Raises ReferenceFailedError if the expected outputs are unknown.
         """
-        started = self._calls.pop((digest(solution), workload.uuid), None)
+        started = self._calls.pop((digest(solution), workload.uuid), None) if self._calls else None
         try:
             called = started.result() if started else None
             worker = self._workers.find(definition, solution)

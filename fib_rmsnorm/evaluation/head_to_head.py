@@ -74,13 +74,13 @@ def plan_head_to_head(
         if name in known:
             return registry.definition(known[name].definition), known[name]
         if definition is None and len(served) == 1:
-            named = named_definitions(registry, kernel.file, registry.definitions())
+            named = named_definitions(registry, kernel, registry.definitions())
             kernel = kernel if named else replace(kernel, definition=min(served))
         return draft_kernel(registry, kernel)
 
     first, second = map(find, names, kernels)
-    for _, rival in (first, second):
-        if reason := reason_to_skip(rival, device):
+    for name, kernel, (_, rival) in zip(names, kernels, (first, second), strict=True):
+        if reason := reason_to_skip(rival, device, None if name in known else kernel.file):
             raise InputError(f"{rival.name}: {reason}")
         if is_interpreted(rival, device):
             raise InputError(f"{rival.name}: {device.hardware} would interpret the kernel, which is never timed")

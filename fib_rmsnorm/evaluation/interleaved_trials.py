@@ -26,8 +26,7 @@ from fib_rmsnorm.sandbox.idle_check import wait_for_quiet
 from fib_rmsnorm.schema import Definition, Settings, Workload
 
 INTERVAL_GOAL = 0.01
-# On a GPU the place of the tensors, which is another in each trial, moves a kernel of 2 us by 1% to 2%: more trials
-# narrow its interval, more calls in each hardly do (H100: 1.46% by 10 calls, 1.19% by 20, 1.13% by 40).
+# More calls in each would need fewer trials, but as much time (docs/appendix/measuring-evidence.md).
 _CALLS = 20
 _CALLS_ON_CPU = 40
 _MAX_TRIALS = 24

@@ -10,6 +10,7 @@ from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
 from fib_rmsnorm.registry.selection import NamedWorkload, choose, choose_batches, choose_peers, row_axis
+from fib_rmsnorm.registry.sources.model_file import find_arguments
 from fib_rmsnorm.registry.sources.packing import FaultySources, require_packed
 from fib_rmsnorm.registry.validation.records import find_workload_faults
 from fib_rmsnorm.registry.workload_generation import find_empty_axis
@@ -134,7 +135,8 @@ def make_plan(
         peers = _choose_peers(plan, candidates, sorted(served), selection.against, find_readiness)
     workloads, plan.lacking = choose_batches(asked, records.workloads, selection.batch_sizes, named)
     if device.kind == "cpu" and not selection.batch_sizes:
-        _leave_out_large(plan, asked, workloads)
+        runs = {solution.definition for solution in runnable}
+        _leave_out_large(plan, [definition for definition in asked if definition.name in runs], workloads)
     for definition in definitions:
         mine = [solution for solution in runnable if solution.definition == definition.name]
         if mine and (axis := find_empty_axis(definition)):
@@ -168,7 +170,7 @@ def describe_large(sizes: tuple[int, ...]) -> str:
     if not sizes:
         return ""
     listed = ",".join(map(str, sizes))
-    return f"left out on a CPU: batch {listed.replace(',', ', ')}; to take them, add: --batch-sizes {listed}"
+    return f"batch {listed.replace(',', ', ')} (slow on a CPU); to run them, add: --batch-sizes {listed}"
 
 
 def _leave_out_unpacked(plan: Plan, records: BenchRecords, selection: Selection) -> None:
@@ -234,10 +236,11 @@ def choose_fitting(
 ) -> list[Workload]:
     """The Workloads of the wanted batch sizes, else those of the usual ones that fit the device's memory.
 
-    The registry's where none can be generated. Raises InputError if there is none of a wanted size, or if it does not
-    fit.
+    The registry's where none can be generated, and of a KernelBench file, which has its own number of rows. Raises
+    InputError if there is none of a wanted size, or if it does not fit.
     """
     fitting = []
+    usual = () if find_arguments(definition) is not None else usual
     for workload in choose_workloads(definition, registry.workloads(definition.name), wanted, usual):
         reason = reason_not_to_fit(definition, workload, device)
         if reason and wanted:

@@ -92,7 +92,7 @@ class WorkerPool:
                 found = None
             if found is None or not found.process.alive:
                 try:
-                    found = self._workers[key] = self._start(definition, solution, ahead=ahead)
+                    found = self._workers[key] = self._start(key, definition, solution, ahead=ahead)
                 except EvaluationFailedError as failure:
                     self._unbuildable[key] = failure.with_log("")  # a copy, without the frames of its traceback
                     raise
@@ -160,7 +160,7 @@ class WorkerPool:
 
     def keep_folders(self, solutions: Iterable[Solution]) -> set[Path]:
         """The folders in which these drafts and the next one are built. Those of others are forgotten."""
-        kept = {digest(solution): self._folder(solution) for solution in solutions}
+        kept = {key: self._folder(key, each) for key, each in ((digest(each), each) for each in solutions)}
         self._folders = {key: folder for key, folder in self._folders.items() if key in kept}
         return {*kept.values(), *([self._spare.folder] if self._spare else [])}
 
@@ -196,8 +196,8 @@ class WorkerPool:
             process.kill()
         return found
 
-    def _start(self, definition: Definition, solution: Solution, *, ahead: Workload | None) -> WorkerClient:
-        key, process, interpreted = digest(solution), None, is_interpreted(solution, self.device)
+    def _start(self, key: str, definition: Definition, solution: Solution, *, ahead: Workload | None) -> WorkerClient:
+        process = None
         if solution.author == AUTHOR and key not in self._folders:
             spare, self._spare = self._spare, None
             if spare and (process := spare.take(definition.name, self.may_time)):
@@ -208,11 +208,12 @@ class WorkerPool:
             solution=solution,
             device=self.device.name,
             dataset=self.config.dataset,
-            cache=self._folder(solution),
+            cache=self._folder(key, solution),
         )
+        interpreted = is_interpreted(solution, self.device)
         try:
             process = process or self._spawn(request.cache, definition, interpreted, may_be_timed=self.may_time)
-            return self._build(request, process, interpreted, ahead=ahead)
+            return self._build(key, request, process, interpreted, ahead=ahead)
         except DeviceUnusableError:
             if ahead is not None:
                 raise
@@ -220,11 +221,11 @@ class WorkerPool:
             self.end_finished({definition.name})
             self._ending.submit(bool).result()  # until they are gone, with what they held of it
             process = self._spawn(request.cache, definition, interpreted, may_be_timed=self.may_time)
-            return self._build(request, process, interpreted, ahead=None)
+            return self._build(key, request, process, interpreted, ahead=None)
 
-    def _folder(self, solution: Solution) -> Path:
+    def _folder(self, key: str, solution: Solution) -> Path:
         """The folder for a Solution's builds."""
-        if folder := self._folders.get(digest(solution)):
+        if folder := self._folders.get(key):
             return folder
         return solution_cache(solution, self.config.drafts if solution.author == AUTHOR else None)
 
@@ -240,12 +241,13 @@ class WorkerPool:
         readable = [*toolchain_paths(), *tensors]
         return self.fork_server.spawn(WORKER, variables, readable=readable, writable=[cache])
 
-    def _build(self, request: Build, process: Process, interpreted: bool, *, ahead: Workload | None) -> WorkerClient:
+    def _build(
+        self, key: str, request: Build, process: Process, interpreted: bool, *, ahead: Workload | None
+    ) -> WorkerClient:
         """Have a new worker build a Solution.
 
         Raises EvaluationFailedError, InputError or DeviceUnusableError, and then the process has ended.
         """
-        key = digest(request.solution)
         if ahead is not None:
             self._pinned.add(key)
             _keep_to_cores(process.pid, self.build_cores)

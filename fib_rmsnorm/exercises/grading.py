@@ -16,12 +16,12 @@ from fib_rmsnorm.exercises.course import TRACES, Exercise, KernelTask, find_defi
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
+from fib_rmsnorm.registry.files.regular_files import read_text
 from fib_rmsnorm.registry.selection import operator_of
 from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.registry.sources.draft import draft_solution
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.registry.sources.packing import read_current
-from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Definition, Settings, Solution, SupportedLanguages, digest
 from fib_rmsnorm.sessions.device_turns import DeviceTurns

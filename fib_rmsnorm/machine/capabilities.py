@@ -4,6 +4,8 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from shlex import join
 from typing import get_args
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -61,18 +63,19 @@ _ADVICE: dict[Tool, str] = {
 }
 
 
-def reason_to_skip(solution: Solution, device: Device) -> str | None:
+def reason_to_skip(solution: Solution, device: Device, file: Path | None = None) -> str | None:
     """Why a Solution cannot be evaluated on a device; None if it can. A skip is never a failure."""
-    found = readiness(solution, device)
+    found = readiness(solution, device, file)
     return None if found.runs else found.note
 
 
-def readiness(solution: Solution, device: Device) -> Capability:
-    """The ability of a Solution on a device: that of its language, if the Solution targets the device."""
+def readiness(solution: Solution, device: Device, file: Path | None = None) -> Capability:
+    """The ability of a Solution, of a `file` if no registry has it: that of its language, if it targets the device."""
     found = capability(solution.spec.language.value, device)
     if found.ability == "compile":
-        build = f"fib-rmsnorm solve --solutions {solution.name} --build --arch {DEFAULT_ARCH}"
-        return Capability("compile", f"{found.note}; to compile it here, run: {build}")
+        build = f"solve --solutions {solution.name} --build --arch {DEFAULT_ARCH}"
+        command = join(["explain", str(file), "--definition", solution.definition]) if file else build
+        return Capability("compile", f"{found.note}; to compile it here, run: fib-rmsnorm {command}")
     if not found.runs:
         return found
     if not _targets(solution, device):

@@ -92,11 +92,11 @@ class ClockWatch:
         if gpu := find_gpu(self._device):
             self._thread = threading.Thread(target=self._sample_until_left, args=(gpu,), daemon=True)
             self._thread.start()
-        self._load = read_load()
+        self._load = read_load() if self._device == "cpu" else None
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._load_after = read_load()
+        self._load_after = read_load() if self._device == "cpu" else None
         if self._thread is not None:
             self._leaving.set()
             self._thread.join()
@@ -127,5 +127,5 @@ class ClockWatch:
             max_temperature_c=max(temperatures, default=None),
             throttle_reasons=sorted(set().union(*reasons)) if reasons else None,
             other_processes=count_strangers(self._at_start, self._after, ours),
-            other_share=other_share(self._load, self._load_after) if self._device == "cpu" else None,
+            other_share=other_share(self._load, self._load_after),
         )

@@ -9,11 +9,11 @@ from typing import TypeVar
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.notices import notice, summarize_faults
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.files.regular_files import find_files
+from fib_rmsnorm.registry.files.regular_files import NotARecordError, find_files
 from fib_rmsnorm.registry.layout import ROOT_VARIABLE, Layout, find_root
 from fib_rmsnorm.registry.selection import find_main_definition, name_others
 from fib_rmsnorm.registry.shipped import shipped_registry
-from fib_rmsnorm.registry.store import Model, NotARecordError, append_lines, read_json, read_jsonl, write_atomic
+from fib_rmsnorm.registry.store import Model, append_lines, read_json, read_jsonl, write_atomic
 from fib_rmsnorm.schema import Definition, Solution, Trace, Workload
 
 Named = TypeVar("Named", Definition, Solution)

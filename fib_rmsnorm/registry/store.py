@@ -22,12 +22,13 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import (
     MOST_RECORD,
+    NotARecordError,
     check_regular,
     enter_folder,
     open_in,
     open_regular,
-    read_bytes,
     read_records,
+    read_text,
 )
 from fib_rmsnorm.registry.layout import follow_links
 
@@ -37,10 +38,6 @@ else:
     import tomli as tomllib
 
 Model = TypeVar("Model", bound=BaseModel)
-
-
-class NotARecordError(InputError):
-    """A file, read as a record, is something else."""
 
 
 def write_atomic(path: Path, text: str, root: Path | None = None) -> None:
@@ -181,14 +178,6 @@ def read_jsonl(
                     raise NotARecordError(fault) from None
                 faults.append(fault)
     return found
-
-
-def read_text(path: Path, root: Path | None = None) -> str:
-    """Read a UTF-8 file. Raises InputError if it is missing, unreadable, not text or too large, or leads elsewhere."""
-    try:
-        return read_bytes(path, root).decode()
-    except UnicodeDecodeError:
-        raise NotARecordError(f"{path}: is not UTF-8 text") from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
 from fib_rmsnorm.analysis.difference import find_interval
@@ -69,16 +70,13 @@ def _find_axis(findings: SectionFindings) -> tuple[str, dict[str, float]] | None
     """The only axis that differs between all Workloads, else their bytes; None if those are unknown."""
     axes = {each.workload: each.results[0].record.axes for each in findings.results.workloads}
     shared = set.intersection(*(set(sizes) for sizes in axes.values()))
-    varying = [name for name in sorted(shared) if _tells_apart([sizes[name] for sizes in axes.values()])]
+    columns = {name: [sizes[name] for sizes in axes.values()] for name in sorted(shared)}
+    # No two may be the same, and all have to stand on a logarithmic axis.
+    varying = [name for name, values in columns.items() if len({*values}) == len(values) and min(values) > 0]
     if len(varying) == 1:
         return varying[0], {workload: sizes[varying[0]] for workload, sizes in axes.items()}
     known = {each.results.workload: float(each.bytes_moved) for each in findings.workloads if each.bytes_moved}
     return ("bytes moved", known) if known else None
-
-
-def _tells_apart(values: list[int]) -> bool:
-    """Whether no two are the same, and all can stand on a logarithmic axis."""
-    return len(set(values)) == len(values) and all(value > 0 for value in values)
 
 
 def _lines(findings: SectionFindings, xs: Mapping[str, float], measure: Callable[[Result], _Range]) -> list[Series]:
@@ -104,11 +102,9 @@ def _copy_chart(findings: SectionFindings, axis: str, xs: Mapping[str, float]) -
     """The copy's time as a share of the kernel's, in percent."""
 
     def measure(result: Result) -> _Range:
-        share, interval = result.record.percent_of_copy, find_interval(result.record)
-        if not share or not interval:
-            return share, None, None
-        scaled = share * interval.value
-        return share, scaled / interval.high, scaled / interval.low if interval.low else None
+        share = result.share_of_copy
+        ends = (share.low, share.high if isfinite(share.high) else None) if share else (None, None)
+        return (result.record.percent_of_copy, *ends)
 
     series = _lines(findings, xs, measure)
     points = [point for each in series for point in each.points]

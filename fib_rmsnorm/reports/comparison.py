@@ -214,10 +214,7 @@ def histories_record(found: Histories) -> dict[str, Any]:
                 **pick(each, "definition", "solution", "hardware"),
                 "changes": len(each.changes),
                 "workloads": [
-                    {
-                        **pick(runs[0].record, "workload", "axes", "scalars"),
-                        "runs": [_run_record(run) for run in runs],
-                    }
+                    {**pick(runs[0].record, "workload", "axes", "scalars"), "runs": [_run_record(run) for run in runs]}
                     for _, runs in each.workloads
                 ],
             }

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from fib_rmsnorm.analysis.comparing.outputs import largest
+from fib_rmsnorm.analysis.comparing.outputs import find_largest
 from fib_rmsnorm.analysis.difference import RunLatency, find_interval, find_speedup, recorded
 from fib_rmsnorm.analysis.results import Result, SectionResults, sum_up_run
 from fib_rmsnorm.registry.selection import show_name
 from fib_rmsnorm.reports.differences import largest_text
-from fib_rmsnorm.reports.results import describe_doubts, summarize_ranking
+from fib_rmsnorm.reports.results import describe_doubts, speedup_text, summarize_ranking
 from fib_rmsnorm.reports.text.console import Folded
 from fib_rmsnorm.reports.text.document import LEAST_WIDTH, Doubt, Grid, Heading, Part, cut_name
 from fib_rmsnorm.reports.text.units import (
@@ -19,10 +19,9 @@ from fib_rmsnorm.reports.text.units import (
     format_latency,
     format_percent,
     format_range,
-    format_ratio,
     join_names,
 )
-from fib_rmsnorm.schema import Chain, Check, Performance, Trace, list_cases
+from fib_rmsnorm.schema import Check, Performance, Trace, list_cases
 
 
 class LiveTable:
@@ -76,25 +75,18 @@ def _describe_time(performance: Performance) -> str:
         return "interpreted, so not timed"
     percent = performance.percent_of_copy
     share = format_percent(percent) if percent is not None else ""
-    speedup = find_speedup(performance)
-    factor = format_ratio(speedup.value) if speedup else ""
-    parts = [
-        f"{format_latency(performance.latency_ms):>8} {_either_side(performance):<7}",
-        f"{share:>7}  {factor:>7}",
-        *([_chain_text(performance.chain)] if performance.chain else []),
-    ]
+    factor = speedup_text(performance, find_speedup(performance))
+    parts = [f"{format_latency(performance.latency_ms):>8} {_either_side(performance):<7}", f"{share:>7}  {factor:>7}"]
+    if (chain := performance.chain) and chain.chained_latency_ms is not None:
+        both = [each for each in (chain.chained_latency_ms, chain.dependent_latency_ms) if each is not None]
+        parts.append(f"{' / '.join(map(format_latency, both))} in a graph")
+    elif chain:
+        parts.append("not captured in a graph")
     return "  ".join(parts).rstrip()
 
 
 def _either_side(own: Performance) -> str:
     return format_either_side(recorded(own.latency_ms, own.latency_low_ms, own.latency_high_ms))
-
-
-def _chain_text(chain: Chain) -> str:
-    if chain.chained_latency_ms is None:
-        return "not captured in a graph"
-    both = [chain.chained_latency_ms, *([chain.dependent_latency_ms] if chain.dependent_latency_ms is not None else [])]
-    return f"{' / '.join(map(format_latency, both))} in a graph"
 
 
 def first_line(log: str) -> str:
@@ -117,7 +109,9 @@ def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
     yield Heading(f"{section.definition} on {section.conditions.hardware}{how}", 2)
     yield results_table(section)
     yield summarize_ranking(section)
-    yield from _describe_differences(traces)
+    judged = ((trace.solution or "", case) for trace in traces for case in list_cases(Check.of(trace).correctness))
+    if differences := [f"{largest_text(value)} ({name})" for name, value in find_largest(judged).items()]:
+        yield f"Largest difference from the peer's outputs: {join_names(differences)}."
     yield from _describe_batch_invariance(traces)
     yield from describe_doubts(section)
     for each in section.workloads:
@@ -126,18 +120,6 @@ def describe_run(traces: Sequence[Trace]) -> Iterator[Part]:
             break
     if load := describe_load(traces):
         yield Doubt(f"During the trials, {load}.")
-
-
-def _describe_differences(traces: Sequence[Trace]) -> Iterator[str]:
-    """The largest difference of each Solution's outputs from the peer's, on the Workloads' own inputs."""
-    found: dict[str, list[float | None]] = {}
-    for trace in traces:
-        for case in list_cases(Check.of(trace).correctness):
-            if (case.kind or "workload") == "workload" and case.against:
-                found.setdefault(trace.solution or "", []).extend(each.max_absolute for each in case.against.values())
-    if found:
-        parts = join_names([f"{largest_text(largest(values))} ({name})" for name, values in sorted(found.items())])
-        yield f"Largest difference from the peer's outputs: {parts}."
 
 
 def _describe_batch_invariance(traces: Sequence[Trace]) -> Iterator[str]:
@@ -187,7 +169,7 @@ def _cell(result: Result) -> tuple[str, str, str]:
     if not result.record.is_native or not result.record.latency_ms:
         return (result.mark, "", "")
     mark = "*" * bool(result.record.noisy)
-    factor = format_ratio(result.speedup.value) if result.speedup else ""
+    factor = speedup_text(result.record, result.speedup)
     return f"{mark}{format_latency(result.record.latency_ms)}", format_either_side(find_interval(result.record)), factor
 
 

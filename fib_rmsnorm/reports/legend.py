@@ -6,7 +6,8 @@ LEGEND = {
     "case": "One set of inputs: the Workload's own, hard ones (such as a zero row), or those of an awkward size.",
     "latency": "Median time of a call. On a GPU from the start of its first kernel to the end of its last, with a cold"
     " L2.",
-    "±": "Half the 95% interval of a number, relative to it, where that is over 2%.",
+    "±": "Half the 95% interval of a number, relative to it, where that is over 2%. `up to 2 us`: too few calls were"
+    " undisturbed, so only an upper bound is known.",
     "in a graph": "What one more call costs in a CUDA graph, between a kernel that has just written the input and one"
     " that reads the output (`fib-rmsnorm bench --context graph`).",
     "dependent": "The same, where these two kernels are launched by programmatic dependent launch.",
@@ -14,7 +15,8 @@ LEGEND = {
     "of copy": "Time of the fastest copy of the same bytes, divided by the latency. 100% is the limit where memory is"
     " the limit. On a CPU a small batch fits in the caches, and a few per cent are usual.",
     "of peak": "Bandwidth, relative to the memory's theoretical bandwidth. Above 100%, a cache kept some of the bytes.",
-    "speedup": "The latency of the reference, the Definition's own code, divided by this one; above 1x is faster.",
+    "speedup": "The latency of the reference, the Definition's own code, divided by this one; above 1x is faster."
+    " `?` where the interval of either is unbounded.",
     "vs torch": "The latency of the plainest Python baseline divided by this one. `vs baseline` if its name is without"
     " torch.",
     "host": "Host time to issue a call, without waiting for it. In a loop that only calls, no call takes less.",

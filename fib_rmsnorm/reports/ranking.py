@@ -1,12 +1,11 @@
 """Winners and leaderboards as tables: of each Workload, and of all Definitions."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
 
-from fib_rmsnorm.analysis.ranking import Match
+from fib_rmsnorm.analysis.ranking import Match, count_verdicts
 from fib_rmsnorm.analysis.results import SectionResults, WorkloadResults
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.selection import show_name
@@ -17,6 +16,7 @@ from fib_rmsnorm.reports.results import (
     latency_cell,
     section_title,
     share_of_copy,
+    speedup_text,
     summarize_ranking,
 )
 from fib_rmsnorm.reports.text.document import Doubt, Grid, Heading, Part
@@ -67,7 +67,7 @@ def _winner_row(workload: WorkloadResults) -> Sequence[str]:
         winner.label,
         latency_cell(winner),
         share_of_copy(winner),
-        format_ratio(winner.speedup.value) if winner.speedup else "",
+        speedup_text(winner.record, winner.speedup),
         format_ratio(winner.over_baseline.value) if winner.over_baseline else "",
         str(len(workload.ties) or ""),
         format_apart(workload.apart) if workload.apart is not None else "",
@@ -124,7 +124,9 @@ def describe_summaries(summaries: Mapping[str, Sequence[Match]]) -> Iterator[Par
     """How often the fastest Solution beats all peers, and a row for each Workload: a table for each device."""
     for hardware, matches in summaries.items():
         yield Heading(f"{count(len({each.definition for each in matches}), 'Definition')} on {hardware}")
-        yield _count_verdicts(matches)
+        faster, ties, slower, unknown = count_verdicts(matches)
+        told = f"Faster than all peers on {faster} of {count(len(matches), 'Workload')}, a tie on {ties}"
+        yield f"{told}, slower on {slower}{f', not known on {unknown}' if unknown else ''}."
         yield Grid(_SUMMARY_COLUMNS, map(_match_row, matches), is_grouped=True)
         conditions = dict.fromkeys(match.conditions.removeprefix(f"{hardware}, ") for match in matches)
         yield f"Measured with {'; '.join(conditions)}."
@@ -152,14 +154,6 @@ def _match_row(match: Match) -> Sequence[str]:
         match.verdict or "",
         format_apart(ratio.apart) if ratio and match.verdict == "tie" else "",
     )
-
-
-def _count_verdicts(matches: Sequence[Match]) -> str:
-    total, verdicts = len(matches), Counter(match.verdict for match in matches)
-    faster, alike, slower = verdicts["faster"], verdicts["tie"], verdicts["slower"]
-    told = f"Faster than all peers on {faster} of {count(total, 'Workload')}, a tie on {alike}, slower on {slower}"
-    unknown = total - faster - alike - slower
-    return f"{told}, not known on {unknown}." if unknown else f"{told}."
 
 
 def summary_records(summaries: Mapping[str, Sequence[Match]]) -> list[dict[str, Any]]:

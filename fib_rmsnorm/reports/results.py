@@ -6,6 +6,7 @@ from typing import Any
 
 from fib_rmsnorm.analysis.difference import Estimate, find_interval, recorded
 from fib_rmsnorm.analysis.results import Result, SectionResults
+from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.selection import show_name
 from fib_rmsnorm.reports.legend import POINTER
@@ -23,7 +24,7 @@ from fib_rmsnorm.reports.text.units import (
     join_names,
     pick,
 )
-from fib_rmsnorm.schema import REFERENCE
+from fib_rmsnorm.schema import REFERENCE, Performance
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,10 @@ def result_columns(section: SectionResults) -> list[Column]:
         _number(">bandwidth", lambda result: result.record.bandwidth_gb_per_s, format_bandwidth),
         Column(">of copy", share_of_copy, lambda r: r.record.percent_of_copy),
         _number(">of peak", lambda result: result.percent_of_peak, format_percent),
-        _number(">speedup", lambda result: _ratio(result.speedup), format_ratio),
-        _number(baseline_column(section), lambda result: _ratio(result.over_baseline), format_ratio),
+        Column(
+            ">speedup", lambda r: speedup_text(r.record, r.speedup), lambda r: r.speedup.value if r.speedup else None
+        ),
+        _number(baseline_column(section), lambda r: r.over_baseline.value if r.over_baseline else None, format_ratio),
         _number(">host", lambda result: result.record.host_overhead_us, lambda us: format_latency(us / 1e3)),
         _number(">memory", lambda result: result.record.peak_memory_bytes or None, format_bytes),
         _text("", lambda result: result.mark),
@@ -68,10 +71,6 @@ def _number(title: str, value: Callable[[Result], float | None], form: Callable[
     return Column(title, text, value)
 
 
-def _ratio(ratio: Estimate | None) -> float | None:
-    return ratio.value if ratio else None
-
-
 def baseline_column(section: SectionResults) -> str:
     """The title of how many times as fast a result is as the baseline."""
     return ">vs torch" if section.baseline and "torch" in section.baseline else ">vs baseline"
@@ -85,6 +84,13 @@ def number_cell(latency_ms: float | None, interval: Estimate | None) -> str:
 def latency_cell(result: Result) -> str:
     """`137 us ±9%`; nothing for what failed or was not timed."""
     return number_cell(result.record.latency_ms, find_interval(result.record)) if result.record.is_native else ""
+
+
+def speedup_text(measured: TraceRecord | Performance, speedup: Estimate | None) -> str:
+    """`16.8x`; `?` where no interval bounds it, and nothing where the kernel or the reference was not timed."""
+    if speedup:
+        return format_ratio(speedup.value)
+    return "?" if measured.latency_ms and measured.reference_latency_ms and not measured.interpreted else ""
 
 
 def share_of_copy(result: Result) -> str:
@@ -148,28 +154,27 @@ def describe_doubts(section: SectionResults) -> Iterator[Part]:
 
 def summarize_ranking(section: SectionResults) -> str:
     """The fastest Solution, its distance from the copy, and how many times as fast as the reference and torch it is."""
-    total = len(section.workloads)
-    winners = [(each.winner, each.title) for each in section.workloads if each.winner]
-    if not winners:
+    total, names = len(section.workloads), [each.label for each in section.leaders]
+    if not names:
         return f"Nothing was timed on {count(total, 'workload')}."
-    most = max(each.wins for each in section.standings)
-    names = [each.label for each in section.standings if each.wins == most]
-    where = winners[0][1] if total == 1 else f"{'all' if most == total else f'{most} of'} {total} workloads"
-    is_sure = most == len(winners) and (len(names) > 1 or not any(each.ties for each in section.workloads))
-    verb = ("is", "tie for")[len(names) > 1] if is_sure else ("is among", "are among")[len(names) > 1]
+    most, winners = section.leaders[0].wins, [each.winner for each in section.workloads if each.winner]
+    share = f"{most} of {total}" if most < total else "both" if total == 2 else f"all {total}"
+    where = section.workloads[0].title if total == 1 else f"{share} workloads"
+    verb = ("is", "tie for")[len(names) > 1] if section.is_decided else ("is among", "are among")[len(names) > 1]
     told = f"{join_names(names)} {verb} the fastest on {where}."
-    shares = [r.record.percent_of_copy for r, _ in winners if not r.record.noisy]  # some would exceed the limit
+    shares = [r.record.percent_of_copy for r in winners if not r.record.noisy]  # some would exceed the limit
     measures = (
         ("of the speed of a copy of the same bytes", format_percent, shares),
-        ("that of the reference", format_ratio, [_ratio(r.speedup) for r, _ in winners]),
-        (f"that of {section.baseline}", format_ratio, [_ratio(r.over_baseline) for r, _ in winners]),
+        ("that of the reference", format_ratio, [r.speedup.value for r in winners if r.speedup]),
+        (f"that of {section.baseline}", format_ratio, [r.over_baseline.value for r in winners if r.over_baseline]),
     )
     reached = [
         f"{format_range(known, form)} {what}"
         for what, form, values in measures
         if (known := [value for value in values if value])
     ]
-    return f"{told} The fastest reach {join_names(reached)}." if reached else told
+    subject = "It reaches" if section.is_decided and len(names) == 1 and most == total else "The fastest reach"
+    return f"{told} {subject} {join_names(reached)}." if reached else told
 
 
 def describe_noisy(found: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Doubt]:

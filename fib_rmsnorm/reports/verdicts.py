@@ -185,7 +185,7 @@ def describe_side_by_side(found: SideBySide) -> Iterator[Part]:
     yield Grid(columns, [_ranked_row(each, found, names_definition=len(definitions) > 1) for each in found.kernels])
     shares = ", ".join(f"fast_{p} {share:.2f}" for p, share in found.fast_p.items())
     faster = " and more than p times as fast as the reference" if len(found.fast_p) > 1 else ""
-    yield f"{shares}: of {count(len(found.judged), 'kernel')}, correct{faster}"
+    yield f"Correct{faster}, of {count(len(found.judged), 'kernel')}: {shares}"
 
 
 def _ranked_row(kernel: Feedback, found: SideBySide, *, names_definition: bool) -> Sequence[str]:

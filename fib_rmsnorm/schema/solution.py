@@ -150,12 +150,9 @@ def check_spec(spec: BuildSpec, definition: Definition) -> None:
     Each output in `in_place` and its input must have one shape and dtype, and a strided Solution needs rows.
     """
     if spec.strided and not list_strided(spec, definition):
-        raise ValueError(f"strided: {definition.name} has no rows in an input that the call leaves as it is")
+        raise ValueError(f"strided: every input of {definition.name} with rows is replaced by an output")
     for output, source in spec.in_place.items():
-        for name, group, specs in (
-            (output, "output", definition.outputs),
-            (source, "input", definition.inputs),
-        ):
+        for name, group, specs in ((output, "output", definition.outputs), (source, "input", definition.inputs)):
             if name not in specs:
                 raise ValueError(f"in_place: {definition.name} has no {group} {name!r} (available: {', '.join(specs)})")
         written, read = definition.outputs[output], definition.inputs[source]

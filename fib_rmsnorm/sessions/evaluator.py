@@ -38,13 +38,7 @@ class Evaluator:
     """Judges and times kernels on a device. One thread at a time may use it; other threads may call `abandon`."""
 
     def __init__(
-        self,
-        forks: ForkServer,
-        device: Device,
-        config: RunConfig,
-        turns: DeviceTurns,
-        *,
-        keeps_builds: bool = False,
+        self, forks: ForkServer, device: Device, config: RunConfig, turns: DeviceTurns, *, keeps_builds: bool = False
     ) -> None:
         """`turns` are shared with the other Evaluators of the device. With `keeps_builds`, builds outlive it."""
         self.device = device
@@ -97,13 +91,7 @@ class Evaluator:
         self._runner.workers.end_others([*self._kept, *map(reference_solution, self._warm.values())])
 
     def evaluate(
-        self,
-        new: Version,
-        plan: TryPlan,
-        *,
-        timed: bool,
-        crowded: bool = False,
-        others: Sequence[Solution] = (),
+        self, new: Version, plan: TryPlan, *, timed: bool, crowded: bool = False, others: Sequence[Solution] = ()
     ) -> Generator[Version]:
         """Judge a kernel, and time it in turn with others.
 
@@ -177,8 +165,7 @@ class Evaluator:
         """
         with ThreadPoolExecutor(1) as pool:
             warming = pool.submit(self._warm_up, plan, timed=timed)  # while the kernel is built
-            admitted = self._admitted[digest(plan.draft)]
-            admitted.clear()
+            admitted: dict[str, Admitted] = {}
             for workload in plan.workloads:
                 yield version
                 if self._abandoned.is_set():
@@ -197,6 +184,7 @@ class Evaluator:
                 version = version.with_verdict(check, failed)
                 if check.status is EvaluationStatus.TIMEOUT:
                     break
+            self._admitted[digest(plan.draft)] = admitted
             warming.result()
         far_rows = empty_batch = None
         if version.passed:

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import join
 
 from fib_rmsnorm.errors import InputError, UnsuitedError
 from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, choose_fitting
-from fib_rmsnorm.languages import NEEDS_GPU
-from fib_rmsnorm.machine.capabilities import is_interpreted, readiness, reason_to_skip
+from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved
 from fib_rmsnorm.registry.selection import BASELINE_AUTHOR, find_baseline
@@ -58,12 +56,8 @@ def plan_try(
     Raises UnsuitedError if the likeliest cannot run on the device, InputError if a requested batch size does not fit.
     """
     draft = next(iter(drafts.values()))
-    found = readiness(draft, device)
-    if not found.runs:
-        # `solve --build`, which compiles a registry's Solutions, does not know a file.
-        explain = join(["fib-rmsnorm", "explain", str(file), "--definition", definition.name])
-        by_file = f"{NEEDS_GPU}; to compile it here, run: {explain}"
-        raise UnsuitedError(f"{draft.name}: {by_file if file and found.ability == 'compile' else found.note}")
+    if reason := reason_to_skip(draft, device, file):
+        raise UnsuitedError(f"{draft.name}: {reason}")
     workloads = choose_fitting(registry, definition, batch_sizes, DEFAULT_BATCH_SIZES, device)
     interpreted = is_interpreted(draft, device)
     kept = [w for w in workloads if not interpreted or bytes_moved(definition, w) <= MAX_INTERPRETED_BYTES]
@@ -99,13 +93,9 @@ def choose_rivals(
     ]
     others = {s.name: s for s in runnable if s.author != BASELINE_AUTHOR}
     ranked = [
-        (trace.evaluation.performance.speedup_factor, trace.solution)
+        (trace.performance.speedup_factor, trace.solution)
         for trace in registry.traces(definition.name)
-        if trace.solution in others
-        and trace.evaluation is not None
-        and trace.evaluation.status is EvaluationStatus.PASSED
-        and trace.evaluation.performance is not None
-        and trace.evaluation.environment.hardware == device.hardware
+        if trace.solution in others and trace.performance and trace.hardware == device.hardware
     ]
     best = others[max(ranked)[1]] if ranked else next(iter(others.values()), None)
     return tuple(filter(None, (find_baseline(runnable), best)))

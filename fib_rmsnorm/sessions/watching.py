@@ -9,6 +9,7 @@ import threading
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -108,7 +109,7 @@ class Watch:
         """A request to judge the kernel as it is now. Raises InputError for a wrong argument at the start."""
         job = Job("watch", self._changed.put, timed=self._timed, history=self._history)
         try:
-            self._service.read(job, self._kernel, self._batch_sizes)
+            self._service.read(job, replace(self._kernel), self._batch_sizes)  # which has read nothing yet
         except InputError as error:
             if self._job is None or job.version is None:
                 raise

@@ -21,7 +21,7 @@ from fib_rmsnorm.machine.devices import Device, find_properties
 from fib_rmsnorm.registry import generate_workloads
 from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.registry.store import append_lines, read_jsonl
-from fib_rmsnorm.registry.workload_generation import refuse_empty
+from fib_rmsnorm.registry.workload_generation import list_undetermined, refuse_empty
 from fib_rmsnorm.sandbox.fork_server import ForkServer
 from fib_rmsnorm.schema import Trace, Workload
 from fib_rmsnorm.tuning.choosing import TOLERANCE, collect_timings
@@ -77,6 +77,8 @@ def _choose_workloads(tunable: Tunable, device: Device, batch_sizes: Sequence[in
     """The Workloads that fit the device; for an interpreter those of few rows, else one of a single row."""
     definition = tunable.definition
     refuse_empty(definition)
+    if undetermined := list_undetermined(definition):
+        raise InputError(f"{definition.name}: tune makes its own Workloads, but {undetermined[0]!r} has no default")
     workloads = generate_workloads(definition, batch_sizes)
     found = [each for each in workloads if not reason_not_to_fit(definition, each, device)]
     if is_interpreted(tunable.solution, device):

@@ -73,6 +73,7 @@ def test_a_loss_may_differ_as_in_kernelbench(adapt, fib, off, code):
     Path("new.py").write_text(loss.replace("Model(", "ModelNew(").replace("x.norm()", f"x.norm() + {off}"))
     judged = fib("try", "new.py", "--definition", "leaky", "--check")
     assert judged.code == code, judged.out + judged.err
+    assert "batch=128" in judged.out  # the registry's own Workloads
 
 
 @pytest.mark.process

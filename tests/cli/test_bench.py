@@ -170,10 +170,8 @@ def test_half_a_character_in_a_message_stops_no_other(registry, bench):
     add_kernel(registry, "right_v1")
     assert bench().code == 1
     found = {trace.solution: trace.evaluation for trace in registry.traces()}
-    assert {name: each.status.value for name, each in found.items()} == {
-        "half_v1": "RUNTIME_ERROR",
-        "right_v1": "PASSED",
-    }
+    statuses = {name: each.status.value for name, each in found.items()}
+    assert statuses == {"half_v1": "RUNTIME_ERROR", "right_v1": "PASSED"}
     assert "half ?" in found["half_v1"].log
 
 
@@ -196,12 +194,11 @@ def test_a_cpu_takes_large_workloads_only_if_they_are_named(registry, bench):
     add_kernel(registry, "right_v1")
     found = bench()
     assert (found.code, printed(found.out)) == (0, [("right_v1", 8), ("right_v1", 512)])
-    told = "Skipped: left out on a CPU: batch 513, 4096; to take them, add: --batch-sizes 513,4096\n"
-    assert told in found.err
+    assert "Skipped: batch 513, 4096 (slow on a CPU); to run them, add: --batch-sizes 513,4096\n" in found.err
     named = bench("--batch-sizes", "513")
-    assert (named.code, printed(named.out)) == (0, [("right_v1", 513)])
-    assert "left out" not in named.err
+    assert (named.code, printed(named.out), "slow" in named.err) == (0, [("right_v1", 513)], False)
     registry.write_workloads(definition, generate_workloads(definition, [4096]))
-    refused = bench()
-    what = "left out on a CPU: batch 4096; to take them, add: --batch-sizes 4096"
-    assert refused.refusal == f"nothing to evaluate on cpu: {what}"
+    what = "batch 4096 (slow on a CPU); to run them, add: --batch-sizes 4096"
+    assert bench().refusal == f"nothing to evaluate on cpu: {what}"
+    add_sources(registry, "gpu_v1", {"kernel.py": RIGHT}, python_manifest("gpu_v1").replace('["cpu"]', '["cuda"]'))
+    assert "cpu: gpu_v1: targets cuda, not cpu" in bench("--solutions", "gpu_v1").refusal

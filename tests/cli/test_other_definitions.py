@@ -144,6 +144,7 @@ def test_does_not_claim_hard_inputs_where_none_are_known(fib, registry):
         "",
         f"twice.py PASSED as double (2 workloads, {alone}); max difference 0; not timed",
     ]
+    assert "judged by the reference alone" in fib("try", "twice.py", *options, "--json").json["note"]
 
 
 def test_workloads_with_the_same_axes_are_told_apart_by_their_scalars(fib, registry):

@@ -59,6 +59,7 @@ REFUSED = [
     (f"compare {PYTHON} {CUDA}", f"no such file or folder: {PYTHON}; write it by: "),
     (f"compare {LONG}.json .", LONG),
     ("compare a.json b.json --call norm", "add --measure"),
+    ("compare kernel.py a.json", "kernel.py is a kernel, not a file of Traces; to time two kernels, add --measure"),
     (f"{MEASURE} zz {PYTHON}", "'zz' is neither a Solution of"),
     (f"{MEASURE} {PYTHON} {PYTHON} --batch-sizes 2147483647", "--batch-sizes 2147483647: needs about"),
     (f"{MEASURE} {PYTHON} {PYTHON} --call norm", f"--call norm: {PYTHON!r} is not a kernel's file"),

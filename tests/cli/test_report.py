@@ -14,9 +14,7 @@ def test_it_opens_with_the_answer_and_has_one_table(fib, file):
     outcome = fib("report", file(trace("slow_v1", latency_ms=0.004), trace("fast_v1"), trace(batch=32)))
     assert outcome.code == 0
     assert outcome.lines[0] == "rmsnorm_d4096 on NVIDIA H200, cupti, 1980 MHz, cold L2"
-    said = (
-        "fast_v1 is the fastest on all 2 workloads. The fastest reach 70% of the speed of a copy of the same bytes and"
-    )
+    said = "fast_v1 is the fastest on both workloads. It reaches 70% of the speed of a copy of the same bytes and"
     assert " ".join(outcome.lines[2:4]) == f"{said} 30.0x that of the reference."
     assert outcome.lines[5].split()[:3] == ["workload", "solution", "latency"]
     assert [line.split()[:2] for line in outcome.lines[6:10]] == [

@@ -61,7 +61,7 @@ def test_a_call_that_leaves_no_rows_as_they_are_is_refused(try_strided):
     manifest = MANIFEST.replace("style = false", "style = true") + 'in_place = { out = "x" }\n'
     outcome = try_strided(RIGHT, manifest=manifest)
     assert outcome.code == 1
-    assert "strided: rmsnorm_d128 has no rows in an input that the call leaves as it is" in outcome.err
+    assert "strided: every input of rmsnorm_d128 with rows is replaced by an output" in outcome.err
 
 
 def test_an_option_says_it_of_a_single_file(fib, registry):

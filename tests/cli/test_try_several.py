@@ -66,7 +66,7 @@ def test_a_check_tells_each_fault_once_below_the_correct_ones(try_several, monke
     ]
     assert "timed out after" in rows[4]
     assert "the process died of SIGSEGV" in rows[1] and "'(' was never closed" in rows[3]
-    assert summary == "fast_0 0.20: of 5 kernels, correct"
+    assert summary == "Correct, of 5 kernels: fast_0 0.20"
     told = [line.partition(" after ")[0] for line in outcome.err.splitlines()]
     assert sorted(told) == [
         "crashes.py: RUNTIME_ERROR",
@@ -83,7 +83,7 @@ def test_what_the_device_cannot_run_is_listed_and_the_others_are_judged(try_seve
     for others, code in ({"right.py": RIGHT}, 2), ({"right.py": RIGHT, "wrong.py": NO_EPS}, 1):
         outcome = try_several({**needs_gpu, **others}, "--check")
         assert outcome.code == code and outcome.row("right.py", "PASSED")
-        assert outcome.lines[-1].endswith(f": of {count(len(others), 'kernel')}, correct")
+        assert outcome.lines[-1].startswith(f"Correct, of {count(len(others), 'kernel')}: ")
         for name in needs_gpu:
             assert "needs an NVIDIA GPU to run" in outcome.row(name, "SKIPPED")
 

@@ -13,7 +13,7 @@ from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 from fib_rmsnorm.tuning import sweep
 from support.command_line import QUICK_OPTIONS
 from support.record_faults import edit_text
-from support.registries import RIGHT
+from support.registries import RIGHT, SCALED
 from support.tunable_solution import EMPTY, NAME, READER, TABLE, TUNE, choose, folder_of, kept, make_tunable
 
 
@@ -145,6 +145,9 @@ def test_numbers_of_a_file_are_tried_and_the_file_stays(fib, registry):
     for wrong in (("--set", "more=1"), ()):
         assert "NAPS" in fib("tune", "norm.py", *wrong, *options).refusal
     assert "names its own function" in fib("tune", NAME, "--call", "run", *options).refusal
+    registry.write_definition(SCALED)
+    Path("norm.py").write_text(f"N = 1\n{SCALED.reference}")
+    assert "'factor' has no default" in fib("tune", "norm.py", "--set", "N=2", "--definitions", "scaled", *options).err
 
 
 @pytest.mark.process

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fib_rmsnorm.building.source_files import content_key
+from fib_rmsnorm.building.cache import content_key
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.device_runner import DeviceRunner
 from fib_rmsnorm.evaluation.run_config import RunConfig

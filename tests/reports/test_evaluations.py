@@ -77,7 +77,7 @@ def test_a_run_ends_with_a_table_the_answer_and_its_doubts(make):
     title, table, answer, *doubts = as_text(describe_run([noisy, failed])).split("\n\n")
     assert title == f"rmsnorm_d128 on {HARDWARE}: median latency ±, speedup; timer cpu_clock"
     assert "*12.5 us  2.00x" in table
-    assert answer == f"{CUDA} is the fastest on batch=1. The fastest reach 2.00x that of the reference."
+    assert answer == f"{CUDA} is the fastest on batch=1. It reaches 2.00x that of the reference."
     assert "".join(doubts).splitlines() == [
         f"Noisy: {CUDA}@batch=1: {REASON}",
         "Full failure logs: fib-rmsnorm show wrong_v1@batch=1",
@@ -114,9 +114,9 @@ def test_a_cell_has_the_interval_if_it_is_wide_and_the_ratio_of_the_numbers_show
 
 def test_of_a_time_with_no_lower_bound_no_speedup_is_reported(make):
     trace = make(latency_low_ms=0.0, latency_high_ms=0.0125)
-    assert show_table([trace], 100)[2] == f"{CUDA}  12.5 us or less"
+    assert show_table([trace], 100)[2] == f"{CUDA}  12.5 us or less  ?"
     trace.evaluation.performance.latency_high_ms = 0.0277
-    assert show_table([trace], 100)[2] == f"{CUDA}  12.5 us up to 27.7 us"
+    assert show_table([trace], 100)[2] == f"{CUDA}  12.5 us up to 27.7 us  ?"
     trace.evaluation.performance.latency_high_ms = None  # as of a single call
     assert "or less" not in show_table([trace], 100)[2]
 
@@ -183,7 +183,7 @@ def test_intervals_that_overlap_are_a_tie():
         "interpreted.py                           PASSED   interpreted, so not timed",
         "wrong.py                                 TIMEOUT  calling: timed out",
         "",
-        "fast_0 0.80, fast_1 0.40, fast_2 0.20: of 5 kernels, correct and more than p times as fast as the reference",
+        "Correct and more than p times as fast as the reference, of 5 kernels: fast_0 0.80, fast_1 0.40, fast_2 0.20",
     ]
 
 

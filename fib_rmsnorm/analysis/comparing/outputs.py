@@ -99,6 +99,15 @@ def add_up(differences: Sequence[Difference]) -> Difference:
     )
 
 
+def find_largest(judged: Iterable[tuple[str, JudgedCase]]) -> dict[str, float | None]:
+    """The largest difference of each Solution's outputs from the peer's, on the Workloads' own inputs, by its name."""
+    found: dict[str, list[float | None]] = {}
+    for solution, case in judged:
+        if (case.kind or "workload") == "workload" and case.against:
+            found.setdefault(solution, []).extend(each.max_absolute for each in case.against.values())
+    return {name: largest(values) for name, values in sorted(found.items())}
+
+
 def largest(values: Iterable[float | None]) -> float | None:
     """The largest value; None, which stands for infinity, if any is."""
     found = list(values)

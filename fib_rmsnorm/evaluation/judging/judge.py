@@ -248,7 +248,4 @@ def main(channel: Channel, _: int) -> None:
     # As many threads as cores wait for each other, spinning, where another process takes a core: 30 times as long.
     torch.set_num_threads(max(1, torch.get_num_threads() // 2))
     judge = Judge(channel.files)
-    serve(
-        channel,
-        name_handlers(open_device, judge.expect, judge.take_outputs, judge.compare, judge.measure_rounding),
-    )
+    serve(channel, name_handlers(open_device, judge.expect, judge.take_outputs, judge.compare, judge.measure_rounding))

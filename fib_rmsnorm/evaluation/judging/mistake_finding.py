@@ -38,10 +38,7 @@ _AS_GOOD, _NEXT_TO_NOTHING = 2.0, 0.005
 
 
 def explain_outputs(
-    request: Compare,
-    expected: ExpectedOutputs,
-    actuals: Outputs,
-    comparisons: Mapping[str, Comparison],
+    request: Compare, expected: ExpectedOutputs, actuals: Outputs, comparisons: Mapping[str, Comparison]
 ) -> dict[str, list[PossibleMistake]]:
     """The usual mistakes that would give each output that is wrong or was, by its name.
 

@@ -2,8 +2,8 @@
 
 In every row of every random tensor, one element is replaced by a large one. A secret number decides its place and its
 value, so nothing can be computed before the call. An output that a solution has kept from an earlier call (by address,
-by shape or by part of the content) is wrong then, and so is any part of it. The addresses stay the same throughout a
-trial, which exposes caches by address.
+by shape or by part of the content) is wrong then, and so is any part of it. The addresses stay the same for
+some calls, which exposes caches by address.
 """
 
 from collections.abc import Sequence

@@ -75,8 +75,9 @@ def median_interval(samples: Sequence[float], tick: float) -> Interval:
 def latency_interval(trials: Sequence[Sequence[float]], tick: float) -> Interval:
     """Confidence interval of the median of all samples: from the calls, or from the trials if that is wider.
 
-    The calls of a trial share the addresses of their tensors, so trials vary more than their calls suggest: three times
-    as much for a kernel of 2 us on an H200. The medians of trials are taken as normally distributed (Student's t).
+    The calls of a trial share a few places of their tensors, so trials may vary more than their calls suggest: with one
+    place, three times as much for a kernel of 2 us on an H200. The medians of trials are taken as normally distributed
+    (Student's t).
     """
     samples = [sample for trial in trials for sample in trial]
     by_calls = median_interval(samples, tick)

@@ -34,6 +34,10 @@ _SAFELY = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 
 
+class NotARecordError(InputError):
+    """A file, read as a record, is something else."""
+
+
 def find_files(folder: Path, pattern: str) -> list[Path]:
     """Find what matches `pattern` in `folder` and below it, sorted; empty if there is no such folder.
 
@@ -56,10 +60,14 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     return sorted(found, key=attrgetter("parts"))  # as paths compare, but many times as fast
 
 
-def read_bytes(path: Path, root: Path | None = None) -> bytes:
-    """Read a whole file. Raises InputError as `open_regular` does, and for more than `MOST_RECORD` bytes."""
+def read_text(path: Path, root: Path | None = None) -> str:
+    """Read a UTF-8 file. Raises InputError as `open_regular` does, if it is too large, and if it is not text."""
     with open_regular(path, root) as file:
-        return _read_at_most(file, MOST_RECORD, path)
+        data = _read_at_most(file, MOST_RECORD, path)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise NotARecordError(f"{path}: is not UTF-8 text") from None
 
 
 def read_records(path: Path, root: Path | None = None) -> Iterator[tuple[int, bytes | msgspec.Raw]]:

@@ -69,6 +69,11 @@ class KernelCall:
         written = definition.outputs if self.writes(definition) else ()
         return [*definition.inputs, *(name for name in written if name not in self.in_place)]
 
+    def find_direct(self, definition: Definition, entries: Collection[str]) -> str:
+        """The one of the entry points that it calls with just what that gets, in order; empty if it does more."""
+        name, _, arguments = self.made.removesuffix(")").partition("(")
+        return name if name in entries and arguments == ", ".join(self.passed(definition)) else ""
+
     def find_sizes(self, definition: Definition, form: str) -> dict[str, str]:
         """The axes that it uses, and the size of each, in a form such as `{}.shape[{}]`."""
         sizes = {axis: str(size) for axis, size in definition.const_axes.items()}

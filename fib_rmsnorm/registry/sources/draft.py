@@ -27,9 +27,9 @@ from fib_rmsnorm.registry.sources.packing import (
     read_sources,
     require_packed,
 )
-from fib_rmsnorm.registry.sources.parameters import bind, call_in_order, render
+from fib_rmsnorm.registry.sources.parameters import call_in_order, find_usual
 from fib_rmsnorm.registry.sources.python_kernel import PythonKernel
-from fib_rmsnorm.registry.store import describe, read_text, write_atomic
+from fib_rmsnorm.registry.store import describe, write_atomic
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile
 
 AUTHOR = "draft"
@@ -92,7 +92,7 @@ def draft_solution(registry: Registry, kernel: KernelFile, definition: Definitio
     if others and (others[0].rank == likeliest.rank or likeliest.rank >= UNNAMED):
         raise ask_for_call(f"{kernel.file}: several calls may be meant, and try finds the right one", drafts)
     if drafts[likeliest].spec.language.value == "python" and not kernel.file.is_dir():
-        read = _read_kernel(kernel.file, None)
+        read = _read_kernel(kernel, None)
         if isinstance(read, PythonKernel) and (why := read.explain_language(likeliest)):
             notice(f"{kernel.file}: {why}")
     return drafts[likeliest]
@@ -132,7 +132,7 @@ def _draft_folder(registry: Registry, kernel: KernelFile, definition: Definition
         manifest = read_manifest(folder / MANIFEST)
         sources = read_sources(folder, find_included(folder, manifest.include, registry.layout.solutions))
         file = manifest.spec.entry_point.partition("::")[0]
-        read = _read_kernel(folder / file, call) if call and (folder / file).is_file() else None
+        read = _read_kernel(KernelFile(folder / file), call) if call and (folder / file).is_file() else None
     if read and call not in read.entries:
         known = ", ".join(name for name in read.entries if name in read.names) or "none"
         raise InputError(f"{folder}: no function {call!r} in {file} (available: {known})")
@@ -146,60 +146,62 @@ def _draft_folder(registry: Registry, kernel: KernelFile, definition: Definition
 def _draft_file(
     registry: Registry, kernel: KernelFile, definition: Definition, given: Mapping[str, Any]
 ) -> dict[KernelCall, Solution]:
-    path, folder = kernel.file, kernel.file.parent
     expression = kernel.call if kernel.call and not kernel.call.isidentifier() else None
     function = None if expression else kernel.call
-    read = _read_kernel(path, function)
+    read, sources = _read_sources(registry, kernel, function)
+    if expression:
+        calls = [KernelCall(expression)]
+    else:
+        with blaming_kernel():
+            usual = find_usual(read.parameters, definition, is_there=read.entry in read.entries)
+        if usual is None:
+            found = _find_calls(registry, read, definition, function)
+        else:  # it returns its outputs, or takes them
+            found = [KernelCall(f"{read.entry}({usual})", read.entry if read.entry != "run" else "")]
+        calls = [place for each in found for place in read.list_places(each, definition)]
+    drafts = {}
+    for call in calls:
+        entry_point, adapted, language = read.adapt(call, definition, sources)
+        if adapted is not sources and given.get("strided") and isinstance(read, NativeKernel):
+            read.refuse_strides(call)
+        spec = {
+            "destination_passing_style": call.writes(definition),
+            "language": language.recorded_as or language.name,
+            "target_hardware": language.target_hardware,
+            "entry_point": entry_point,
+            "binding": read.binding,
+            "in_place": call.in_place,
+            **given,
+        }
+        called = f"Called as {call.text}" if adapted is not sources or call.in_place else None
+        with blaming_kernel():
+            built = BuildSpec.model_validate(spec)
+            drafts[call] = make_solution(read.path, read.path.name, AUTHOR, definition, built, adapted, called)
+    return drafts
+
+
+def _read_sources(
+    registry: Registry, kernel: KernelFile, function: str | None
+) -> tuple[PythonKernel | NativeKernel, list[SourceFile]]:
+    """Read a file, and what it needs: of its folder, and of what the solution.toml there includes."""
+    read, folder = _read_kernel(kernel, function), kernel.file.parent
     with blaming_kernel():
         manifest = read_manifest(folder / MANIFEST) if (folder / MANIFEST).exists() else None
         shared = find_included(folder, manifest.include, registry.layout.solutions) if manifest else {}
         if manifest and manifest.tune and (folder / manifest.tune.table).is_file():
             shared[manifest.tune.table] = folder / manifest.tune.table
         try:
-            sources = read.read_sources(shared)
+            return read, read.read_sources(shared)
         except ValidationError as error:  # such as an empty header
-            raise InputError(f"{path}: {describe(error)}") from None
-    found = [] if expression else _find_calls(registry, read, definition, function)
-    calls = [place for each in found for place in read.list_places(each, definition)]
-    calls = [KernelCall(expression)] if expression else calls
-    return {each: _draft_call(read, each, definition, sources, given) for each in calls}
+            raise InputError(f"{kernel.file}: {describe(error)}") from None
 
 
-def _draft_call(
-    kernel: PythonKernel | NativeKernel,
-    call: KernelCall,
-    definition: Definition,
-    sources: list[SourceFile],
-    given: Mapping[str, Any],
-) -> Solution:
-    name, _, arguments = call.made.removesuffix(")").partition("(")
-    in_order = ", ".join(call.passed(definition))
-    entry_point, called = f"{kernel.name}::{name}", f"Called as {call.text}" if call.in_place else None
-    if kernel.is_installed or name not in kernel.entries or arguments != in_order:
-        entry_point, sources = kernel.adapt(call, definition, sources)
-        called = f"Called as {call.text}"
-        if given.get("strided") and isinstance(kernel, NativeKernel) and kernel.takes_pointers(name.strip()):
-            raise InputError(f"strided: {name} takes pointers, which have no strides: give it a TensorView")
-    language = kernel.choose_language(call) if isinstance(kernel, PythonKernel) else kernel.language
-    spec = {
-        "destination_passing_style": call.writes(definition),
-        "language": language.recorded_as or language.name,
-        "target_hardware": language.target_hardware,
-        "entry_point": entry_point,
-        "binding": kernel.binding,
-        "in_place": call.in_place,
-        **given,
-    }
-    with blaming_kernel():
-        built = BuildSpec.model_validate(spec)
-        return make_solution(kernel.path, kernel.path.name, AUTHOR, definition, built, sources, called)
-
-
-def _read_kernel(path: Path, entry: str | None, seen: tuple[Path, ...] = ()) -> PythonKernel | NativeKernel:
+def _read_kernel(kernel: KernelFile, entry: str | None, seen: tuple[Path, ...] = ()) -> PythonKernel | NativeKernel:
     """Read a file. `entry` defaults to `run`, and in C++ and CUDA to the only export; imports tell Python's languages.
 
     Raises InputError for a file that is not there or whose suffix is of no language, KernelError for what it holds.
     """
+    path = kernel.file
     if not path.is_file():  # reading a FIFO would block
         raise InputError(f"{path}: not a regular file or a folder" if path.exists() else f"no such file: {path}")
     suffix = HEADERS.get(path.suffix, path.suffix)
@@ -207,33 +209,26 @@ def _read_kernel(path: Path, entry: str | None, seen: tuple[Path, ...] = ()) -> 
     if not languages:
         raise InputError(f"{path}: unknown language: name the file .py, .cu or .cpp, or give a source folder")
     with blaming_kernel():
-        text = read_text(path)
-        if not text:
+        if not kernel.text:
             raise InputError(f"{path}: is empty")
         if languages[0].is_compiled:
-            return NativeKernel(path, text, languages[0], entry)
-        read = PythonKernel(path, text, languages, entry)
+            return NativeKernel(path, kernel.text, languages[0], entry)
+        read = PythonKernel(path, kernel.text, languages, entry)
         origin = read.find_origin()
-        return _read_kernel(*origin, (*seen, path)) if origin and origin[0] not in seen else read
+        if origin is None or origin[0] in seen:
+            return read
+        return _read_kernel(KernelFile(origin[0]), origin[1], (*seen, path))
 
 
 def _find_calls(
     registry: Registry, kernel: PythonKernel | NativeKernel, definition: Definition, function: str | None
 ) -> list[KernelCall]:
-    """The calls that may be meant, the likeliest first: one of a function that takes the Definition's names in order.
+    """The calls that may be meant, the likeliest first, of what does not take the Definition's names in order.
 
     Raises KernelError if there is none, with the Definitions of the registry whose parameters it has; InputError if the
     file lacks the caller's `function`.
     """
-    with blaming_kernel():
-        parameters = kernel.parameters
-    usual, with_outputs = (call_in_order(definition, is_destination=is_destination) for is_destination in (False, True))
-    likeliest = usual if kernel.entry in kernel.entries else None
-    if parameters is not None:  # one of another name counts as that at its place, unless its name or type denies it
-        likeliest = next((render(parameters, each) for each, _ in bind(parameters, definition)), None)
-    if likeliest in (usual, with_outputs):
-        callee = kernel.entry if kernel.entry != "run" else ""  # which returns its outputs, or takes them
-        return [KernelCall(f"{kernel.entry}({likeliest})", callee)]
+    parameters = kernel.parameters
     taken = ", ".join(each.name for each in parameters or ())
     what = f"{kernel.entry}({taken}) does not fit" if parameters is not None else "nothing in it fits"
     with blaming_kernel() if function is None or parameters else nullcontext():
@@ -255,7 +250,7 @@ def _find_calls(
                 raise KernelError(f"{kernel.path}: {what} {definition.name}, but:", lines)
         if calls:
             return [call for call in calls if call.rank < UNNAMED] or calls[:_MOST_CALLS]
-    usual = f"{kernel.entry}({usual})"
+    usual = f"{kernel.entry}({call_in_order(definition, is_destination=False)})"
     if parameters is not None:
         raise KernelError(f"{kernel.path}: {kernel.entry}({taken}) cannot be called as {usual} for {definition.name}")
     other = "give the call with --call" if kernel.names else "start from a kernel of: fib-rmsnorm new triton FILE"

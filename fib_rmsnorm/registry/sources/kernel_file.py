@@ -6,16 +6,17 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from fib_rmsnorm.errors import InputError, KernelError, blaming_kernel
 from fib_rmsnorm.languages import KERNEL_LANGUAGES, check_language
+from fib_rmsnorm.registry.files.regular_files import read_text
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.selection import name_others
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition
 
 _LINE = re.compile(r"\s*(?:#|//)\s*definition:\s*(\S+)\s*")
@@ -34,6 +35,12 @@ class KernelFile:
     """The function to call, or an expression that calls it; None for the one that `try` would choose."""
     strided: bool = False
     """Whether it takes rows at any stride, and is judged on such rows too."""
+
+    @cached_property
+    def text(self) -> str:
+        """The text of the file, read once. Raises KernelError if it cannot be read as text."""
+        with blaming_kernel():
+            return read_text(self.file)
 
     @classmethod
     def locate(cls, path: Path, call: str | None = None, **given: Any) -> "KernelFile":
@@ -82,22 +89,22 @@ def choose_definition(registry: Registry, kernel: KernelFile) -> Definition:
     if kernel.definition is not None:
         return registry.definition(kernel.definition)
     definitions, main = registry.definitions(), registry.main_definition
-    names = named_definitions(registry, kernel.file, definitions) or [*definitions]
+    names = named_definitions(registry, kernel, definitions) or [*definitions]
     if main not in names and len(names) != 1:
         what = f"nothing says for which Definition it is; choose with --definition ({name_others('', names)})"
         raise InputError(f"{kernel.file}: {what}")
     return definitions[main if main in names else names[0]]
 
 
-def named_definitions(registry: Registry, path: Path, definitions: dict[str, Definition]) -> list[str]:
+def named_definitions(registry: Registry, kernel: KernelFile, definitions: dict[str, Definition]) -> list[str]:
     """The Definitions that a kernel's author names; none if nothing does.
 
     A line of the file, such as `# definition: layernorm_d4096`; else `definitions` in the solution.toml of its folder,
     of which the one that the folder lies in comes before the others; else the one that the folder lies in. Raises
     InputError for a name that the registry's `definitions` lack.
     """
-    with blaming_kernel():
-        lines = read_text(path).splitlines()[:_FIRST_LINES] if path.is_file() else []
+    path = kernel.file
+    lines = kernel.text.splitlines()[:_FIRST_LINES] if path.is_file() else []
     for number, line in enumerate(lines, 1):
         if found := _LINE.fullmatch(line):
             if found[1] not in definitions:

@@ -12,9 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from fib_rmsnorm import syntax_trees
 from fib_rmsnorm.errors import InputError
+from fib_rmsnorm.registry.files.regular_files import read_text
 from fib_rmsnorm.registry.layout import check_name
 from fib_rmsnorm.registry.sources.python_module import read_module
-from fib_rmsnorm.registry.store import describe, read_text
+from fib_rmsnorm.registry.store import describe
 from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, generate_workloads
 from fib_rmsnorm.schema import AxisConst, Definition, DType, TensorSpec, Workload
 
@@ -63,7 +64,7 @@ def make_describing(path: Path) -> Definition:
     Raises InputError for a file that is not in KernelBench's form.
     """
     text = read_text(path)
-    module = read_module(path, text)
+    module = read_module(syntax_trees.parse_file(path, text))
     lacking = [name for name in _NEEDED if name not in {**module.functions, **module.classes, **module.values}]
     if lacking:
         raise InputError(f"{path}: has no {lacking[0]}; a file in KernelBench's form has {', '.join(_NEEDED)}")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
+from fib_rmsnorm.registry.files.regular_files import read_text
 from fib_rmsnorm.registry.sources.callees import KernelCall, count_users, keep_likely, make_calls, overwrite_inputs
 from fib_rmsnorm.registry.sources.native_functions import (
     CALLED,
@@ -16,7 +17,6 @@ from fib_rmsnorm.registry.sources.native_functions import (
     write_export,
 )
 from fib_rmsnorm.registry.sources.parameters import SPARE, Parameters
-from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
@@ -124,11 +124,13 @@ class NativeKernel:
 
     def adapt(
         self, call: KernelCall, definition: Definition, sources: list[SourceFile]
-    ) -> tuple[str, list[SourceFile]]:
-        """The entry point that makes a call, and the sources with the lines below the file that export it.
+    ) -> tuple[str, list[SourceFile], Language]:
+        """The entry point that makes a call, the sources, with lines that export it unless some do, and the language.
 
         Raises InputError for a function that the file lacks, that torch binds, or whose pointers are of another dtype.
         """
+        if name := call.find_direct(definition, self.entries):
+            return f"{self.name}::{name}", sources, self.language
         function = self._functions.get(call.text.partition("(")[0].strip())
         if function is None:
             known = ", ".join(self.names) or "none"
@@ -143,11 +145,13 @@ class NativeKernel:
             file, text = f"{self.path.stem}_call{HEADERS[self.path.suffix]}", f'#include "{self.name}"\n'
         export = f"{text}{lines}TVM_FFI_DLL_EXPORT_TYPED_FUNC({CALLED}, {CALLED}_in_order);\n"
         added = SourceFile(path=file, content=_bind_by_torch(text, lines) if is_torch else export)
-        return f"{file}::{CALLED}", [added, *(each for each in sources if each.path != file)]
+        return f"{file}::{CALLED}", [added, *(each for each in sources if each.path != file)], self.language
 
-    def takes_pointers(self, function: str) -> bool:
-        """Whether a function of the file takes a pointer."""
-        return self._functions[function].takes("*", *self._functions[function].classes)
+    def refuse_strides(self, call: KernelCall) -> None:
+        """Raise InputError if a call is of a function that takes a pointer."""
+        name = call.made.partition("(")[0].strip()
+        if self._functions[name].takes("*", *self._functions[name].classes):
+            raise InputError(f"strided: {name} takes pointers, which have no strides: give it a TensorView")
 
     def read_sources(self, shared: dict[str, Path]) -> list[SourceFile]:
         """The file and every header, in its folder or shared, that it includes with quotes."""
@@ -155,7 +159,7 @@ class NativeKernel:
         waiting, folder = {self.name: self.path}, self.path.parent.resolve()
         while waiting:
             name, file = waiting.popitem()
-            found[name] = SourceFile(path=name, content=read_text(file))
+            found[name] = SourceFile(path=name, content=self.text if file == self.path else read_text(file))
             for include in _INCLUDE.findall(found[name].content):
                 for path in (Path(name).parent / include, Path(include)):
                     header = shared.get(path.as_posix(), (folder / path).resolve())

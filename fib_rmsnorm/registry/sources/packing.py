@@ -13,12 +13,12 @@ from pydantic import ValidationError
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import LANGUAGES, check_language
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.files.regular_files import find_files
+from fib_rmsnorm.registry.files.regular_files import find_files, read_text
 from fib_rmsnorm.registry.layout import check_name, list_definitions
 from fib_rmsnorm.registry.registry import Registry, index_by_name
 from fib_rmsnorm.registry.selection import choose, operator_of
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, read_manifest
-from fib_rmsnorm.registry.store import describe, read_text
+from fib_rmsnorm.registry.store import describe
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, check_spec
 
 Shared = dict[tuple[str, Path], SourceFile | None]

@@ -163,6 +163,18 @@ def call_in_order(definition: Definition, *, is_destination: bool) -> str:
     return ", ".join([*definition.inputs, *(definition.outputs if is_destination else ())])
 
 
+def find_usual(parameters: Parameters | None, definition: Definition, *, is_there: bool) -> str | None:
+    """The arguments of an entry point that takes the Definition's names in order; None if another calls for others.
+
+    It may take the outputs too. One that `is_there` may not show its parameters.
+    """
+    usual, with_outputs = (call_in_order(definition, is_destination=is_destination) for is_destination in (False, True))
+    likeliest = usual if is_there else None
+    if parameters is not None:  # one of another name counts as that at its place, unless its name or type denies it
+        likeliest = next((render(parameters, each) for each, _ in bind(parameters, definition)), None)
+    return likeliest if likeliest in (usual, with_outputs) else None
+
+
 def _options(parameter: Parameter, definition: Definition, *, reads: bool) -> Sequence[tuple[int, str | None]]:
     """The values that a parameter may get, each with how unlikely it is.
 

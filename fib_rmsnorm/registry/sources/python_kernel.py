@@ -11,8 +11,8 @@ from pathlib import Path, PurePath
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
+from fib_rmsnorm.registry.files.regular_files import read_text
 from fib_rmsnorm.registry.sources.callees import KernelCall, find_calls, overwrite_inputs
-from fib_rmsnorm.registry.sources.parameters import Parameters
 from fib_rmsnorm.registry.sources.python_module import (
     LAUNCH,
     PythonModule,
@@ -21,9 +21,8 @@ from fib_rmsnorm.registry.sources.python_module import (
     reach,
     read_module,
 )
-from fib_rmsnorm.registry.store import read_text
 from fib_rmsnorm.schema import Definition, SourceFile
-from fib_rmsnorm.syntax_trees import parse_expression
+from fib_rmsnorm.syntax_trees import parse_expression, parse_file
 
 _NAMESPACE = """import types
 
@@ -64,7 +63,9 @@ class PythonKernel:
     def __init__(self, path: Path, text: str, languages: Sequence[Language], entry: str | None) -> None:
         check_module_name(path)
         self.path, self.text, self.is_named, self.entry = path, text, entry is not None, entry or "run"
-        self.module = read_module(path, text)
+        self.module = read_module(parse_file(path, text))
+        self.parameters = self.module.parameters_of(self.entry)
+        """The parameters of the entry point; None where the source does not show them."""
         self.root = self._find_root()
         self.name = path.absolute().relative_to(self.root).as_posix()
         """The path in a Solution."""
@@ -100,11 +101,6 @@ class PythonKernel:
                 return file, names.get(self.entry, self.entry if self.is_named else only)
         return None
 
-    @property
-    def parameters(self) -> Parameters | None:
-        """The parameters of the entry point; None where the source does not show them."""
-        return self.module.parameters_of(self.entry)
-
     def find_calls(self, definition: Definition) -> list[KernelCall]:
         """The calls that may be meant, the likeliest first: of the entry point, if there is one."""
         is_there = self.entry in (*self.entries, *self.module.classes)
@@ -114,6 +110,8 @@ class PythonKernel:
 
     def choose_language(self, call: KernelCall) -> Language:
         """The language of what a call runs: Python if it launches no kernel and uses nothing of other files."""
+        if self.language is self._plain:
+            return self._plain
         names = self._reach(call)
         packages = {self.module.imported.get(name, "torch") for name in names}
         is_plain = packages <= {*_PLAIN, self.language.module} and "torch.ops." not in self.text
@@ -155,11 +153,14 @@ class PythonKernel:
 
     def adapt(
         self, call: KernelCall, definition: Definition, sources: list[SourceFile]
-    ) -> tuple[str, list[SourceFile]]:
-        """The entry point that makes a call, and the sources with the file that has it.
+    ) -> tuple[str, list[SourceFile], Language]:
+        """The entry point that makes a call, the sources, with a file that has it unless one does, and the language.
 
         Raises InputError for what is not Python, or for a name that the file does not define.
         """
+        language = self.choose_language(call)
+        if not self.is_installed and (name := call.find_direct(definition, self.entries)):
+            return f"{self.name}::{name}", sources, language
         try:
             tree = parse_expression(call.text)
         except (SyntaxError, ValueError) as error:  # the second for a null character
@@ -181,7 +182,8 @@ class PythonKernel:
         owners = [each.value for each in called if isinstance(each, ast.Attribute)]
         built = {last_name(each) for each in owners if isinstance(each, ast.Call)}  # `Norm` of `Norm(eps).run(x)`
         modules = sorted((makers | built) & self.module.classes.keys())
-        holders = [name for name in own if name not in modules and self.module.is_dataclass(name)]
+        decorators = {name: map(last_name, node.decorator_list) for name, node in self.module.classes.items()}
+        holders = [name for name in own if name not in modules and "dataclass" in decorators.get(name, ())]
         own = [name for name in own if name not in (*modules, *holders)]
         first = next((name for name, spec in definition.inputs.items() if spec.shape is not None), "")
         is_destination, module = call.writes(definition), self.name.removesuffix(".py").replace("/", ".")
@@ -201,7 +203,7 @@ class PythonKernel:
             f"    {'' if is_destination else 'return '}{call.made}\n",
         ]
         file = f"{self.path.stem}_call.py"
-        return f"{file}::called", [*sources, SourceFile(path=file, content="\n".join(lines))]
+        return f"{file}::called", [*sources, SourceFile(path=file, content="\n".join(lines))], language
 
     def read_sources(self, shared: dict[str, Path]) -> list[SourceFile]:
         """The file, the modules of its folder or package or shared that it imports, and shared data; none if installed.
@@ -221,7 +223,7 @@ class PythonKernel:
                 file = shared.get(name, self.root / name)
                 if name not in found and file.is_file() and (content := read_text(file)).strip():
                     found[name] = SourceFile(path=name, content=content)
-                    waiting.append((name, read_module(file, content)))
+                    waiting.append((name, read_module(parse_file(file, content))))
             if len(found) > _MOST_FILES or sum(len(each.content) for each in found.values()) > _MOST_CHARACTERS:
                 raise InputError(f"{self.path}: what it imports is more than {_MOST_FILES} files, or than 2 MB")
         return list(found.values())

@@ -4,11 +4,9 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TypeVar
 
 from fib_rmsnorm import syntax_trees
-from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters
 
 LAUNCH = "["
@@ -67,10 +65,6 @@ class PythonModule:
         parameters = self.parameters_of(name) or ()
         return tuple(replace(each, default="") if each.name in chosen else each for each in parameters)
 
-    def is_dataclass(self, name: str) -> bool:
-        """Whether something is a class that holds values."""
-        return name in self.classes and "dataclass" in map(last_name, self.classes[name].decorator_list)
-
     def method(self, class_name: str, name: str = "forward") -> Parameters | None:
         """The parameters of a method without its first, `self` or `ctx`; None if the source does not show them."""
         nodes = [node for node in self.classes[class_name].body if isinstance(node, ast.FunctionDef)]
@@ -79,14 +73,9 @@ class PythonModule:
         return next((each for each in read if each is not None), None)
 
 
-def read_module(path: Path, text: str) -> PythonModule:
-    """Parse a file. Raises InputError with the line of a syntax error."""
-    try:
-        module = PythonModule(syntax_trees.parse(text))
-    except SyntaxError as error:
-        raise InputError(f"{path}:{error.lineno}: {error.msg}") from None
-    except (RecursionError, MemoryError):  # Python versions differ in which one they raise
-        raise InputError(f"{path}: too deeply nested for Python") from None
+def read_module(tree: ast.Module) -> PythonModule:
+    """Find the names that a parsed file defines."""
+    module = PythonModule(tree)
     for node in _statements(module.tree.body):
         match node:
             case ast.FunctionDef(name=name):

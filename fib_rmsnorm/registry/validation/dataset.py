@@ -10,10 +10,10 @@ from typing import Generic, Literal
 from pydantic import ValidationError
 
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.registry.files.regular_files import find_files, open_regular, read_lines
+from fib_rmsnorm.registry.files.regular_files import find_files, open_regular, read_lines, read_text
 from fib_rmsnorm.registry.layout import Layout
 from fib_rmsnorm.registry.registry import Named
-from fib_rmsnorm.registry.store import Model, describe, is_json, read_text
+from fib_rmsnorm.registry.store import Model, describe, is_json
 from fib_rmsnorm.schema import Definition, Solution, Trace
 
 Level = Literal["error", "warning", "note"]

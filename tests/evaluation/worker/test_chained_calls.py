@@ -57,12 +57,12 @@ class Replays:
         return 1.0
 
 
-def prepare(function, in_place, operator="rmsnorm"):
+def prepare(function, in_place, operator="rmsnorm", device="cpu"):
     """A Workload, and what calls a function that returns its outputs, or writes them `in_place` or elsewhere."""
     definition = find_operator(operator).define(128)
     spec = SimpleNamespace(destination_passing_style=in_place is not None, in_place=in_place or {})
     solution: Any = SimpleNamespace(spec=spec)
-    return on_device(definition, 3), SolutionCaller(function, definition, solution, "cpu")
+    return on_device(definition, 3, device), SolutionCaller(function, definition, solution, device)
 
 
 @pytest.fixture
@@ -167,6 +167,15 @@ def test_what_calls_that_are_timed_alone_touch_wrongly_is_reported(function, in_
     revealed = calls.reveal(lambda _: None)
     assert len(revealed.numbers) == 4
     assert (revealed.changed_inputs, revealed.overrun, revealed.changed_outputs) == found
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_five_calls_in_a_row_get_the_same_inputs_addresses():
+    addresses = []
+    timed, caller = prepare(lambda x, *rest: addresses.append(x.data_ptr()) or norm(x, *rest), None, device="cuda:0")
+    TimedCalls(timed, caller).time(choose_timer("cuda:0"), Trial(calls=20, cold=True, budget_s=60))
+    assert [len({*addresses[start : start + 5]}) for start in range(0, 20, 5)] == [1] * 4
+    assert len({*addresses}) > 1
 
 
 NORM = """
