@@ -50,8 +50,7 @@ def command(
         ),
     ] = False,
     rounds: Annotated[
-        int,
-        typer.Option(min=1, help="With --measure: number of rounds, each in new processes; none after a failure."),
+        int, typer.Option(min=1, help="With --measure: number of rounds, each in new processes; none after a failure.")
     ] = 3,
     call: Annotated[
         list[str] | None,

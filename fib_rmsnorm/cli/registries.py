@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create: empty or new.")],
-    json: Json = False,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to create: empty or new.")], json: Json = False
 ) -> None:
     """Create a registry with Definitions, kernels and Workloads, and without Traces."""
     from shlex import quote
@@ -87,8 +86,7 @@ def merge(
 
 def validate(
     folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="DIR", help="Any FlashInfer Trace dataset; default: the registry."),
+        Path | None, typer.Argument(metavar="DIR", help="Any FlashInfer Trace dataset; default: the registry.")
     ] = None,
     published: Annotated[
         bool,

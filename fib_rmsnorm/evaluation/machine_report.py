@@ -30,11 +30,7 @@ def report_machine() -> MachineReport:
         python=sys.executable,
         libraries={**dict.fromkeys(PACKAGES), **libraries},
         cache=CacheUse(str(cache), len(cached), sum(cached)),
-        notes=[
-            *([] if gpus else [_why_no_gpu(libraries)]),
-            *_note_bytecode(),
-            *find_gaps(),
-        ],
+        notes=[*([] if gpus else [_why_no_gpu(libraries)]), *_note_bytecode(), *find_gaps()],
     )
 
 

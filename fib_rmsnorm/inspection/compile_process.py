@@ -111,9 +111,7 @@ def _compile_python(asked: Compile) -> Compiled:
     if session.tells_wraps and asked.workloads:
         _call_far(asked, entry, session)
     return Compiled(
-        kernels=tuple(session.kernels),
-        launches=tuple(map(tuple, launches)),
-        notes=tuple(dict.fromkeys(session.notes)),
+        kernels=tuple(session.kernels), launches=tuple(map(tuple, launches)), notes=tuple(dict.fromkeys(session.notes))
     )
 
 

@@ -71,11 +71,7 @@ def inspect_solution(
     Raises EvaluationFailedError with the compiler's output, and what the process wrote.
     """
     request = Compile(
-        definition=definition,
-        solution=solution,
-        workloads=list(workloads),
-        arch=arch,
-        cache=solution_cache(solution),
+        definition=definition, solution=solution, workloads=list(workloads), arch=arch, cache=solution_cache(solution)
     )
     variables = cache_variables(request.cache)
     process = fork_server.spawn(COMPILER, variables, readable=toolchain_paths(), writable=[request.cache])
@@ -144,11 +140,7 @@ def explain(
 
 
 def _explain_launches(
-    found: Compiled,
-    workloads: Sequence[Workload],
-    axis: str | None,
-    arch: str,
-    multiprocessors: int | None,
+    found: Compiled, workloads: Sequence[Workload], axis: str | None, arch: str, multiprocessors: int | None
 ) -> Iterator[ExplainedLaunch]:
     """The launches with how full they make the multiprocessors, if these are known, and with their transactions."""
     limits, warp = find_architecture(arch) if is_known(arch) else None, vendor_of(arch).warp

@@ -37,13 +37,7 @@ _POLL_S = 0.1
 
 @contextmanager
 def prepare_call(
-    definition: Definition,
-    solution: Solution,
-    workload: Workload,
-    device: Device,
-    *,
-    dataset: Path | None,
-    tool: Path,
+    definition: Definition, solution: Solution, workload: Workload, device: Device, *, dataset: Path | None, tool: Path
 ) -> Iterator[tuple[list[str], Mapping[str, str]]]:
     """Write what a process is to call under a tool. Yields its command and variables; removes its files in the end."""
     folder = Path(make_private_folder())  # which the process may at most read

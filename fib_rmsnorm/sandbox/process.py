@@ -1,7 +1,6 @@
 """A process, from the scheduler's side: send it requests, in a thread for each job, and end it in any state."""
 
 import contextlib
-import math
 import os
 import queue
 import resource
@@ -9,8 +8,9 @@ import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from io import FileIO
 from multiprocessing.connection import wait
 from typing import TypeVar
@@ -51,36 +51,33 @@ def find_task_limit() -> int:
     return limit if most == resource.RLIM_INFINITY else min(limit, most // 2)
 
 
-class _Families:
-    """Which processes are whose descendants. All who ask at about the same time share one look.
+_looking = threading.Lock()
 
-    A look at all processes of the machine takes 6 ms of Python or more. On a GPU, many threads wait for workers that
-    are being built: if each looked by itself, the requests to the worker that is timed would wait for them.
+
+@lru_cache(maxsize=1)
+def _find_children(_moment: int) -> Mapping[int, Sequence[psutil.Process]]:
+    """The children of all processes of the machine."""
+    children = defaultdict[int, list[psutil.Process]](list)
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            children[process.ppid()].append(process)
+    return children
+
+
+def _find_descendants(pid: int) -> list[psutil.Process]:
+    """The descendants of a process, as of one look for all that ask at about the same time.
+
+    A look takes 6 ms of Python or more. On a GPU, many threads wait for workers that are being built: if each looked by
+    itself, the requests to the worker that is timed would wait for them.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._looked_at = -math.inf
-        self._children: defaultdict[int, list[psutil.Process]] = defaultdict(list)
-
-    def find_descendants(self, pid: int) -> list[psutil.Process]:
-        """The descendants of a process, as they were not long ago."""
-        with self._lock:
-            if time.monotonic() - self._looked_at >= _POLL_S:
-                self._children.clear()
-                for process in psutil.process_iter():
-                    with contextlib.suppress(psutil.Error):
-                        self._children[process.ppid()].append(process)
-                self._looked_at = time.monotonic()
-            found, left = dict[int, psutil.Process](), [pid]
-            while left:
-                new = [each for each in self._children.get(left.pop(), ()) if each.pid not in found]
-                found |= {each.pid: each for each in new}
-                left += [each.pid for each in new]
-            return list(found.values())
-
-
-_families = _Families()
+    with _looking:
+        children = _find_children(int(time.monotonic() / _POLL_S))
+    found, left = dict[int, psutil.Process](), [pid]
+    while left:
+        new = [each for each in children.get(left.pop(), ()) if each.pid not in found]
+        found |= {each.pid: each for each in new}
+        left += [each.pid for each in new]
+    return list(found.values())
 
 
 @dataclass(eq=False)
@@ -151,7 +148,7 @@ class Process:
         """The limit that the process and its descendants exceed, in words; None if none."""
         members: list[psutil.Process] = []
         with contextlib.suppress(psutil.Error):
-            members = [psutil.Process(self.pid), *_families.find_descendants(self.pid)]
+            members = [psutil.Process(self.pid), *_find_descendants(self.pid)]
         limit, tasks, used = find_task_limit(), len(members), 0
         for member in members[:limit]:
             with contextlib.suppress(psutil.Error):

@@ -88,10 +88,7 @@ def records(full_registry) -> dict[str, list[dict]]:
 
 @pytest.mark.parametrize(
     ("examples", "commands"),
-    [
-        (1, full.ANALYSES + DOCUMENTS),
-        pytest.param(30, full.ANALYSES + DOCUMENTS + OTHER_READERS, marks=OFTEN),
-    ],
+    [(1, full.ANALYSES + DOCUMENTS), pytest.param(30, full.ANALYSES + DOCUMENTS + OTHER_READERS, marks=OFTEN)],
 )
 def test_no_damaged_trace_stops_an_analysis(fib, full_registry, records, examples, commands):
     """Each reader gets many damaged Traces at once: what it cannot read, it skips."""

@@ -192,7 +192,4 @@ def test_each_side_of_a_comparison_has_its_function(fib, kernel, full_registry):
     assert fib("define").code == 0
     other = write(kernel.with_name("other.py"), RIGHT)
     match = plan_head_to_head(full_registry, str(kernel), str(other), (8,), choose_devices("cpu")[0], ("norm", "run"))
-    assert [side.spec.entry_point for side in (match.old, match.new)] == [
-        "kernel.py::norm",
-        "other.py::run",
-    ]
+    assert [side.spec.entry_point for side in (match.old, match.new)] == ["kernel.py::norm", "other.py::run"]

@@ -73,8 +73,7 @@ MODULES = ("cli.program", "errors", "registry.files.locking", "cli.app", "cli.re
 
 
 @pytest.mark.parametrize(
-    ("module", "action"),
-    [*((module, INTERRUPT) for module in MODULES), ("cli.app", IN_CLASS), ("schema", IN_CLASS)],
+    ("module", "action"), [*((module, INTERRUPT) for module in MODULES), ("cli.app", IN_CLASS), ("schema", IN_CLASS)]
 )
 def test_ctrl_c_amid_imports_and_while_a_class_is_made_is_reported_in_a_line(interrupted, module, action):
     found = interrupted(f"fib_rmsnorm.{module}", "list", action=action)

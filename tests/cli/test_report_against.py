@@ -24,11 +24,7 @@ def traces(tmp_path_factory):
     root = tmp_path_factory.mktemp("against") / "registry"
     registry = make_empty_registry(root)
     add_definition(registry, FusedAddRmsNorm().define(128), [BATCH])
-    for name, source in {
-        "plain_v1": RIGHT,
-        "same_v1": f"# again\n{RIGHT}",
-        "rounds_v1": ROUNDS,
-    }.items():
+    for name, source in {"plain_v1": RIGHT, "same_v1": f"# again\n{RIGHT}", "rounds_v1": ROUNDS}.items():
         add_kernel(registry, name, source)
     output = root / "traces.jsonl"
     chosen = Selection(solutions=("same_v1", "rounds_v1"), against="plain*")

@@ -105,9 +105,7 @@ def faulty(full_registry) -> Registry:
 
 
 @pytest.mark.parametrize(
-    "command",
-    [("show", PYTHON), ("show", PYTHON, "--json"), ("report", "--output", "page.html")],
-    ids=" ".join,
+    "command", [("show", PYTHON), ("show", PYTHON, "--json"), ("report", "--output", "page.html")], ids=" ".join
 )
 def test_sources_win_over_what_was_packed_and_nothing_is_written(fib, edited, tmp_path, monkeypatch, command):
     before = files_of(edited.root)
@@ -148,12 +146,7 @@ def test_deploy_packs_what_models_will_read(fib, edited):
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ("show", PYTHON),
-        ("compare", "--measure", PYTHON, CUDA),
-        ("explain", PYTHON),
-        ("merge", ".", "."),
-    ],
+    [("show", PYTHON), ("compare", "--measure", PYTHON, CUDA), ("explain", PYTHON), ("merge", ".", ".")],
     ids=" ".join,
 )
 def test_what_cannot_be_packed_is_refused_in_a_line(fib, faulty, command):

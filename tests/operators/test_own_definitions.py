@@ -7,11 +7,7 @@ from support.mistakes import judge
 from support.norms import NORMS
 
 PLAIN = {"float16": "", "bf16": "_bf16", "fp32": "_fp32"}
-WITH_WEIGHT = {
-    "weight=float32": "_weight_fp32",
-    "bf16,weight=fp32": "_bf16_weight_fp32",
-    "weight=fp32,fp32": "_fp32",
-}
+WITH_WEIGHT = {"weight=float32": "_weight_fp32", "bf16,weight=fp32": "_bf16_weight_fp32", "weight=fp32,fp32": "_fp32"}
 WITH_BIAS = {
     "weight=float32,bias=float16": "_weight_fp32_bias_fp16",
     "bf16,weight=fp32,bias=fp32": "_bf16_weight_fp32",

@@ -15,10 +15,7 @@ WAITS = """\
     while not os.path.exists({flag!r}):
         time.sleep(0.01)
     x_fp32"""
-COMMANDS = {
-    "bench": ("bench", "--device", "cpu"),
-    "report": ("report", "--json"),
-}
+COMMANDS = {"bench": ("bench", "--device", "cpu"), "report": ("report", "--json")}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -215,10 +215,7 @@ class BlockingKernel:
         """Enqueue the kernel on a stream. `release` must follow."""
         self._number += 1
         self._kernel.launch(
-            stream,
-            ctypes.c_uint64(self._memory.data_ptr()),
-            ctypes.c_uint64(_LIMIT_NS),
-            ctypes.c_uint32(self._number),
+            stream, ctypes.c_uint64(self._memory.data_ptr()), ctypes.c_uint64(_LIMIT_NS), ctypes.c_uint32(self._number)
         )
 
     def release(self) -> None:

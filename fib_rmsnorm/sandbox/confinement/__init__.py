@@ -31,11 +31,7 @@ _LOWER = 0xFFFFFFFF
 
 
 def confine(
-    readable: Readable,
-    also_readable: Sequence[str | Path],
-    writable: Sequence[str | Path],
-    *,
-    is_watched: bool = False,
+    readable: Readable, also_readable: Sequence[str | Path], writable: Sequence[str | Path], *, is_watched: bool = False
 ) -> None:
     """Confine this process and all its descendants permanently, as far as Linux can.
 
