@@ -73,9 +73,9 @@ def readiness(solution: Solution, device: Device, file: Path | None = None) -> C
     """The ability of a Solution, of a `file` if no registry has it: that of its language, if it targets the device."""
     found = capability(solution.spec.language.value, device)
     if found.ability == "compile":
-        build = f"solve --solutions {solution.name} --build --arch {DEFAULT_ARCH}"
-        command = join(["explain", str(file), "--definition", solution.definition]) if file else build
-        return Capability("compile", f"{found.note}; to compile it here, run: fib-rmsnorm {command}")
+        build = f"fib-rmsnorm solve --solutions {solution.name} --build --arch {DEFAULT_ARCH}"
+        command = join(["fib-rmsnorm", "explain", str(file), "--definition", solution.definition]) if file else build
+        return Capability("compile", f"{found.note}; to compile it here, run: {command}")
     if not found.runs:
         return found
     if not _targets(solution, device):
