@@ -119,7 +119,10 @@ def main() -> None:
     parser.add_argument("--kernels", type=int, default=100_000)
     options = parser.parse_args()
     first = 3 * options.clients
-    with Service(Registry.find(), device="cuda:0") as service, ThreadPoolExecutor(options.clients) as pool:
+    with (
+        Service(Registry.find(), device="cuda:0") as service,
+        ThreadPoolExecutor(options.clients) as pool,
+    ):
         for start, stop in (1, first), (first, first + options.kernels):
             begun = time.monotonic()
             each = [range(start + client, stop, options.clients) for client in range(options.clients)]

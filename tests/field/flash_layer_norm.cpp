@@ -3,8 +3,8 @@
 using at::Tensor;
 using fp32_t = float;
 std::vector<Tensor> dropout_add_ln_fwd(const Tensor& x0, std::optional<const Tensor>& residual_, const Tensor& gamma,
-                                       std::optional<const Tensor>& beta_, const float dropout_p,
-                                       const fp32_t epsilon, bool is_rms_norm = false) {
+                                       std::optional<const Tensor>& beta_, const float dropout_p, const fp32_t epsilon,
+                                       bool is_rms_norm = false) {
   TORCH_CHECK(dropout_p == 0 && !beta_);
   auto f = x0.to(torch::kFloat);
   if (residual_) f = f + residual_->to(torch::kFloat);

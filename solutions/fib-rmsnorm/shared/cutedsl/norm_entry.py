@@ -38,7 +38,12 @@ def run_norm(
 
 @functools.lru_cache(maxsize=1024)
 def kernel_for(
-    form: NormForm, batch: int, hidden: int, dtype: torch.dtype, column_dtype: torch.dtype, device: torch.device
+    form: NormForm,
+    batch: int,
+    hidden: int,
+    dtype: torch.dtype,
+    column_dtype: torch.dtype,
+    device: torch.device,
 ):
     if dtype not in DTYPES or hidden % 128:
         raise ValueError(f"needs float16, bfloat16 or float32 and hidden a multiple of 128, not {dtype} and {hidden}")

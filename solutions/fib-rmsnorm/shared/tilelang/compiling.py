@@ -16,7 +16,10 @@ VECTOR_FLAGS = {
 }
 # The weight is to be requested together with x. To save registers, nvcc moves plain loads of it behind the arrival
 # of x: one trip to memory after the other. These passes make loads volatile assembly, which stays in front.
-CUDA_PASSES = {PassConfigKey.TL_ENABLE_LOWER_LDGSTG: True, PassConfigKey.TL_ENABLE_LOWER_LDGSTG_PREDICATED: True}
+CUDA_PASSES = {
+    PassConfigKey.TL_ENABLE_LOWER_LDGSTG: True,
+    PassConfigKey.TL_ENABLE_LOWER_LDGSTG_PREDICATED: True,
+}
 
 
 def compile_for_cuda(program) -> Callable[..., None]:

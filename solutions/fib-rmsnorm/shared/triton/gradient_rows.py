@@ -143,7 +143,15 @@ def gradient_columns(partials_ptr, dweight_ptr, dbias_ptr, parts, HIDDEN: tl.con
 
 @triton.jit
 def gradient_long_row(
-    dy_ptr, dnew_residual_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, HIDDEN: tl.constexpr, BLOCK: tl.constexpr
+    dy_ptr,
+    dnew_residual_ptr,
+    x_ptr,
+    weight_ptr,
+    mean_ptr,
+    rstd_ptr,
+    dx_ptr,
+    HIDDEN: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     """dx of a row that is too long for the registers of a program, which reads it twice."""
     row = tl.program_id(0).to(tl.int64) + tl.arange(0, 1)[:, None]
