@@ -173,9 +173,10 @@ def test_what_calls_that_are_timed_alone_touch_wrongly_is_reported(function, in_
 def test_on_a_gpu_five_calls_in_a_row_get_the_same_inputs_addresses():
     addresses = []
     timed, caller = prepare(lambda x, *rest: addresses.append(x.data_ptr()) or norm(x, *rest), None, device="cuda:0")
-    TimedCalls(timed, caller).time(choose_timer("cuda:0"), Trial(calls=20, cold=True, budget_s=60))
-    assert [len({*addresses[start : start + 5]}) for start in range(0, 20, 5)] == [1] * 4
-    assert len({*addresses}) > 1
+    TimedCalls(timed, caller).time(choose_timer("cuda:0"), Trial(calls=20, cold=True, budget_s=60, queued=False))
+    last = addresses[-20:]  # where other processes use the GPU, a trial may be repeated
+    assert [len({*last[start : start + 5]}) for start in range(0, 20, 5)] == [1] * 4
+    assert len({*last}) > 1
 
 
 NORM = """
