@@ -166,6 +166,7 @@ class Evaluator:
         with ThreadPoolExecutor(1) as pool:
             warming = pool.submit(self._warm_up, plan, timed=timed)  # while the kernel is built
             admitted: dict[str, Admitted] = {}
+            self._admitted[digest(plan.draft)] = admitted
             for workload in plan.workloads:
                 yield version
                 if self._abandoned.is_set():
@@ -184,7 +185,6 @@ class Evaluator:
                 version = version.with_verdict(check, failed)
                 if check.status is EvaluationStatus.TIMEOUT:
                     break
-            self._admitted[digest(plan.draft)] = admitted
             warming.result()
         far_rows = empty_batch = None
         if version.passed:
