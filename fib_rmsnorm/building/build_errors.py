@@ -15,6 +15,7 @@ class BuildError(Exception):
 _SOURCES = r"(?:fib_solution_[0-9a-f]+|native/(?:[^/\"\n]+/){1,2}sources)/"
 _SOURCE_FILE = re.compile(rf".*/{_SOURCES}(.+)")
 _FILE_LINE = re.compile(rf'File "[^"\n]*/{_SOURCES}')
+_LACKS_A_HEADER = re.compile(r"error: \S+: No such file or directory")
 _SAYS_WHAT_IS_WRONG = re.compile(r"\b(error|fatal)\b.*:|undefined reference|undefined symbol", re.IGNORECASE)
 
 
@@ -22,8 +23,8 @@ def lead_with_error(output: str) -> str:
     """Put a copy of the first line with an error before a compiler's output, for readers that show only one line."""
     lines = output.splitlines()
     found = next((line for line in lines if _SAYS_WHAT_IS_WRONG.search(line)), None)
-    if header := re.search(r"error: (?:\.\./)*(\S+): No such file or directory", found or ""):
-        found = f"{found}; put {header[1]} beside the kernel's file: what a file includes in quotes travels with it"
+    if _LACKS_A_HEADER.search(found or ""):
+        found = f"{found}; put it in the kernel's folder, and include it from there in quotes, so that it travels"
     return output if found is None or found == lines[0] else f"{found}\n{output}"
 
 

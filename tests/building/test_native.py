@@ -70,6 +70,13 @@ def test_a_failed_build_says_what_the_compiler_says_and_leaves_nothing(kernels, 
     assert list((tmp_path / "native").iterdir()) == []
 
 
+def test_a_header_that_is_not_there_is_named_with_where_to_put_it(kernels, tmp_path):
+    whole = kernels["cpp_header_in_a_folder"]
+    alone = whole.model_copy(update={"sources": [each for each in whole.sources if each.path.endswith(".cpp")]})
+    with pytest.raises(BuildError, match=r"^\S+: .*\.h: No such file or directory; put it in the kernel's folder"):
+        build_native(alone, tmp_path)
+
+
 def test_a_library_without_the_function_says_how_to_export_it(kernels, tmp_path):
     built = build_native(kernels["cpp_exports_nothing"], tmp_path)
     with pytest.raises(BuildError, match=r"does not export 'run': add TVM_FFI_DLL_EXPORT_TYPED_FUNC\(run"):

@@ -126,13 +126,13 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
     callable_ = [name for name in names if name not in kernels or read_made(module, name)]
     forms = {name: form for name in callable_ if (form := _find_form(module, name, definition))}
     first = next(iter(definition.inputs))
-    absent, spare = "None", f"{first}.new_empty({first}.shape[:-1], dtype=torch.float32)"
+    given = {"None": "None", SPARE: f"{first}.new_empty({first}.shape[:-1], dtype=torch.float32)"}
     is_launched = any(LAUNCH in reach(module, name) for name in forms)
     if not is_launched and not any([*make_calls(name, *form, definition)] for name, form in forms.items()):
         grid = f"[({next(iter(definition.axes))},)]({{}})"
         parameters = {name: module.parameters_of_kernel(name) for name in names if name in kernels}
         forms = {name: (f"{name}{grid}", [each]) for name, each in parameters.items() if each}
-        absent = spare = f"torch.empty_like({first}, dtype=torch.float32)"  # for what it saves, too
+        given = dict.fromkeys(given, f"torch.empty_like({first}, dtype=torch.float32)")  # for what it saves, too
     reached = {name: reach(module, name) for name in forms}
     launching = {name for name, used in reached.items() if LAUNCH in used}
     backward = {name for name in forms if "dy" in definition.inputs and _BACKWARD.search(name)}
@@ -148,7 +148,6 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
         made = find_own_parameters(module.classes[name]).items() if name in modules else ()
         rank += UNNAMED * any(is_always and f"{each!r}: " not in text for each, is_always in made)
         found += make_calls(name, text, stages, definition, rank)
-    given = {"None": absent, SPARE: spare}
     texts = (re.sub(r"\b(None|spare)\b", lambda name: given[name[0]], each.text) for each in found)
     return sorted(map(lambda each, text: replace(each, text=text), found, texts), key=lambda call: call.rank)
 
@@ -184,10 +183,9 @@ def overwrite_inputs(call: KernelCall, definition: Definition) -> list[KernelCal
 
 def _find_form(module: PythonModule, name: str, definition: Definition) -> _Form | None:
     """How something in a file is called, and the parameters of each stage; None if it cannot be."""
-    parameters = module.parameters_of(name)
     if name in module.classes:
         return _find_form_of_class(module, name, definition)
-    if parameters is None:
+    if (parameters := module.parameters_of(name)) is None:
         return None
     if inner := read_made(module, name):
         return f"{name}({{}})({{}})", [parameters, inner]
