@@ -15,7 +15,7 @@ from fib_rmsnorm.registry.files.locking import locked
 from fib_rmsnorm.registry.files.regular_files import find_files, read_text
 from fib_rmsnorm.registry.registry import Registry
 from fib_rmsnorm.registry.sources.manifest import MANIFEST, Manifest, read_manifest, write_manifest
-from fib_rmsnorm.registry.sources.native_functions import SCRATCH_LIKE
+from fib_rmsnorm.registry.sources.native_export import SCRATCH_LIKE
 from fib_rmsnorm.registry.sources.packing import find_included, pack_folder, read_sources, served_suffix
 from fib_rmsnorm.registry.sources.starting_kernel import identifier
 from fib_rmsnorm.registry.store import write_atomic

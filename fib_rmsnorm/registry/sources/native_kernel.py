@@ -8,14 +8,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import Language
 from fib_rmsnorm.registry.files.regular_files import read_text
 from fib_rmsnorm.registry.sources.callees import KernelCall, count_users, keep_likely, make_calls, overwrite_inputs
-from fib_rmsnorm.registry.sources.native_functions import (
-    CALLED,
-    NativeFunction,
-    call_for_rows,
-    find_functions,
-    read_parameters,
-    write_export,
-)
+from fib_rmsnorm.registry.sources.native_export import CALLED, call_for_rows, write_export
+from fib_rmsnorm.registry.sources.native_functions import NativeFunction, find_functions, read_parameters
 from fib_rmsnorm.registry.sources.parameters import SPARE, Parameters
 from fib_rmsnorm.schema import Definition, SourceFile
 
