@@ -15,7 +15,7 @@ from pathlib import Path
 from fib_rmsnorm.building.cache import making_folders
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
-from fib_rmsnorm.machine.devices import Device
+from fib_rmsnorm.machine.devices import ONE_CONNECTION, Device
 from fib_rmsnorm.sandbox.asking import Done, ask, require_device
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process, StoppedError
@@ -27,23 +27,29 @@ class SpareWorker:
     """A worker without a Solution, which is ready for one of a Definition or being started."""
 
     def __init__(
-        self, device: Device, wanted: GetReady, drafts: Path, may_be_timed: bool, spawn: Callable[[Path], Process]
+        self,
+        device: Device,
+        wanted: GetReady,
+        drafts: Path,
+        connections: dict[str, str],
+        spawn: Callable[[Path], Process],
     ) -> None:
         """Start it in the background. `spawn` starts its process; its builds go to a new folder of `drafts`."""
         self._definition = wanted.definition.name
-        self._may_be_timed = may_be_timed
+        self._connections = connections
         with making_folders():
             self.folder = Path(tempfile.mkdtemp(dir=drafts))
         with_one_thread = ThreadPoolExecutor(1)
         self._process = with_one_thread.submit(_start, device, wanted, partial(spawn, self.folder))
         with_one_thread.shutdown(wait=False)
 
-    def take(self, definition: str, is_timed: bool) -> Process | None:
+    def take(self, definition: str, connections: dict[str, str]) -> Process | None:
         """Its process, when that has started. If it does not fit, it is ended, and this is None."""
         # If it failed, the Solution gets another worker, and its verdict says what is wrong.
         with suppress(FibRmsnormError, NoAnswerError, RefusalError, StoppedError):
             process = self._process.result()
-            if definition == self._definition and (self._may_be_timed or not is_timed) and process.alive:
+            has_connections = connections in (self._connections, ONE_CONNECTION)
+            if definition == self._definition and has_connections and process.alive:
                 return process
             process.kill()
         return None

@@ -1,6 +1,7 @@
 """The workers of a device: one for each Solution, which is built once and reused, and replaced if it dies."""
 
 import os
+import re
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Iterator
@@ -19,7 +20,7 @@ from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, GetReady, Prepare
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient, reference_solution
 from fib_rmsnorm.machine.capabilities import is_interpreted
-from fib_rmsnorm.machine.devices import ONE_CONNECTION, Device
+from fib_rmsnorm.machine.devices import ONE_CONNECTION, TWO_CONNECTIONS, Device
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
@@ -34,6 +35,7 @@ from fib_rmsnorm.schema import Definition, Solution, Workload, digest, list_stri
 MAX_WORKERS = 24
 _CORES_OF_TIMING = 2
 """For the process that is timed and the one that asks it: builds beside them keep to the other cores."""
+_MAKES_STREAMS = re.compile(r"\bStream\(|StreamCreate|StreamFromPool|CUDAGraph|cudaGraph|cuda\.graph")
 
 
 class WorkerPool:
@@ -149,14 +151,14 @@ class WorkerPool:
     def start_spare(self, wanted: GetReady) -> None:
         """Start a worker for the next draft in the background, if there is none yet and drafts have a folder."""
         if self.config.drafts is not None and self._spare is None:
-            may_be_timed = self.may_time
+            connections = self._connections_for()
 
             def spawn(folder: Path) -> Process:
-                process = self._spawn(folder, wanted.definition, may_be_timed=may_be_timed)
+                process = self._spawn(folder, wanted.definition, connections)
                 _keep_to_cores(process.pid, self.build_cores)
                 return process
 
-            self._spare = SpareWorker(self.device, wanted, self.config.drafts, may_be_timed, spawn)
+            self._spare = SpareWorker(self.device, wanted, self.config.drafts, connections, spawn)
 
     def keep_folders(self, solutions: Iterable[Solution]) -> set[Path]:
         """The folders in which these drafts and the next one are built. Those of others are forgotten."""
@@ -168,7 +170,7 @@ class WorkerPool:
         """End all workers."""
         self.end_others([])
         if self._spare:
-            self._spare.take("", is_timed=False)
+            self._spare.take("", ONE_CONNECTION)
         self._ending.shutdown()
 
     def end(self, solution: Solution) -> None:
@@ -197,10 +199,10 @@ class WorkerPool:
         return found
 
     def _start(self, key: str, definition: Definition, solution: Solution, *, ahead: Workload | None) -> WorkerClient:
-        process = None
+        process, connections = None, self._connections_for(solution)
         if solution.author == AUTHOR and key not in self._folders:
             spare, self._spare = self._spare, None
-            if spare and (process := spare.take(definition.name, self.may_time)):
+            if spare and (process := spare.take(definition.name, connections)):
                 self._folders[key] = spare.folder
                 self._pinned.add(key)
         request = Build(
@@ -212,7 +214,7 @@ class WorkerPool:
         )
         interpreted = is_interpreted(solution, self.device)
         try:
-            process = process or self._spawn(request.cache, definition, interpreted, may_be_timed=self.may_time)
+            process = process or self._spawn(request.cache, definition, connections, interpreted)
             return self._build(key, request, process, interpreted, ahead=ahead)
         except DeviceUnusableError:
             if ahead is not None:
@@ -220,7 +222,7 @@ class WorkerPool:
             # The workers of other Definitions hold memory of the device, which evaluates one at a time.
             self.end_finished({definition.name})
             self._ending.submit(bool).result()  # until they are gone, with what they held of it
-            process = self._spawn(request.cache, definition, interpreted, may_be_timed=self.may_time)
+            process = self._spawn(request.cache, definition, connections, interpreted)
             return self._build(key, request, process, interpreted, ahead=None)
 
     def _folder(self, key: str, solution: Solution) -> Path:
@@ -229,15 +231,22 @@ class WorkerPool:
             return folder
         return solution_cache(solution, self.config.drafts if solution.author == AUTHOR else None)
 
-    def _spawn(self, cache: Path, definition: Definition, interpreted: bool = False, *, may_be_timed: bool) -> Process:
+    def _connections_for(self, solution: Solution | None = None) -> dict[str, str]:
+        """The variable for the GPU's queues that a worker's streams have; none for a Solution that makes streams."""
+        if not self.may_time:
+            return ONE_CONNECTION
+        makes_streams = solution and any(_MAKES_STREAMS.search(source.content) for source in solution.sources)
+        return {} if makes_streams else TWO_CONNECTIONS
+
+    def _spawn(
+        self, cache: Path, definition: Definition, connections: dict[str, str], interpreted: bool = False
+    ) -> Process:
         """Start a worker that may read the tensors that the Definition's Workloads name."""
         require_room()
         dataset = self.config.dataset
         tensors = tensor_files(Registry(dataset).workloads(definition.name), dataset) if dataset else []
         # Triton reads its variable when it is imported.
-        variables = {**cache_variables(cache), **({"TRITON_INTERPRET": "1"} if interpreted else {})}
-        if not may_be_timed:
-            variables.update(ONE_CONNECTION)
+        variables = {**cache_variables(cache), **connections, **({"TRITON_INTERPRET": "1"} if interpreted else {})}
         readable = [*toolchain_paths(), *tensors]
         return self.fork_server.spawn(WORKER, variables, readable=readable, writable=[cache])
 

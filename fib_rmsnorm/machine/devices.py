@@ -26,9 +26,11 @@ _NAME_BYTES = 256
 _MULTIPROCESSORS, _PCI_BUS, _PCI_DEVICE, _PCI_DOMAIN, _MAJOR, _MINOR = 16, 33, 34, 50, 75, 76
 
 ONE_CONNECTION = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
+TWO_CONNECTIONS = {"CUDA_DEVICE_MAX_CONNECTIONS": "2"}
 """The variable with which a process opens a GPU in half the time: the driver does this for one process at a time.
 
-All its streams then share a queue of the GPU, so nothing may be timed there.
+Its streams then share so many queues of the GPU, of which there are 8 without. So nothing may be timed with one, and
+with two, nothing that makes streams.
 """
 
 

@@ -52,13 +52,18 @@ print(os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "as many as there are"))
 """
 
 
-def test_a_worker_that_may_not_be_timed_opens_a_gpu_sooner_and_is_not_timed(fork_server, registry, monkeypatch):
+@pytest.mark.parametrize(
+    ("code", "told_when_timed"), [("", "2\n"), ("# torch.cuda.Stream()", "as many as there are\n")]
+)
+def test_a_worker_that_may_not_be_timed_opens_a_gpu_sooner_and_is_not_timed(
+    fork_server, registry, monkeypatch, code, told_when_timed
+):
     """Kernels on several streams would wait for each other in it."""
     monkeypatch.delenv("CUDA_DEVICE_MAX_CONNECTIONS", raising=False)
     (definition,) = registry.definitions().values()
-    solution = add_kernel(registry, "tells_v1", CONNECTIONS + RIGHT)
+    solution = add_kernel(registry, "tells_v1", CONNECTIONS + RIGHT + code)
     pool, processes = WorkerPool(fork_server, choose_devices("cpu")[0], RunConfig(QUICK, 60)), []
-    for pool.may_time, told in ((False, "1\n"), (False, ""), (True, "as many as there are\n"), (False, "")):
+    for pool.may_time, told in ((False, "1\n"), (False, ""), (True, told_when_timed), (False, "")):
         processes.append(pool.find(definition, solution).process)
         assert processes[-1].take_log() == told
     pool.close()
