@@ -4,6 +4,7 @@ Devices share the work: they take the longest groups first, so that none works a
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -62,12 +63,21 @@ class WorkQueue:
     """The groups that no device has taken yet. The devices' threads share it."""
 
     def __init__(self, groups: Iterable[Group], devices: int) -> None:
-        """One device takes the groups in their own order: the time of all together does not depend on it."""
+        """One device takes the groups in their own order: the time of all together does not depend on it.
+
+        Several share the Definitions, those with the most work first.
+        """
         self._lock = threading.Lock()
-        self._has_one_device = devices == 1
         self._left = list(groups) if devices == 1 else sorted(groups, key=estimate_work, reverse=True)
-        self._definitions: dict[int, str] = {}
-        """By device, the Definition of its last group, for whose Solutions it holds workers."""
+        work: Counter[str] = Counter()
+        for group in self._left:
+            work[group.definition.name] += estimate_work(group)
+        self._unclaimed: list[list[str]] = [[] for _ in range(devices)]
+        """The Definitions that are meant for a device each, in order, which has taken no group yet."""
+        self._shares: dict[int, list[str]] = {}
+        """By device, the Definitions that are meant for it. It holds workers for the first one's Solutions."""
+        for name, _ in work.most_common() if devices > 1 else work.items():
+            min(self._unclaimed, key=lambda share: sum(work[each] for each in share)).append(name)
 
     def __bool__(self) -> bool:
         with self._lock:
@@ -76,33 +86,41 @@ class WorkQueue:
     def take(self, device: int) -> Group | None:
         """The next group for the device of this number; None if none is left.
 
-        A device stays with a Definition. When that is done, it helps where the most work is left for each device.
+        A device stays with a Definition. When its own are done, it helps where the most work is left for each device.
         """
         with self._lock:
-            names = [group.definition.name for group in self._left]
-            if not names or self._has_one_device:
-                return self._left.pop(0) if names else None
-            if self._definitions.get(device) not in names:
-                self._definitions.pop(device, None)
-                self._definitions[device] = max(dict.fromkeys(names), key=self._work_for_another)
-            return self._left.pop(names.index(self._definitions[device]))
+            following = self._follow(device)
+            if not following:
+                return None
+            share, name = self._shares[device], following[0].definition.name
+            share[:] = [name, *(each for each in share if each != name)]
+            self._left.remove(following[0])
+            return following[0]
 
     def _work_for_another(self, definition: str) -> float:
         """The work that is left of a Definition for each of its devices if one more comes."""
         work = sum(estimate_work(group) for group in self._left if group.definition.name == definition)
-        return work / (1 + list(self._definitions.values()).count(definition))
+        return work / (1 + sum(share[:1] == [definition] for share in self._shares.values()))
 
     def find_next(self, device: int) -> list[Group]:
         """The groups that the device of this number will take next, as far as that is known now."""
         with self._lock:
-            mine = self._definitions.get(device)
-            return [group for group in self._left if self._has_one_device or group.definition.name == mine]
+            return self._follow(device)
+
+    def _follow(self, device: int) -> list[Group]:
+        if device not in self._shares:
+            self._shares[device] = self._unclaimed.pop(0) if self._unclaimed else []
+        names = dict.fromkeys(group.definition.name for group in self._left)
+        mine = [name for name in self._shares[device] if name in names]
+        if not mine and names:
+            mine = [max(names, key=self._work_for_another)]
+        return [group for name in mine for group in self._left if group.definition.name == name]
 
     def put_back(self, device: int, group: Group) -> None:
         """Have another device take the group that was this one's last: this one takes no more."""
         with self._lock:
             self._left.insert(0, group)
-            self._definitions.pop(device, None)
+            self._shares[device].clear()
 
 
 class Scheduler:

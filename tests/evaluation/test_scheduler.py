@@ -226,6 +226,14 @@ def test_a_device_stays_with_a_definition_until_it_is_done():
     assert [len({group.definition.name for group in each}) for each in taken] == [1, 1, 1]
 
 
+def test_devices_know_which_definitions_each_takes_up_next():
+    """So they build ahead, and none for another."""
+    queue = WorkQueue([group for hidden in (128, 256, 512, 1024) for group in make_groups(hidden, (1, 8))], 2)
+    first, second = ([queue.take(number), *queue.find_next(number)] for number in (0, 1))
+    assert [len({group.definition.name for group in each}) for each in (first, second)] == [2, 2]
+    assert not {group.definition.name for group in first} & {group.definition.name for group in second}
+
+
 @pytest.mark.parametrize("devices", [1, 2])
 def test_what_a_device_puts_back_is_the_next_that_another_takes(devices):
     queue = WorkQueue(make_groups(128, (1, 8, 32)), devices)
