@@ -121,7 +121,8 @@ TimeLimit = Annotated[
     typer.Option(
         "--timeout",
         min=0.1,
-        help="Time limit in seconds, for each build and each evaluation; more for large Workloads on a CPU.",
+        help="Time limit in seconds, for each build and each evaluation: a quarter, or 15 s, for a call that compiles"
+        " nothing, and more for large Workloads on a CPU.",
     ),
 ]
 Rtol = Annotated[float | None, typer.Option("--rtol", help="Relative tolerance, at least 0; default: by dtype.")]

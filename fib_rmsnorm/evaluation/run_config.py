@@ -12,6 +12,7 @@ from fib_rmsnorm.schema import Definition, Settings, Workload
 _MEMORY_SHARE = 0.75
 _BYTES_IN_TIME = 128 << 20
 """Workloads that move more bytes than this take a CPU longer than a limit in seconds can foresee."""
+_CALL_S, _CALL_SHARE = 15.0, 0.25
 
 
 @dataclass(frozen=True)
@@ -36,3 +37,10 @@ class RunConfig:
         """
         larger = bytes_moved(definition, workload) / _BYTES_IN_TIME if device.kind == "cpu" else 1.0
         return self.timeout_s * max(1.0, larger)
+
+    def call_limit(self, limit_s: float) -> float:
+        """Seconds for a call in which nothing is compiled: a hang should cost less than the longest build.
+
+        The whole `limit_s` for a large Workload on a CPU.
+        """
+        return min(limit_s, max(_CALL_S, _CALL_SHARE * limit_s)) if limit_s <= self.timeout_s else limit_s

@@ -75,6 +75,8 @@ class WorkerClient:
     """The inputs that it takes at any strides, each with the stride of its last axis."""
     may_be_timed: bool = True
     """Whether it opened its GPU as any program does."""
+    compiles_when_called: bool = False
+    """Whether a call may compile kernels, or is interpreted."""
     build_s: float = 0.0
     limit_s: float | None = None
     """The time limit of all answers, in seconds; None for the run's."""
@@ -89,11 +91,14 @@ class WorkerClient:
 
         Raises EvaluationFailedError with the status that fits the failure, or InputError if a disk is full.
         """
-        started = time.monotonic()
+        started, limit_s = time.monotonic(), self.limit_s or self.config.timeout_s
+        if isinstance(request, Call) and not self.compiles_when_called:
+            limit_s = self.config.call_limit(limit_s)
+        left_s = min(self.left_s, limit_s)
         try:
-            return ask(self.process, request, kind, started + self.left_s, self.config.memory_limit_bytes)
+            return ask(self.process, request, kind, started + left_s, self.config.memory_limit_bytes)
         except ProcessTimeoutError:
-            late = f"{request.doing}: timed out after {self.limit_s or self.config.timeout_s:.4g} s"
+            late = f"{request.doing}: timed out after {limit_s:.4g} s"
             raise EvaluationFailedError("TIMEOUT", late) from None
         except (NoAnswerError, RefusalError) as error:
             require_room()

@@ -19,6 +19,7 @@ from fib_rmsnorm.evaluation.spare_worker import SpareWorker
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, GetReady, Prepare
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient, reference_solution
+from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import ONE_CONNECTION, TWO_CONNECTIONS, Device
 from fib_rmsnorm.operators import recognise_source
@@ -35,6 +36,7 @@ from fib_rmsnorm.schema import Definition, Solution, Workload, digest, list_stri
 MAX_WORKERS = 24
 _CORES_OF_TIMING = 2
 """For the process that is timed and the one that asks it: builds beside them keep to the other cores."""
+_COMPILES = re.compile(r"compile|jit|autotun|cutlass|cpp_extension|nvrtc", re.IGNORECASE)
 _MAKES_STREAMS = re.compile(r"\bStream\(|StreamCreate|StreamFromPool|CUDAGraph|cudaGraph|cuda\.graph")
 
 
@@ -261,7 +263,8 @@ class WorkerPool:
             self._pinned.add(key)
             _keep_to_cores(process.pid, self.build_cores)
         strided = list_strided(request.solution.spec, request.definition, request.solution.sources)
-        worker = WorkerClient(process, self.config, request.definition, interpreted, strided, self.may_time)
+        compiles = interpreted or _compiles_when_called(request.solution)
+        worker = WorkerClient(process, self.config, request.definition, interpreted, strided, self.may_time, compiles)
         self._building[key] = process
         if key in self._unwanted:
             process.signal_kill()
@@ -297,6 +300,12 @@ class WorkerPool:
             workload=make_few_rows(definition, recognition, workload),
             recognition=recognition,
         )
+
+
+def _compiles_when_called(solution: Solution) -> bool:
+    """Whether a call of a Solution may compile kernels, as far as its sources tell."""
+    has_compiler = LANGUAGES[solution.spec.language.value].module is not None
+    return has_compiler or any(_COMPILES.search(source.content) for source in solution.sources)
 
 
 def _keep_to_cores(pid: int, cores: Collection[int]) -> None:

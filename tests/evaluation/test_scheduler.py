@@ -3,6 +3,7 @@
 import heapq
 import threading
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -146,6 +147,10 @@ def test_the_judges_time_does_not_count_against_the_budget(registry, clock, monk
     clock.sleep(1000)
     worker.ask(request, Called)
     assert process.left == 8
+    for compiles_when_called, left_s in ((False, 15), (True, 60)):  # a hang costs less than a build may
+        worker = replace(worker, config=RunConfig(QUICK, 60), compiles_when_called=compiles_when_called)
+        worker.ask(request, Called)
+        assert process.left == left_s
 
 
 def test_a_large_workload_has_more_time_on_a_cpu():
