@@ -15,7 +15,7 @@ from pathlib import Path
 from fib_rmsnorm.building.cache import making_folders
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.evaluation.worker.worker_messages import GetReady
-from fib_rmsnorm.machine.devices import ONE_CONNECTION, Device
+from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.sandbox.asking import Done, ask, require_device
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.process import NoAnswerError, Process, StoppedError
@@ -26,30 +26,21 @@ _MOST_S = 60.0
 class SpareWorker:
     """A worker without a Solution, which is ready for one of a Definition or being started."""
 
-    def __init__(
-        self,
-        device: Device,
-        wanted: GetReady,
-        drafts: Path,
-        connections: dict[str, str],
-        spawn: Callable[[Path], Process],
-    ) -> None:
+    def __init__(self, device: Device, wanted: GetReady, drafts: Path, spawn: Callable[[Path], Process]) -> None:
         """Start it in the background. `spawn` starts its process; its builds go to a new folder of `drafts`."""
         self._definition = wanted.definition.name
-        self._connections = connections
         with making_folders():
             self.folder = Path(tempfile.mkdtemp(dir=drafts))
         with_one_thread = ThreadPoolExecutor(1)
         self._process = with_one_thread.submit(_start, device, wanted, partial(spawn, self.folder))
         with_one_thread.shutdown(wait=False)
 
-    def take(self, definition: str, connections: dict[str, str]) -> Process | None:
+    def take(self, definition: str) -> Process | None:
         """Its process, when that has started. If it does not fit, it is ended, and this is None."""
         # If it failed, the Solution gets another worker, and its verdict says what is wrong.
         with suppress(FibRmsnormError, NoAnswerError, RefusalError, StoppedError):
             process = self._process.result()
-            has_connections = connections in (self._connections, ONE_CONNECTION)
-            if definition == self._definition and has_connections and process.alive:
+            if definition == self._definition and process.alive:
                 return process
             process.kill()
         return None

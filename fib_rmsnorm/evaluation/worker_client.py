@@ -73,8 +73,6 @@ class WorkerClient:
     """Whether Triton's interpreter runs it."""
     strided: dict[str, int] = field(default_factory=dict)
     """The inputs that it takes at any strides, each with the stride of its last axis."""
-    may_be_timed: bool = True
-    """Whether it opened its GPU as any program does."""
     compiles_when_called: bool = False
     """Whether a call may compile kernels, or is interpreted."""
     build_s: float = 0.0

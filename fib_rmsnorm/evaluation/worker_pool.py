@@ -21,7 +21,7 @@ from fib_rmsnorm.evaluation.worker.worker_messages import Build, Built, GetReady
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient, reference_solution
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.capabilities import is_interpreted
-from fib_rmsnorm.machine.devices import ONE_CONNECTION, TWO_CONNECTIONS, Device
+from fib_rmsnorm.machine.devices import TWO_CONNECTIONS, Device
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.tensor_files import tensor_files
@@ -58,8 +58,6 @@ class WorkerPool:
         self.build_cores = self._cores[_CORES_OF_TIMING:] or self._cores
         """The cores on which workers are built while others are timed."""
         self.most_held = MAX_WORKERS
-        self.may_time = True
-        """Whether the workers that are found may be timed. Those that are not open a GPU sooner."""
         self._spare: SpareWorker | None = None
         self._folders: dict[str, Path] = {}
         """The folders of the drafts that a spare worker builds, by their digests."""
@@ -91,9 +89,6 @@ class WorkerPool:
             if key in self._unbuildable:
                 raise self._unbuildable[key].with_log("")
             found = self._workers.get(key)
-            if found is not None and self.may_time and not found.may_be_timed:
-                self._end([key])
-                found = None
             if found is None or not found.process.alive:
                 try:
                     found = self._workers[key] = self._start(key, definition, solution, ahead=ahead)
@@ -153,14 +148,13 @@ class WorkerPool:
     def start_spare(self, wanted: GetReady) -> None:
         """Start a worker for the next draft in the background, if there is none yet and drafts have a folder."""
         if self.config.drafts is not None and self._spare is None:
-            connections = self._connections_for()
 
             def spawn(folder: Path) -> Process:
-                process = self._spawn(folder, wanted.definition, connections)
+                process = self._spawn(folder, wanted.definition, TWO_CONNECTIONS)
                 _keep_to_cores(process.pid, self.build_cores)
                 return process
 
-            self._spare = SpareWorker(self.device, wanted, self.config.drafts, connections, spawn)
+            self._spare = SpareWorker(self.device, wanted, self.config.drafts, spawn)
 
     def keep_folders(self, solutions: Iterable[Solution]) -> set[Path]:
         """The folders in which these drafts and the next one are built. Those of others are forgotten."""
@@ -172,7 +166,7 @@ class WorkerPool:
         """End all workers."""
         self.end_others([])
         if self._spare:
-            self._spare.take("", ONE_CONNECTION)
+            self._spare.take("")
         self._ending.shutdown()
 
     def end(self, solution: Solution) -> None:
@@ -201,10 +195,10 @@ class WorkerPool:
         return found
 
     def _start(self, key: str, definition: Definition, solution: Solution, *, ahead: Workload | None) -> WorkerClient:
-        process, connections = None, self._connections_for(solution)
-        if solution.author == AUTHOR and key not in self._folders:
+        process, connections = None, {} if _makes_streams(solution) else TWO_CONNECTIONS
+        if connections and solution.author == AUTHOR and key not in self._folders:
             spare, self._spare = self._spare, None
-            if spare and (process := spare.take(definition.name, connections)):
+            if spare and (process := spare.take(definition.name)):
                 self._folders[key] = spare.folder
                 self._pinned.add(key)
         request = Build(
@@ -233,13 +227,6 @@ class WorkerPool:
             return folder
         return solution_cache(solution, self.config.drafts if solution.author == AUTHOR else None)
 
-    def _connections_for(self, solution: Solution | None = None) -> dict[str, str]:
-        """The variable for the GPU's queues that a worker's streams have; none for a Solution that makes streams."""
-        if not self.may_time:
-            return ONE_CONNECTION
-        makes_streams = solution and any(_MAKES_STREAMS.search(source.content) for source in solution.sources)
-        return {} if makes_streams else TWO_CONNECTIONS
-
     def _spawn(
         self, cache: Path, definition: Definition, connections: dict[str, str], interpreted: bool = False
     ) -> Process:
@@ -264,7 +251,7 @@ class WorkerPool:
             _keep_to_cores(process.pid, self.build_cores)
         strided = list_strided(request.solution.spec, request.definition, request.solution.sources)
         compiles = interpreted or _compiles_when_called(request.solution)
-        worker = WorkerClient(process, self.config, request.definition, interpreted, strided, self.may_time, compiles)
+        worker = WorkerClient(process, self.config, request.definition, interpreted, strided, compiles)
         self._building[key] = process
         if key in self._unwanted:
             process.signal_kill()
@@ -300,6 +287,10 @@ class WorkerPool:
             workload=make_few_rows(definition, recognition, workload),
             recognition=recognition,
         )
+
+
+def _makes_streams(solution: Solution) -> bool:
+    return any(_MAKES_STREAMS.search(source.content) for source in solution.sources)
 
 
 def _compiles_when_called(solution: Solution) -> bool:

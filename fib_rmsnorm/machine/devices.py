@@ -29,8 +29,8 @@ ONE_CONNECTION = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}
 TWO_CONNECTIONS = {"CUDA_DEVICE_MAX_CONNECTIONS": "2"}
 """The variable with which a process opens a GPU in half the time: the driver does this for one process at a time.
 
-Its streams then share so many queues of the GPU, of which there are 8 without. So nothing may be timed with one, and
-with two, nothing that makes streams.
+Its streams then share so many queues of the GPU, of which there are 8 without. So nothing is timed with one, and with
+two, nothing that makes streams.
 """
 
 

@@ -91,18 +91,17 @@ class Evaluator:
         self._runner.workers.end_others([*self._kept, *map(reference_solution, self._warm.values())])
 
     def evaluate(
-        self, new: Version, plan: TryPlan, *, timed: bool, crowded: bool = False, others: Sequence[Solution] = ()
+        self, new: Version, plan: TryPlan, *, timed: bool, others: Sequence[Solution] = ()
     ) -> Generator[Version]:
         """Judge a kernel, and time it in turn with others.
 
         Of the calls that may be meant, the right one is found first. Yields its Version once that is known, and again
         with each verdict and each timing. Ends at the first timeout, which would come again on every other Workload,
         and at the first timed call that is wrong. A wrong kernel is not timed; one that is interpreted is called again
-        instead. With `crowded`, other Evaluators use the device too. Raises InputError if the reference fails.
+        instead. Raises InputError if the reference fails.
         """
         started = time.monotonic()
         self._evaluated = plan.draft
-        self._runner.workers.may_time = timed or not crowded
         try:
             plan = self._find_call(plan, timed=timed)
             self._evaluated = plan.draft

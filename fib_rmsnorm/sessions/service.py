@@ -248,8 +248,7 @@ class Service(AbstractContextManager["Service"]):
 
         end_others()
         try:
-            crowded = len(self._running) > 1
-            for version in evaluator.evaluate(new, plan, timed=job.timed, crowded=crowded, others=(*earlier, *rivals)):
+            for version in evaluator.evaluate(new, plan, timed=job.timed, others=(*earlier, *rivals)):
                 job.version = version
                 if history:
                     history.latest = version

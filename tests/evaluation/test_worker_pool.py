@@ -52,23 +52,15 @@ print(os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "as many as there are"))
 """
 
 
-@pytest.mark.parametrize(
-    ("code", "told_when_timed"), [("", "2\n"), ("# torch.cuda.Stream()", "as many as there are\n")]
-)
-def test_a_worker_that_may_not_be_timed_opens_a_gpu_sooner_and_is_not_timed(
-    fork_server, registry, monkeypatch, code, told_when_timed
-):
+@pytest.mark.parametrize(("code", "told"), [("", "2\n"), ("# torch.cuda.Stream()", "as many as there are\n")])
+def test_a_worker_of_what_makes_no_streams_opens_a_gpu_sooner(fork_server, registry, monkeypatch, code, told):
     """Kernels on several streams would wait for each other in it."""
     monkeypatch.delenv("CUDA_DEVICE_MAX_CONNECTIONS", raising=False)
     (definition,) = registry.definitions().values()
     solution = add_kernel(registry, "tells_v1", CONNECTIONS + RIGHT + code)
-    pool, processes = WorkerPool(fork_server, choose_devices("cpu")[0], RunConfig(QUICK, 60)), []
-    for pool.may_time, told in ((False, "1\n"), (False, ""), (True, told_when_timed), (False, "")):
-        processes.append(pool.find(definition, solution).process)
-        assert processes[-1].take_log() == told
+    pool = WorkerPool(fork_server, choose_devices("cpu")[0], RunConfig(QUICK, 60))
+    assert pool.find(definition, solution).process.take_log() == told
     pool.close()
-    first, again, timed, after = processes
-    assert first is again and timed is after is not first
 
 
 class ShortOfMemory:

@@ -68,25 +68,6 @@ def test_a_client_that_waits_for_each_verdict_gets_the_evaluator_that_is_warm(se
     assert len(set(used)) == 1
 
 
-@pytest.mark.parametrize(
-    ("timed", "crowded", "told"), [(False, True, "1"), (False, False, "None"), (True, True, "None")]
-)
-def test_only_where_others_are_judged_a_kernel_that_is_not_timed_opens_the_gpu_sooner(
-    serve, monkeypatch, timed, crowded, told
-):
-    monkeypatch.delenv("CUDA_DEVICE_MAX_CONNECTIONS", raising=False)
-    service = serve(evaluators=2)
-    if crowded:
-        started = threading.Event()
-        submit(service, "a", HANGS, timed=False, on_change=lambda job: job in service._running and started.set())
-        assert started.wait(60)
-    tells = (
-        "import os\n\n\ndef run(x, weight, eps):\n    raise OSError(os.environ.get('CUDA_DEVICE_MAX_CONNECTIONS'))\n"
-    )
-    (failure,) = submit(service, "b", tells, timed=timed).wait().failures
-    assert f"OSError: {told}" in failure.log
-
-
 def test_clients_take_turns_whoever_has_asked_more(serve):
     service = serve()
     order: list[str] = []
