@@ -195,7 +195,7 @@ class WorkerPool:
         return found
 
     def _start(self, key: str, definition: Definition, solution: Solution, *, ahead: Workload | None) -> WorkerClient:
-        process, connections = None, {} if _makes_streams(solution) else TWO_CONNECTIONS
+        process, connections = None, {} if _has(_MAKES_STREAMS, solution) else TWO_CONNECTIONS
         if connections and solution.author == AUTHOR and key not in self._folders:
             spare, self._spare = self._spare, None
             if spare and (process := spare.take(definition.name)):
@@ -250,7 +250,8 @@ class WorkerPool:
             self._pinned.add(key)
             _keep_to_cores(process.pid, self.build_cores)
         strided = list_strided(request.solution.spec, request.definition, request.solution.sources)
-        compiles = interpreted or _compiles_when_called(request.solution)
+        has_compiler = LANGUAGES[request.solution.spec.language.value].module is not None
+        compiles = interpreted or has_compiler or _has(_COMPILES, request.solution)
         worker = WorkerClient(process, self.config, request.definition, interpreted, strided, compiles)
         self._building[key] = process
         if key in self._unwanted:
@@ -289,14 +290,8 @@ class WorkerPool:
         )
 
 
-def _makes_streams(solution: Solution) -> bool:
-    return any(_MAKES_STREAMS.search(source.content) for source in solution.sources)
-
-
-def _compiles_when_called(solution: Solution) -> bool:
-    """Whether a call of a Solution may compile kernels, as far as its sources tell."""
-    has_compiler = LANGUAGES[solution.spec.language.value].module is not None
-    return has_compiler or any(_COMPILES.search(source.content) for source in solution.sources)
+def _has(pattern: re.Pattern[str], solution: Solution) -> bool:
+    return any(pattern.search(source.content) for source in solution.sources)
 
 
 def _keep_to_cores(pid: int, cores: Collection[int]) -> None:
