@@ -162,8 +162,6 @@ class NotATraceError(ValueError):
     """The message says what is wrong with the JSON."""
 
 
-_EVALUATED = ("status", "log", "definition_sha256", "solution_sha256", "judged_by")
-
 _decode_trace: Callable[[bytes | msgspec.Raw], Any] = msgspec.json.Decoder(_Trace).decode
 # Thousands of Traces have few different ones, which they share: nobody may change them.
 _decode_workload = lru_cache(msgspec.json.Decoder(_Workload).decode)
@@ -190,24 +188,30 @@ def record_of(trace: schema.Trace, number: int) -> TraceRecord | None:
     return decode(trace.model_dump_json().encode(), number, origin)
 
 
+def _share(text: str | None) -> str | None:
+    return text and intern(text)  # many Traces have few different ones
+
+
 def _decode(data: bytes | msgspec.Raw, line: int, origin: Mapping[str, str | None]) -> TraceRecord | None:
     trace = _decode_trace(data)
     workload = _decode_workload(bytes(trace.workload))  # checked in a Workload's own Trace too
     evaluation = trace.evaluation
     if evaluation is None:
         return None
-    values: dict[str, Any] = {**origin}
-    if evaluation.performance:
-        values |= asdict(evaluation.performance)
+    values: dict[str, Any] = asdict(evaluation.performance) if evaluation.performance else {}
     for name in PARTS:
         if part := values.pop(name, None):
             values |= asdict(part)
-    values |= {name: getattr(evaluation, name) for name in _EVALUATED}
-    for name in (*_EVALUATED, "timer", "device_session", "note"):  # many Traces have few different ones
-        if text := values.get(name):
-            values[name] = intern(text)
+    for name in ("timer", "device_session", "note"):
+        values[name] = _share(values.get(name))
     record = TraceRecord(
+        **origin,
         **values,
+        status=intern(evaluation.status),
+        log=intern(evaluation.log),
+        definition_sha256=_share(evaluation.definition_sha256),
+        solution_sha256=_share(evaluation.solution_sha256),
+        judged_by=_share(evaluation.judged_by),
         definition=intern(trace.definition),
         workload=workload.uuid,
         axes=workload.axes,
