@@ -55,11 +55,14 @@ def _may_make(folder: str, glob: str) -> bool:
 
 
 def pack_sound(
-    registry: Registry, definitions: dict[str, Definition], names: Collection[str] | None = None
+    registry: Registry,
+    definitions: dict[str, Definition],
+    names: Collection[str] | None = None,
+    only: str | None = None,
 ) -> tuple[dict[str, Solution], list[FaultySources]]:
     """Pack every source folder that can be packed; return the others too. Raises InputError for a name used twice.
 
-    With `names`, only what may be one of these Solutions is packed.
+    With `names`, only what may be one of these Solutions is packed; with `only`, what serves this Definition.
 
     Sources of a Definition whose file cannot be read are neither: what read it has told so.
     """
@@ -70,7 +73,9 @@ def pack_sound(
     def pack() -> Iterator[tuple[Path, Solution]]:
         for path in find_files(registry.layout.solutions, MANIFEST):
             try:
-                yield from ((path, each) for each in pack_folder(registry, path.parent, definitions, names, shared))
+                yield from (
+                    (path, each) for each in pack_folder(registry, path.parent, definitions, names, shared, only)
+                )
             except InputError as error:  # noqa: PERF203 - of one folder
                 author, *_ = path.relative_to(registry.layout.solutions).parts
                 *_, home, name, _ = path.parts
@@ -92,15 +97,18 @@ class CurrentSolutions:
 
 
 def read_current(
-    registry: Registry, definitions: dict[str, Definition] | None = None, names: Collection[str] | None = None
+    registry: Registry,
+    definitions: dict[str, Definition] | None = None,
+    names: Collection[str] | None = None,
+    only: str | None = None,
 ) -> CurrentSolutions:
     """Pack a registry's sources in memory, and read the JSON of Solutions without sources.
 
-    `definitions` defaults to the registry's, and `names` to all, of those that have sources. Raises InputError for a
-    bad file, or a name used twice.
+    `definitions` defaults to the registry's; `names` and `only` choose sources as in `pack_sound`. Raises InputError
+    for a bad file, or a name used twice.
     """
     with locked(reading=[registry.root]):
-        made, faulty = pack_sound(registry, registry.definitions() if definitions is None else definitions, names)
+        made, faulty = pack_sound(registry, registry.definitions() if definitions is None else definitions, names, only)
         written = registry.packed_solutions()
     found = {
         name: solution
@@ -149,8 +157,9 @@ def pack_folder(
     definitions: dict[str, Definition],
     names: Collection[str] | None = None,
     shared: Shared | None = None,
+    only: str | None = None,
 ) -> list[Solution]:
-    """Pack one source folder into a Solution for each Definition that it serves.
+    """Pack one source folder into a Solution for each Definition that it serves, or for `only` one.
 
     `shared` has the files that other folders include too, and gets those of this one.
 
@@ -164,12 +173,15 @@ def pack_folder(
     author, _, home, _ = parts
     if names is not None and manifest.name not in names and not any(_may_make(manifest.name, name) for name in names):
         return []
-    included = find_included(folder, manifest.include, registry.layout.solutions, shared or ())
-    sources = read_sources(folder, included, shared)
     served = [each for name, each in definitions.items() if manifest.serves(name, home)]
     if not served:
         there, wanted = ", ".join(definitions) or "none", ", ".join(manifest.definitions or [home])
         raise InputError(f"{folder}: no Definition matches {wanted} (available: {there})")
+    served = [each for each in served if only in (None, each.name)]
+    if not served:
+        return []
+    included = find_included(folder, manifest.include, registry.layout.solutions, shared or ())
+    sources = read_sources(folder, included, shared)
     return [
         make_solution(
             folder / MANIFEST,
