@@ -28,13 +28,13 @@ def _three_digits(value: float) -> str:
 
 
 def format_either_side(estimate: Estimate | None) -> str:
-    """The text beside a cell's number: `±9%`; empty up to 2%; `up to 27.7 us` where only an upper bound is known."""
+    """The text beside a cell's number: `±9%`, `±114%`; empty up to 2%; `up to 27.7 us` where only an upper bound is known."""
     if estimate is None or estimate.half_width <= _SMALL:
         return ""
     if not estimate.is_bounded:
         upper = f"up to {format_latency(estimate.high)}" if estimate.high > estimate.value else "or less"
         return "±?" if estimate.low or math.isinf(estimate.high) else upper
-    return f"±{estimate.half_width:.0%}" if estimate.half_width < 1 else f"±{format_ratio(estimate.half_width)}"
+    return f"±{estimate.half_width:.0%}"
 
 
 def format_bytes(number: float) -> str:
