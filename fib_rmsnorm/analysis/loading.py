@@ -204,7 +204,7 @@ def read_registered(roots: Iterable[Path], names: Collection[str]) -> dict[str, 
     found: dict[str, Solution] = {}
     for root in roots if names else ():
         with suppress(InputError):
-            found = {**read_current(Registry(root), names=names).by_name, **found}
+            found = {**read_current(Registry(root), wants=lambda name, _: name in names).by_name, **found}
     return {name: each for name, each in found.items() if name in names}
 
 

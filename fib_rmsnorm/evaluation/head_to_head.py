@@ -53,7 +53,7 @@ def plan_head_to_head(
     common, or if the device lacks memory for a requested batch size.
     """
     names = old, new
-    current = read_current(registry, names=names)
+    current = read_current(registry, wants=lambda name, _: name in names)
     known = current.by_name
     require_packed(current.faulty, names, known)
     kernels = [

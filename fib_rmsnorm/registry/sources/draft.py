@@ -54,7 +54,7 @@ def find_solution(
     if kernel.file.exists() and (kernel.file.suffix or "/" in name):
         return draft_kernel(registry, kernel)
     refuse_call(name, call)
-    current = read_current(registry, names=[name])
+    current = read_current(registry, wants=lambda each, _: each == name or each.startswith(f"{name}_"))
     require_packed(current.faulty, [name], current.by_name)
     solutions = current.by_name
     found = solutions.get(name)

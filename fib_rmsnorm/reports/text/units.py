@@ -28,7 +28,7 @@ def _three_digits(value: float) -> str:
 
 
 def format_either_side(estimate: Estimate | None) -> str:
-    """The text beside a cell's number: `±9%`, `±114%`; empty up to 2%; `up to 27.7 us` where only an upper bound is known."""
+    """The text beside a cell's number: `±9%`; empty up to 2%; `up to 27.7 us` where only an upper bound is known."""
     if estimate is None or estimate.half_width <= _SMALL:
         return ""
     if not estimate.is_bounded:
