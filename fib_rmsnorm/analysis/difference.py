@@ -75,8 +75,7 @@ def find_interval(record: TraceRecord) -> Estimate | None:
     return recorded(record.latency_ms, record.latency_low_ms, high_ms) if high_ms else None
 
 
-@dataclass(frozen=True)
-class RunLatency:
+class RunLatency(NamedTuple):
     """The latency of one evaluation in milliseconds, and what tells how far it may drift."""
 
     ms: float
@@ -274,8 +273,7 @@ def imbalance(old: Sequence[RunLatency], new: Sequence[RunLatency]) -> float:
     session are taken to be of one a side, and of another than those of the other side.
     """
     before, after = [run.device_session or "old" for run in old], [run.device_session or "new" for run in new]
-    sessions = {*before, *after}
-    return sum([(before.count(each) / len(old) - after.count(each) / len(new)) ** 2 for each in sessions])
+    return sum([(before.count(each) / len(old) - after.count(each) / len(new)) ** 2 for each in {*before, *after}])
 
 
 def variance_within(run: RunLatency) -> float:

@@ -167,8 +167,7 @@ def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
 
 def decode_traces(sources: list[Path], root: Path | None = None) -> TraceSet:
     """Decode the Traces of files and folders, by default of the registry."""
-    faults: list[str] = []
-    return TraceSet(*read_files(sources, root, faults), faults)
+    return TraceSet(*read_files(sources, root))
 
 
 def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, told: list[str]) -> TraceSet:

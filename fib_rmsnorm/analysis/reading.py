@@ -31,24 +31,21 @@ TraceFile = tuple[Path, Path | None]
 """A file to read, and the root of a dataset, out of which it must not lead."""
 
 
-def read_files(sources: list[Path], root: Path | None, told: list[str]) -> tuple[list[Path], list[TraceRecord]]:
-    """The registries that the files and folders lie in, by default the one at hand, and the Traces in them.
-
-    `told` gets a line for each file that cannot be read whole.
-    """
+def read_files(sources: list[Path], root: Path | None) -> tuple[list[Path], list[TraceRecord], list[str]]:
+    """The registries of files and folders (default: the one at hand), their Traces, and a line for each fault."""
     here, asked = Path.cwd(), sources
     if not asked:
         found = find_root(root)
         asked = [found.relative_to(here) if found.is_relative_to(here) else found]  # the shorter to read
     roots = _find_roots([file for source in asked for file in _list_files(source)], sources, root)
-    traces: list[TraceRecord] = []
+    traces, told = list[TraceRecord](), list[str]()
     with locked(reading=roots):
         for path, dataset in (file for source in asked for file in _list_files(source)):
             faults: list[str] = []
             traces += _decode_file(path, dataset, faults)
             if faults:
                 told.append(summarize_faults(faults))
-    return roots, traces
+    return roots, traces, told
 
 
 def _list_files(source: Path) -> list[TraceFile]:
@@ -162,6 +159,8 @@ class NotATraceError(ValueError):
     """The message says what is wrong with the JSON."""
 
 
+_EVALUATED = ("status", "log", "definition_sha256", "solution_sha256", "judged_by")
+
 _decode_trace: Callable[[bytes | msgspec.Raw], Any] = msgspec.json.Decoder(_Trace).decode
 # Thousands of Traces have few different ones, which they share: nobody may change them.
 _decode_workload = lru_cache(msgspec.json.Decoder(_Workload).decode)
@@ -188,30 +187,24 @@ def record_of(trace: schema.Trace, number: int) -> TraceRecord | None:
     return decode(trace.model_dump_json().encode(), number, origin)
 
 
-def _share(text: str | None) -> str | None:
-    return text and intern(text)  # many Traces have few different ones
-
-
 def _decode(data: bytes | msgspec.Raw, line: int, origin: Mapping[str, str | None]) -> TraceRecord | None:
     trace = _decode_trace(data)
     workload = _decode_workload(bytes(trace.workload))  # checked in a Workload's own Trace too
     evaluation = trace.evaluation
     if evaluation is None:
         return None
-    values: dict[str, Any] = asdict(evaluation.performance) if evaluation.performance else {}
+    values: dict[str, Any] = {**origin}
+    if evaluation.performance:
+        values |= asdict(evaluation.performance)
     for name in PARTS:
         if part := values.pop(name, None):
             values |= asdict(part)
-    for name in ("timer", "device_session", "note"):
-        values[name] = _share(values.get(name))
+    values |= {name: getattr(evaluation, name) for name in _EVALUATED}
+    for name in (*_EVALUATED, "timer", "device_session", "note"):  # many Traces have few different ones
+        if text := values.get(name):
+            values[name] = intern(text)
     record = TraceRecord(
-        **origin,
         **values,
-        status=intern(evaluation.status),
-        log=intern(evaluation.log),
-        definition_sha256=_share(evaluation.definition_sha256),
-        solution_sha256=_share(evaluation.solution_sha256),
-        judged_by=_share(evaluation.judged_by),
         definition=intern(trace.definition),
         workload=workload.uuid,
         axes=workload.axes,

@@ -99,7 +99,7 @@ def command(
 
 
 def _sweep(
-    planned: Sequence[tuple[Tunable, Sequence[Workload]]], device: Device, config: RunConfig, *, as_json: bool
+    planned: Sequence[tuple[Tunable, list[Workload]]], device: Device, config: RunConfig, *, as_json: bool
 ) -> tuple[dict[str, list[Trace]], int]:
     """Measure and print everything; return the Traces of each Definition, and how many passed."""
     from fib_rmsnorm.cli.progress import ProgressBar

@@ -50,9 +50,7 @@ SweepEvent = TrialsStarted | Building | Judged | Trace | Skip
 """A Trace is one evaluation of the sweep, already recorded."""
 
 
-def run_sweep(
-    tunable: Tunable, device: Device, config: RunConfig, workloads: Sequence[Workload]
-) -> Generator[SweepEvent]:
+def run_sweep(tunable: Tunable, device: Device, config: RunConfig, workloads: list[Workload]) -> Generator[SweepEvent]:
     """Measure every combination on every Workload: in groups if there are many, then the best of all groups again.
 
     Raises InputError if no Workload fits the device.
@@ -95,10 +93,7 @@ def _choose_fitting(tunable: Tunable, device: Device, workloads: Sequence[Worklo
         few = [each for each in found if (row_size(each.axes) or 0) <= INTERPRETED_ROWS]
         found = few or choose_workloads(definition, workloads, (1,))
     if not found:
-        sizes = ", ".join(str(row_size(each.axes)) for each in workloads)
-        raise InputError(
-            f"{definition.name}: none of the batch sizes {sizes} fits {device.hardware}; choose smaller --batch-sizes"
-        )
+        raise InputError(f"{definition.name}: no Workload fits {device.hardware}; choose smaller --batch-sizes")
     return found
 
 
@@ -173,9 +168,7 @@ def count_multiprocessors(device: Device) -> int | None:
     return gpu.multiprocessors if gpu else None
 
 
-def collect_figures(
-    tunable: Tunable, workload: Workload, device: Device, config: RunConfig
-) -> dict[Parameters, Explanation]:
+def collect_figures(tunable: Tunable, at: Workload, device: Device, config: RunConfig) -> dict[Parameters, Explanation]:
     """The compiled code of each combination that launches exactly one kernel on the Workload; none for CPU code."""
     language = LANGUAGES[tunable.solution.spec.language.value]
     # A kernel that a CPU interprets can be compiled for a GPU, too.
@@ -186,7 +179,7 @@ def collect_figures(
     def inspect(combination: Parameters) -> Explanation | None:
         variant = tunable.make_variant(combination)
         try:
-            return explain(fork_server, tunable.definition, variant, [workload], None, config, device)
+            return explain(fork_server, tunable.definition, variant, [at], None, config, device)
         except InputError:
             return None  # it does not compile, which its evaluation reports
 

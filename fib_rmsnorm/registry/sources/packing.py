@@ -25,11 +25,7 @@ Shared = dict[tuple[str, Path], SourceFile | None]
 """Files that were checked and read, by their path in a Solution and on disk; None for an empty one."""
 
 Wants = Callable[[str, str], bool]
-"""Whether to pack the Solution of this name for the Definition of this name."""
-
-
-def _wants_all(_name: str, _definition: str) -> bool:
-    return True
+"""Whether to pack the Solution of this name for the Definition of this name; None packs all."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,7 @@ class FaultySources:
 
 
 def pack_sound(
-    registry: Registry, definitions: dict[str, Definition], wants: Wants = _wants_all
+    registry: Registry, definitions: dict[str, Definition], wants: Wants | None = None
 ) -> tuple[dict[str, Solution], list[FaultySources]]:
     """Pack every source folder that can be packed; return the others too. Raises InputError for a name used twice.
 
@@ -93,7 +89,7 @@ class CurrentSolutions:
 
 
 def read_current(
-    registry: Registry, definitions: dict[str, Definition] | None = None, wants: Wants = _wants_all
+    registry: Registry, definitions: dict[str, Definition] | None = None, wants: Wants | None = None
 ) -> CurrentSolutions:
     """Pack a registry's sources in memory, and read the JSON of Solutions without sources.
 
@@ -148,7 +144,7 @@ def pack_folder(
     folder: Path,
     definitions: dict[str, Definition],
     shared: Shared | None = None,
-    wants: Wants = _wants_all,
+    wants: Wants | None = None,
 ) -> list[Solution]:
     """Pack one source folder into a Solution for each Definition that it serves.
 
@@ -167,21 +163,13 @@ def pack_folder(
         there, wanted = ", ".join(definitions) or "none", ", ".join(manifest.definitions or [home])
         raise InputError(f"{folder}: no Definition matches {wanted} (available: {there})")
     names = {each.name: check_name(manifest.name + served_suffix(home, each.name), "solution") for each in served}
-    served = [each for each in served if wants(names[each.name], each.name)]
+    served = [each for each in served if wants is None or wants(names[each.name], each.name)]
     if not served:
         return []
     included = find_included(folder, manifest.include, registry.layout.solutions, shared or ())
     sources = read_sources(folder, included, shared)
     return [
-        make_solution(
-            folder / MANIFEST,
-            names[each.name],
-            author,
-            each,
-            manifest.spec,
-            sources,
-            manifest.description,
-        )
+        make_solution(folder / MANIFEST, names[each.name], author, each, manifest.spec, sources, manifest.description)
         for each in served
     ]
 
