@@ -9,8 +9,7 @@ are compared as pairs: what the machine does to both sides of a round cancels ou
 """
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, NamedTuple
@@ -76,8 +75,7 @@ def find_interval(record: TraceRecord) -> Estimate | None:
     return recorded(record.latency_ms, record.latency_low_ms, high_ms) if high_ms else None
 
 
-@dataclass(frozen=True)
-class RunLatency:
+class RunLatency(NamedTuple):
     """The latency of one evaluation in milliseconds, and what tells how far it may drift."""
 
     ms: float
@@ -274,13 +272,8 @@ def imbalance(old: Sequence[RunLatency], new: Sequence[RunLatency]) -> float:
     Each session counts by the square of how much more of it there is on one side. Runs that do not tell their
     session are taken to be of one a side, and of another than those of the other side.
     """
-    before, after = (_shares(runs, side) for side, runs in (("old", old), ("new", new)))
-    return sum((before.get(key, 0.0) - after.get(key, 0.0)) ** 2 for key in {**before, **after})
-
-
-def _shares(runs: Sequence[RunLatency], side: str) -> Mapping[str, float]:
-    sessions = Counter(run.device_session or side for run in runs)
-    return {session: number / len(runs) for session, number in sessions.items()}
+    before, after = [run.device_session or "old" for run in old], [run.device_session or "new" for run in new]
+    return sum([(before.count(each) / len(old) - after.count(each) / len(new)) ** 2 for each in {*before, *after}])
 
 
 def variance_within(run: RunLatency) -> float:

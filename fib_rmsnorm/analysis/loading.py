@@ -81,23 +81,17 @@ class TraceSet:
         return records
 
     def read_solutions(self) -> "TraceSet":
-        """Read the Solutions, which records are told of that are made later; of two, the first registry's counts.
-
-        Any dataset may lie there: one that cannot be read has none, and `validate` says why.
-        """
-        from fib_rmsnorm.registry.registry import Registry
-        from fib_rmsnorm.registry.sources.packing import read_current
-
-        measured = {trace.solution for trace in self.traces}
-        for root in self.roots:
-            with suppress(InputError):
-                self.solutions = {**read_current(Registry(root), names=measured).by_name, **self.solutions}
-        self.solutions = {name: each for name, each in self.solutions.items() if name in measured}
+        """Read the Solutions, which records are told of that are made later."""
+        self.solutions = read_registered(self.roots, {trace.solution for trace in self.traces})
         return self
 
     def choose(self, choice: TraceChoice) -> None:
         """Keep what is chosen. Raises InputError for a choice that matches nothing."""
         found = choose("Definition with Traces", self.traces, attrgetter("definition"), choice.definitions)
+        unmeasured = {*choice.solutions} - {trace.solution for trace in found}
+        for name, each in read_registered(self.roots, unmeasured).items():
+            bench = bench_command([each.definition], "--solutions", name)
+            raise InputError(f"{name} is registered, but has no Traces here; measure it with: {bench}")
         found = choose("Solution with Traces", found, attrgetter("solution"), choice.solutions)
         self.traces = self._choose_batches(found, choice.batch_sizes) if choice.batch_sizes else found
 
@@ -173,8 +167,7 @@ def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
 
 def decode_traces(sources: list[Path], root: Path | None = None) -> TraceSet:
     """Decode the Traces of files and folders, by default of the registry."""
-    faults: list[str] = []
-    return TraceSet(*read_files(sources, root, faults), faults)
+    return TraceSet(*read_files(sources, root))
 
 
 def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, told: list[str]) -> TraceSet:
@@ -197,6 +190,21 @@ def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, tol
     if not choice.believes_all and find_false(each for records in found.sections.values() for each in records):
         found = found.leave_out_false(told)
     return found
+
+
+def read_registered(roots: Iterable[Path], names: Collection[str]) -> dict[str, Solution]:
+    """The Solutions of these names that the registries hold, as their sources are today; the first registry counts.
+
+    Any dataset may lie there: one that cannot be read has none, and `validate` says why.
+    """
+    from fib_rmsnorm.registry.registry import Registry
+    from fib_rmsnorm.registry.sources.packing import read_current
+
+    found: dict[str, Solution] = {}
+    for root in roots if names else ():
+        with suppress(InputError):
+            found = {**read_current(Registry(root), wants=lambda name, _: name in names).by_name, **found}
+    return {name: each for name, each in found.items() if name in names}
 
 
 def read_definitions(names: Collection[str], roots: Iterable[Path]) -> dict[str, Definition]:

@@ -31,24 +31,21 @@ TraceFile = tuple[Path, Path | None]
 """A file to read, and the root of a dataset, out of which it must not lead."""
 
 
-def read_files(sources: list[Path], root: Path | None, told: list[str]) -> tuple[list[Path], list[TraceRecord]]:
-    """The registries that the files and folders lie in, by default the one at hand, and the Traces in them.
-
-    `told` gets a line for each file that cannot be read whole.
-    """
+def read_files(sources: list[Path], root: Path | None) -> tuple[list[Path], list[TraceRecord], list[str]]:
+    """The registries of files and folders (default: the one at hand), their Traces, and a line for each fault."""
     here, asked = Path.cwd(), sources
     if not asked:
         found = find_root(root)
         asked = [found.relative_to(here) if found.is_relative_to(here) else found]  # the shorter to read
     roots = _find_roots([file for source in asked for file in _list_files(source)], sources, root)
-    traces: list[TraceRecord] = []
+    traces, told = list[TraceRecord](), list[str]()
     with locked(reading=roots):
         for path, dataset in (file for source in asked for file in _list_files(source)):
             faults: list[str] = []
             traces += _decode_file(path, dataset, faults)
             if faults:
                 told.append(summarize_faults(faults))
-    return roots, traces
+    return roots, traces, told
 
 
 def _list_files(source: Path) -> list[TraceFile]:

@@ -119,7 +119,7 @@ def _next_command(registry: Registry, definition: Definition, root: Path | None)
     if not registry.workloads(definition.name):
         lacking = "workloads"
     else:
-        solutions = read_current(registry).by_name.values()
+        solutions = read_current(registry, wants=lambda _, served: served == definition.name).by_name.values()
         is_served = any(solution.definition == definition.name for solution in solutions)
         lacking = "traces" if is_served else "solutions"
     return creating_command(lacking, [definition.name], *there(root))

@@ -65,8 +65,9 @@ def run_program() -> NoReturn:
             raise
         context = getattr(error, "ctx", None)
         command = f"{context.info_name} " if context is not None and context.parent is not None else ""
-        # pydantic starts each message with "Value error, ".
-        sys.exit(_complain(f"{describe().replace('Value error, ', '')} (see fib-rmsnorm {command}--help)"))
+        # pydantic adds "Value error, " before some messages, and how it parses after others.
+        told = re.sub("Value error, |, unable to parse.*", "", describe()).replace("Input should be", "must be")
+        sys.exit(_complain(f"{told} (see fib-rmsnorm {command}--help)"))
     if code == INTERRUPTED:  # the option parser returns it too: it catches Ctrl-C during a command
         end_interrupted()
     if "triton" not in sys.modules:  # its bindings report objects that were not collected

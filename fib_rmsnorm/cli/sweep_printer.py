@@ -14,13 +14,13 @@ from fib_rmsnorm.evaluation.scheduler import Building, Judged
 from fib_rmsnorm.inspection.facts import Explanation
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device
-from fib_rmsnorm.registry.selection import NamedWorkload, title_workloads
+from fib_rmsnorm.registry.selection import NamedWorkload, row_size, title_workloads
 from fib_rmsnorm.reports.evaluations import result_text
 from fib_rmsnorm.reports.explanation import TRAFFIC_COLUMNS, traffic_cells
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
 from fib_rmsnorm.reports.text.document import Grid
 from fib_rmsnorm.reports.text.units import assignments, count, format_latency, format_percent
-from fib_rmsnorm.schema import Trace
+from fib_rmsnorm.schema import Trace, Workload
 from fib_rmsnorm.tuning.sweep import SweepEvent, TrialsStarted, collect_figures
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable, parameters_of
 
@@ -60,15 +60,16 @@ class SweepPrinter:
                 line = f"{assignments(event.workload.axes):<11}  {assignments(dict(parameters))}  "
                 self._bar.print(stdout(), Folded(Text(line).append_text(result_text(event)), 2))
 
-    def print_results(self, tunable: Tunable, device: Device, batch_sizes: Sequence[int], config: RunConfig) -> int:
+    def print_results(self, tunable: Tunable, device: Device, workloads: Sequence[Workload], config: RunConfig) -> int:
         """Print the latencies of all combinations, and what the compiler made of each; return how many passed."""
         interpreted, name = is_interpreted(tunable.solution, device), tunable.definition.name
         if not self._traces and not interpreted:  # what cannot be interpreted still compiles
             return 0
         batches = sorted({batch for _, batch in self._traces})
-        batch = max(batch_sizes) if interpreted else batches[-1]
+        at = {row_size(each.axes) or 0: each for each in workloads}
+        batch = max(at) if interpreted else batches[-1]
         with ProgressBar(doing="inspecting the compiled code"):
-            figures = collect_figures(tunable, batch, device, config)
+            figures = collect_figures(tunable, at[batch], device, config)
         if self._as_json:
             facts = {"arch", "kernels", "launches"}
             told = [{"parameters": dict(each), **found.model_dump(include=facts)} for each, found in figures.items()]

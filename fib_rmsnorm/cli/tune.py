@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fib_rmsnorm.evaluation.run_config import RunConfig
     from fib_rmsnorm.machine.devices import Device
     from fib_rmsnorm.registry import Registry
-    from fib_rmsnorm.schema import Trace
+    from fib_rmsnorm.schema import Trace, Workload
     from fib_rmsnorm.tuning.tunable import Tunable, TunableFolder
 
 
@@ -61,8 +61,7 @@ def command(
     from fib_rmsnorm.registry.selection import choose
     from fib_rmsnorm.registry.sources.draft import refuse_call
     from fib_rmsnorm.registry.store import require_writable
-    from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
-    from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, count_multiprocessors, read_kept
+    from fib_rmsnorm.tuning.sweep import INTERPRETED_ROWS, choose_rows, count_multiprocessors, read_kept
     from fib_rmsnorm.tuning.tunable import find_in_file, find_tunables
 
     names, path = options.split_names(definitions), Path(solution)
@@ -89,8 +88,9 @@ def command(
     if interpreted:  # said before the sweep
         what = f"judged on at most {INTERPRETED_ROWS} rows, not timed{'; no table will be written' if folders else ''}"
         note(f"Interpreted on {place.name}: {what}")
-    sizes = options.split_sizes(batch_sizes) or (*DEFAULT_BATCH_SIZES, *LARGE_BATCH_SIZES)
-    traces, passes = _sweep(swept, place, sizes, RunConfig(timeout_s=timeout, dataset=registry.root), as_json=json)
+    sizes, config = options.split_sizes(batch_sizes), RunConfig(timeout_s=timeout, dataset=registry.root)
+    planned = [(each, choose_rows(registry, each.definition, sizes)) for each in swept]
+    traces, passes = _sweep(planned, place, config, as_json=json)
     if folders and passes and not dry_run and not interpreted:
         # From the stored Traces of devices that share the table, or from this run where none are stored.
         kept = read_kept(folders, place.hardware, count_multiprocessors(place))
@@ -99,7 +99,7 @@ def command(
 
 
 def _sweep(
-    tunables: Sequence[Tunable], device: Device, batch_sizes: Sequence[int], config: RunConfig, *, as_json: bool
+    planned: Sequence[tuple[Tunable, list[Workload]]], device: Device, config: RunConfig, *, as_json: bool
 ) -> tuple[dict[str, list[Trace]], int]:
     """Measure and print everything; return the Traces of each Definition, and how many passed."""
     from fib_rmsnorm.cli.progress import ProgressBar
@@ -109,15 +109,15 @@ def _sweep(
 
     traces: dict[str, list[Trace]] = {}
     passes = 0
-    for tunable in tunables:
+    for tunable, workloads in planned:
         mine = traces.setdefault(tunable.definition.name, [])
         note(f"{tunable.name} for {tunable.definition.name} on {device.hardware}")
-        with ProgressBar(doing="building") as bar, closing(run_sweep(tunable, device, config, batch_sizes)) as events:
+        with ProgressBar(doing="building") as bar, closing(run_sweep(tunable, device, config, workloads)) as events:
             printer = SweepPrinter(bar, as_json=as_json)
             for event in events:
                 printer.show(event)
                 mine += [event] if isinstance(event, Trace) else []
-        passes += printer.print_results(tunable, device, batch_sizes, config)
+        passes += printer.print_results(tunable, device, workloads, config)
     return traces, passes
 
 

@@ -94,6 +94,8 @@ class WinnerTable(msgspec.Struct, frozen=True):
 
 def read_table(path: Path) -> WinnerTable:
     """Read a table. Raises InputError if the file is missing or damaged."""
+    if not path.exists():
+        raise InputError(f"no such file: {path}; make it with: fib-rmsnorm deploy")
     try:
         return msgspec.json.decode(read_text(path), type=WinnerTable)
     except msgspec.DecodeError as error:

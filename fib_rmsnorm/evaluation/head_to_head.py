@@ -52,9 +52,9 @@ def plan_head_to_head(
     sizes that both have. Raises InputError if a Solution is unknown or cannot run natively on the device, if no size is
     common, or if the device lacks memory for a requested batch size.
     """
-    current = read_current(registry)
-    known = current.by_name
     names = old, new
+    current = read_current(registry, wants=lambda name, _: name in names)
+    known = current.by_name
     require_packed(current.faulty, names, known)
     kernels = [
         KernelFile.locate(Path(name), call, definition=definition) for name, call in zip(names, calls, strict=True)

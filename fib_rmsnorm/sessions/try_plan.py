@@ -85,7 +85,7 @@ def choose_rivals(
     """
     runnable = [
         solution
-        for solution in read_current(registry).by_name.values()
+        for solution in read_current(registry, wants=lambda _, served: served == definition.name).by_name.values()
         if solution.definition == definition.name
         and solution.name != besides
         and reason_to_skip(solution, device) is None

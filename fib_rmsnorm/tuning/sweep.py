@@ -18,12 +18,12 @@ from fib_rmsnorm.inspection.facts import Explanation
 from fib_rmsnorm.languages import LANGUAGES
 from fib_rmsnorm.machine.capabilities import is_interpreted
 from fib_rmsnorm.machine.devices import Device, find_properties
-from fib_rmsnorm.registry import generate_workloads
+from fib_rmsnorm.registry import Registry, choose_workloads
 from fib_rmsnorm.registry.selection import row_size
 from fib_rmsnorm.registry.store import append_lines, read_jsonl
-from fib_rmsnorm.registry.workload_generation import list_undetermined, refuse_empty
+from fib_rmsnorm.registry.workload_generation import DEFAULT_BATCH_SIZES, LARGE_BATCH_SIZES
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Trace, Workload
+from fib_rmsnorm.schema import Definition, Trace, Workload
 from fib_rmsnorm.tuning.choosing import TOLERANCE, collect_timings
 from fib_rmsnorm.tuning.tunable import Parameters, Tunable, TunableFolder
 
@@ -50,12 +50,12 @@ SweepEvent = TrialsStarted | Building | Judged | Trace | Skip
 """A Trace is one evaluation of the sweep, already recorded."""
 
 
-def run_sweep(tunable: Tunable, device: Device, config: RunConfig, batch_sizes: Sequence[int]) -> Generator[SweepEvent]:
-    """Measure every combination on every batch: in groups if there are many, then the best of all groups again.
+def run_sweep(tunable: Tunable, device: Device, config: RunConfig, workloads: list[Workload]) -> Generator[SweepEvent]:
+    """Measure every combination on every Workload: in groups if there are many, then the best of all groups again.
 
-    Raises InputError if no batch fits the device, or if its tensors are empty.
+    Raises InputError if no Workload fits the device.
     """
-    workloads = _choose_workloads(tunable, device, batch_sizes)
+    workloads = _choose_fitting(tunable, device, workloads)
     combinations = tunable.combinations()
 
     def run_trials(some: Sequence[Parameters], *, is_final: bool = False) -> Generator[SweepEvent]:
@@ -73,22 +73,27 @@ def run_sweep(tunable: Tunable, device: Device, config: RunConfig, batch_sizes: 
         yield from run_trials(finalists, is_final=True)
 
 
-def _choose_workloads(tunable: Tunable, device: Device, batch_sizes: Sequence[int]) -> list[Workload]:
+def choose_rows(registry: Registry, definition: Definition, batch_sizes: Sequence[int]) -> list[Workload]:
+    """The Workloads of these numbers of rows; by default the registered ones, or without any those of usual numbers.
+
+    Raises InputError if rows are not all that varies, and as `choose_workloads`.
+    """
+    if len(definition.var_axes) != 1:
+        raise InputError(f"{definition.name}: tune needs one variable axis (it has {len(definition.var_axes)})")
+    registered = registry.workloads(definition.name)
+    usual = () if registered else (*DEFAULT_BATCH_SIZES, *LARGE_BATCH_SIZES)
+    return choose_workloads(definition, registered, batch_sizes, usual)
+
+
+def _choose_fitting(tunable: Tunable, device: Device, workloads: Sequence[Workload]) -> list[Workload]:
     """The Workloads that fit the device; for an interpreter those of few rows, else one of a single row."""
     definition = tunable.definition
-    refuse_empty(definition)
-    if undetermined := list_undetermined(definition):
-        raise InputError(f"{definition.name}: tune makes its own Workloads, but {undetermined[0]!r} has no default")
-    workloads = generate_workloads(definition, batch_sizes)
     found = [each for each in workloads if not reason_not_to_fit(definition, each, device)]
     if is_interpreted(tunable.solution, device):
         few = [each for each in found if (row_size(each.axes) or 0) <= INTERPRETED_ROWS]
-        found = few or generate_workloads(definition, (1,))
+        found = few or choose_workloads(definition, workloads, (1,))
     if not found:
-        raise InputError(
-            f"{definition.name}: none of the batch sizes {', '.join(map(str, batch_sizes))} fits"
-            f" {device.hardware}; choose smaller --batch-sizes"
-        )
+        raise InputError(f"{definition.name}: no Workload fits {device.hardware}; choose smaller --batch-sizes")
     return found
 
 
@@ -163,18 +168,18 @@ def count_multiprocessors(device: Device) -> int | None:
     return gpu.multiprocessors if gpu else None
 
 
-def collect_figures(tunable: Tunable, batch: int, device: Device, config: RunConfig) -> dict[Parameters, Explanation]:
-    """The compiled code of each combination that launches exactly one kernel at this batch; none for CPU code."""
+def collect_figures(tunable: Tunable, at: Workload, device: Device, config: RunConfig) -> dict[Parameters, Explanation]:
+    """The compiled code of each combination that launches exactly one kernel on the Workload; none for CPU code."""
     language = LANGUAGES[tunable.solution.spec.language.value]
     # A kernel that a CPU interprets can be compiled for a GPU, too.
     if not language.compiles_for_gpus or (device.kind == "cpu" and language.on["cpu"][0] != "interpret"):
         return {}
-    workloads, combinations = generate_workloads(tunable.definition, [batch]), tunable.combinations()
+    combinations = tunable.combinations()
 
     def inspect(combination: Parameters) -> Explanation | None:
         variant = tunable.make_variant(combination)
         try:
-            return explain(fork_server, tunable.definition, variant, workloads, None, config, device)
+            return explain(fork_server, tunable.definition, variant, [at], None, config, device)
         except InputError:
             return None  # it does not compile, which its evaluation reports
 

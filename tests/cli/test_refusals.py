@@ -87,6 +87,10 @@ REFUSED = [
     (f"explain {CUDA} --arch sm_50", "'sm_50' is not a supported GPU architecture: choose one from sm_70 to sm_121"),
     (f"explain {CUDA} --arch mi300x", "'mi300x' is not a GPU architecture: write it like sm_90 or gfx942"),
     ("history other_v1", f"no Solution with Traces matches 'other_v1' (available: {CUDA}, {PYTHON})"),
+    (
+        f"history {CUDA} {PYTHON_TRACES}",
+        f"{CUDA} is registered, but has no Traces here; measure it with: fib-rmsnorm bench --definitions {DEFINITION} ",
+    ),
     ("history ''", "name is empty: give it a value, or leave it out"),
     ("list solutoins", "cannot list 'solutoins': choose from definitions, solutions, workloads, traces"),
     ("solve --languages fortran", "unknown language 'fortran'"),

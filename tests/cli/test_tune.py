@@ -145,9 +145,18 @@ def test_numbers_of_a_file_are_tried_and_the_file_stays(fib, registry):
     for wrong in (("--set", "more=1"), ()):
         assert "NAPS" in fib("tune", "norm.py", *wrong, *options).refusal
     assert "names its own function" in fib("tune", NAME, "--call", "run", *options).refusal
+
+
+def test_registered_workloads_are_those_to_try(fib, registry):
+    """Of a Definition whose scalar has no default there are no others."""
     registry.write_definition(SCALED)
     Path("norm.py").write_text(f"N = 1\n{SCALED.reference}")
-    assert "'factor' has no default" in fib("tune", "norm.py", "--set", "N=2", "--definitions", "scaled", *options).err
+    tune = ("tune", "norm.py", "--set", "N=2", "--definitions", "scaled", "--device", "cpu")
+    assert "has no Workload; add one with a value of factor" in fib(*tune).refusal
+    assert fib("workload", "--definition", "scaled", "--batch-sizes", "2,3", "--set", "factor=2").code == 0
+    for sizes, tried in (((), "batch=2, batch=3"), (("--batch-sizes", "3"), "batch=3")):
+        outcome = fib(*tune, *sizes)
+        assert outcome.code == 0 and f"1 combination at {tried}" in outcome.err.splitlines()
 
 
 @pytest.mark.process

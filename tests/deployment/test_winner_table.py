@@ -87,7 +87,7 @@ def test_why_names_the_kernel_or_says_why_torch_serves():
 
 def test_a_registry_without_a_table_is_refused(tmp_path):
     make_empty_registry(tmp_path)
-    with pytest.raises(Exception, match=r"winners\.json"):
+    with pytest.raises(Exception, match=r"winners\.json; make it with: fib-rmsnorm deploy"):
         use_registry(tmp_path)
 
 

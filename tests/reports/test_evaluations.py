@@ -108,6 +108,8 @@ def test_a_cell_has_the_interval_if_it_is_wide_and_the_ratio_of_the_numbers_show
     assert show_table([trace], 100)[1:] == ["reference               183 us", f"{CUDA}  17.6 us  10.4x"]
     trace.evaluation.performance.latency_low_ms, trace.evaluation.performance.latency_high_ms = 0.0169, 0.0183
     assert show_table([trace], 100)[2] == f"{CUDA}  17.6 us ±4%  10.4x"
+    trace.evaluation.performance.latency_high_ms = 0.057
+    assert show_table([trace], 100)[2] == f"{CUDA}  17.6 us ±114%  10.4x", "half the interval is 1.14 times the median"
     trace.evaluation.performance.latency_low_ms = trace.evaluation.performance.latency_high_ms = 0.0177
     assert show_table([trace], 100)[2] == f"{CUDA}  17.6 us  10.4x"
 

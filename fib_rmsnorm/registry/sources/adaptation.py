@@ -21,6 +21,7 @@ from fib_rmsnorm.registry.sources.starting_kernel import identifier
 from fib_rmsnorm.registry.store import write_atomic
 from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SupportedBindings, digest
 
+AS_THEY_ARE = "serve it as they are"
 _MARK = "# Written by fib-rmsnorm adapt"
 _NATIVE = """\
 // {about}
@@ -101,7 +102,7 @@ def adapt(
                 continue
             found.append(Adapted(kernel.manifest.name, _write(registry, kernel, definition, files)))
     if not found and any(kernel.serves(definition.name) for kernel in kernels):
-        return f"the kernels of {recognition.operator} serve it as they are"
+        return f"the kernels of {recognition.operator} {AS_THEY_ARE}"
     return found or f"no kernel serves {own.name}, which is what it computes"
 
 

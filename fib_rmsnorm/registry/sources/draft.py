@@ -54,7 +54,7 @@ def find_solution(
     if kernel.file.exists() and (kernel.file.suffix or "/" in name):
         return draft_kernel(registry, kernel)
     refuse_call(name, call)
-    current = read_current(registry)
+    current = read_current(registry, wants=lambda each, _: each == name or each.startswith(f"{name}_"))
     require_packed(current.faulty, [name], current.by_name)
     solutions = current.by_name
     found = solutions.get(name)
@@ -66,7 +66,7 @@ def find_solution(
         return draft_kernel(registry, kernel)
     if found is None:
         what = f"{name!r} for {definition}" if definition else repr(name)
-        raise InputError(f"no Solution {what} ({name_others(name, solutions)})")
+        raise InputError(f"no Solution {what} ({name_others(name, read_current(registry).by_name)})")
     return registry.definition(found.definition), found
 
 

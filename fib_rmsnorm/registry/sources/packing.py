@@ -3,7 +3,7 @@
 Sources win over the JSON that was packed from them earlier: what runs or shows a Solution takes it from `read_current`.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -24,6 +24,9 @@ from fib_rmsnorm.schema import BuildSpec, Definition, Solution, SourceFile, chec
 Shared = dict[tuple[str, Path], SourceFile | None]
 """Files that were checked and read, by their path in a Solution and on disk; None for an empty one."""
 
+Wants = Callable[[str, str], bool]
+"""Whether to pack the Solution of this name for the Definition of this name; None packs all."""
+
 
 @dataclass(frozen=True)
 class FaultySources:
@@ -38,7 +41,7 @@ class FaultySources:
 
     def may_make(self, glob: str) -> bool:
         """Whether a glob, or a Solution's name, may mean a Solution from these sources."""
-        return _may_make(self.name, glob)
+        return fnmatch(self.name, glob) or glob.startswith(f"{self.name}_")
 
     def may_be_among(self, names: Collection[str], definitions: Collection[str], known: Iterable[str]) -> bool:
         """Whether globs of names and of known Definitions, of which none means all, may mean a Solution from these.
@@ -50,16 +53,10 @@ class FaultySources:
         return may_serve and (not names or any(map(self.may_make, names)))
 
 
-def _may_make(folder: str, glob: str) -> bool:
-    return fnmatch(folder, glob) or glob.startswith(f"{folder}_")
-
-
 def pack_sound(
-    registry: Registry, definitions: dict[str, Definition], names: Collection[str] | None = None
+    registry: Registry, definitions: dict[str, Definition], wants: Wants | None = None
 ) -> tuple[dict[str, Solution], list[FaultySources]]:
     """Pack every source folder that can be packed; return the others too. Raises InputError for a name used twice.
-
-    With `names`, only what may be one of these Solutions is packed.
 
     Sources of a Definition whose file cannot be read are neither: what read it has told so.
     """
@@ -70,7 +67,7 @@ def pack_sound(
     def pack() -> Iterator[tuple[Path, Solution]]:
         for path in find_files(registry.layout.solutions, MANIFEST):
             try:
-                yield from ((path, each) for each in pack_folder(registry, path.parent, definitions, names, shared))
+                yield from ((path, each) for each in pack_folder(registry, path.parent, definitions, shared, wants))
             except InputError as error:  # noqa: PERF203 - of one folder
                 author, *_ = path.relative_to(registry.layout.solutions).parts
                 *_, home, name, _ = path.parts
@@ -92,15 +89,14 @@ class CurrentSolutions:
 
 
 def read_current(
-    registry: Registry, definitions: dict[str, Definition] | None = None, names: Collection[str] | None = None
+    registry: Registry, definitions: dict[str, Definition] | None = None, wants: Wants | None = None
 ) -> CurrentSolutions:
     """Pack a registry's sources in memory, and read the JSON of Solutions without sources.
 
-    `definitions` defaults to the registry's, and `names` to all, of those that have sources. Raises InputError for a
-    bad file, or a name used twice.
+    `definitions` defaults to the registry's. Raises InputError for a bad file, or a name used twice.
     """
     with locked(reading=[registry.root]):
-        made, faulty = pack_sound(registry, registry.definitions() if definitions is None else definitions, names)
+        made, faulty = pack_sound(registry, registry.definitions() if definitions is None else definitions, wants)
         written = registry.packed_solutions()
     found = {
         name: solution
@@ -147,8 +143,8 @@ def pack_folder(
     registry: Registry,
     folder: Path,
     definitions: dict[str, Definition],
-    names: Collection[str] | None = None,
     shared: Shared | None = None,
+    wants: Wants | None = None,
 ) -> list[Solution]:
     """Pack one source folder into a Solution for each Definition that it serves.
 
@@ -162,24 +158,18 @@ def pack_folder(
     if len(parts) != 4:  # author, op_type, definition, solution
         raise InputError(f"{folder}: sources belong in solutions/<author>/<op_type>/<definition>/<solution>/")
     author, _, home, _ = parts
-    if names is not None and manifest.name not in names and not any(_may_make(manifest.name, name) for name in names):
-        return []
-    included = find_included(folder, manifest.include, registry.layout.solutions, shared or ())
-    sources = read_sources(folder, included, shared)
     served = [each for name, each in definitions.items() if manifest.serves(name, home)]
     if not served:
         there, wanted = ", ".join(definitions) or "none", ", ".join(manifest.definitions or [home])
         raise InputError(f"{folder}: no Definition matches {wanted} (available: {there})")
+    names = {each.name: check_name(manifest.name + served_suffix(home, each.name), "solution") for each in served}
+    served = [each for each in served if wants is None or wants(names[each.name], each.name)]
+    if not served:
+        return []
+    included = find_included(folder, manifest.include, registry.layout.solutions, shared or ())
+    sources = read_sources(folder, included, shared)
     return [
-        make_solution(
-            folder / MANIFEST,
-            check_name(manifest.name + served_suffix(home, each.name), "solution"),
-            author,
-            each,
-            manifest.spec,
-            sources,
-            manifest.description,
-        )
+        make_solution(folder / MANIFEST, names[each.name], author, each, manifest.spec, sources, manifest.description)
         for each in served
     ]
 

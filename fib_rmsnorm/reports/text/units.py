@@ -34,7 +34,7 @@ def format_either_side(estimate: Estimate | None) -> str:
     if not estimate.is_bounded:
         upper = f"up to {format_latency(estimate.high)}" if estimate.high > estimate.value else "or less"
         return "±?" if estimate.low or math.isinf(estimate.high) else upper
-    return f"±{estimate.half_width:.0%}" if estimate.half_width < 1 else f"±{format_ratio(estimate.half_width)}"
+    return f"±{estimate.half_width:.0%}"
 
 
 def format_bytes(number: float) -> str:

@@ -165,3 +165,6 @@ def test_a_definition_of_no_known_operator_is_reported(fib, registry):
     outcome = fib("adapt", "--definitions", "double_h128", "--root", registry.root)
     assert outcome.code == 2 and "double_h128: its reference computes no known operator" in outcome.err
     assert "no kernel was adapted" in outcome.err and not registry.packed_solutions()
+    registry.write_definition(own := RmsNorm().define(4096))
+    outcome = fib("adapt", "--definitions", own.name, "--root", registry.root, "--json")
+    assert outcome.answer == [] and outcome.err.startswith(f"{own.name}: the kernels of rmsnorm serve it as they are")
