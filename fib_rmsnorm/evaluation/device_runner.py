@@ -50,8 +50,15 @@ _NO_GPU = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
     r"|\w+ not supported in interpreter mode|Triton's interpreter cannot call libdevice|\d+ active drivers"
     rf"|Cannot find backend|libcuda.so[.\d]* cannot|{_NO_TARGET}"
+    r"|(?:assert|if not) [^\n]*(?:\.is_cuda\b|\bdevice(?:\.type)? == .cuda)"
+    r"|Error: [^\n]*\b(?i:must|requires?|only|expected)\b[^\n]*\b(?i:CUDA|GPU)\b[^\n]*"
 )
-"""Messages of exceptions that a kernel raises because it needs a GPU and there is none."""
+"""What a kernel raises because it needs a GPU and there is none: messages of exceptions, or the line that raises."""
+_NO_PACKAGE = re.compile(
+    r"No module named '(aiter|apex|cuda|cupy|cutlass|deepspeed|fla|flag_gems|flash_attn|flashinfer|helion|jax"
+    r"|liger_kernel|mlx|numba|quack|sgl_kernel|tilelang|tinygrad|transformer_engine|unsloth|vllm|xformers)\b"
+)
+"""A package for kernels that is not installed; any other may be misspelt."""
 
 
 class DeviceRunner:
@@ -107,11 +114,13 @@ class DeviceRunner:
         return Check.of(self.make_trace(definition, workload, solution, verdict, log)), verdict
 
     def reason_to_skip(self, verdict: Admitted | EvaluationFailedError) -> str:
-        """Why a Solution that failed is not to blame: it raised that it needs a GPU, and there is none. Else empty."""
-        if self.device.kind != "cpu" or isinstance(verdict, Admitted):
+        """Why a Solution that failed is not to blame: it needs a GPU or a package, and there is none. Else empty."""
+        if isinstance(verdict, Admitted):
             return ""
         raises = verdict.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR)
-        found = _NO_GPU.search(str(verdict)) if raises else None
+        if raises and (lacking := _NO_PACKAGE.search(str(verdict))):
+            return f"needs {lacking[1]}, which is not installed here"
+        found = _NO_GPU.search(str(verdict)) if raises and self.device.kind == "cpu" else None
         if not found:
             return ""
         is_targetless = found[0] == _NO_TARGET
