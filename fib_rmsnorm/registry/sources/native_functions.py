@@ -158,6 +158,7 @@ def read_parameters(text: str, aliases: Mapping[str, str] = {}) -> Parameters:
     for each in split(text):
         declared, _, default = each.partition("=")
         words = re.sub(r"\s*\b__restrict(__)?\b|(?<=\*)\s*const\b", "", " ".join(declared.split()))
+        words = re.sub(r"(\w+)\s*\[\]$", r"*\1", words)  # of `float x[]`
         name = last[0] if (last := re.search(r"(?<=[\s*&])\w+$", words)) else ""
         type_ = words.removesuffix(name)
         type_ = re.sub(r"\w+", lambda word: aliases.get(word[0], word[0]), type_.strip())

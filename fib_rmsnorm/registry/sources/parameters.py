@@ -92,6 +92,8 @@ class Parameter:
         for kind in ("shape", "dtype"):
             if kind in self.name.lower():
                 return kind
+        if self.type.endswith("constexpr") and "eps" in self.name.lower():
+            return "number"
         return next((kind for kind, pattern in _KINDS.items() if re.search(pattern, self.type)), "any")
 
 
@@ -235,7 +237,7 @@ def _tell(parameter: Parameter, name: str, definition: Definition) -> str:
 def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str | None]]:
     """The sizes that a parameter may stand for; none if it may be something else."""
     axes, kind, name = [*definition.axes], parameter.kind, parameter.name
-    name = name.upper() if kind == "size" and len(name) == 1 else name
+    name = name.upper() if name in "mn" or (kind == "size" and len(name) == 1) else name
     shape = f"{{{axes[-1]}}}" if "IntArrayRef" in parameter.type else f"({axes[-1]},)"
     dtype = f"torch.{next(iter(definition.outputs.values())).dtype.value}"
     if plain := {"shape": shape, "flag": "0", "dtype": dtype}.get(kind):
@@ -250,7 +252,7 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
     usual: list[tuple[re.Pattern[str], list[tuple[int, str | None]]]] = [
         (re.compile("N"), [(0, axes[-1]), (1, axes[0]), (2, "1")]),  # of rows, where one of columns follows
         (re.compile("M"), [(0, axes[0]), (1, axes[-1]), (2, "1")]),
-        (re.compile("(n_?|num_?)(groups|heads)"), [(0, "1")]),
+        (re.compile("(n_?|num_?)(kv_?)?(groups|heads)"), [(0, "1")]),
         (re.compile("n_?channels"), [(0, axes[-1]), (1, "1")]),
         (re.compile("numel|n_?elem(ent)?s?"), [(0, f"{axes[0]} * {axes[-1]}")]),
         (_COLUMNS, [(0, axes[-1])]),
