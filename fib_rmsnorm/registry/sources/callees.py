@@ -10,7 +10,6 @@ from typing import TypeVar
 from fib_rmsnorm.registry.sources.model_file import find_arguments
 from fib_rmsnorm.registry.sources.parameters import SPARE, STATISTIC, Parameter, Parameters, bind, call_in_order, render
 from fib_rmsnorm.registry.sources.python_module import (
-    KERNELS,
     LAUNCH,
     PythonModule,
     find_attributes,
@@ -120,7 +119,7 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
 
     Where something launches a kernel, what does not is a reference to compare with.
     """
-    kernels = {name for name, node in module.functions.items() if KERNELS & {*map(last_name, node.decorator_list)}}
+    kernels = module.kernels
     functions = {id(node): name for name, node in module.functions.items()}  # one of its names
     names = [entry] if entry else [*functions.values(), *module.classes, *module.values]
     callable_ = [name for name in names if name not in kernels or read_made(module, name)]
@@ -276,15 +275,15 @@ def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _For
     if not indices and not assigned:
         return None
     counts = [len(each.elts) for each in assigned if isinstance(each, ast.Tuple)]
-    is_destination = len(definition.inputs) + len(definition.outputs) in counts
-    return f"{function.name}(({call_in_order(definition, is_destination=is_destination)}))", [()]
+    given = call_in_order(definition, is_destination=len(definition.inputs) + len(definition.outputs) in counts)
+    return f"{function.name}([{given}])" if "clear" in attributes else f"{function.name}(({given}))", [()]
 
 
 def _choose_outputs(module: PythonModule, function: ast.FunctionDef | None, definition: Definition) -> str:
     """The expression that chooses the outputs of a function that returns more than the Definition has."""
     count = len(definition.outputs)
     assigned = {ast.unparse(each.targets[0]): each.value for each in find_nodes(function, ast.Assign)}
-    returned = [each.value for each in find_nodes(function, ast.Return) if each.value]
+    returned = (each.value for each in find_nodes(function, ast.Return) if each.value)
     values = [assigned.get(ast.unparse(each), each) for each in returned]
     for each in values if count == 1 else ():
         keys = [key.value for key in each.keys if isinstance(key, ast.Constant)] if isinstance(each, ast.Dict) else []

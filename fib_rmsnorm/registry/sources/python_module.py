@@ -52,6 +52,13 @@ class PythonModule:
                     found[alias.asname or name] = origin.split(".")[0]
         return found
 
+    @property
+    def kernels(self) -> set[str]:
+        """The functions that are launched on a grid; none where helion or jax makes functions of kernels."""
+        if {"helion", "jax"} & {*self.imported.values()}:
+            return set()
+        return {name for name, node in self.functions.items() if KERNELS & {*map(last_name, node.decorator_list)}}
+
     def parameters_of(self, name: str) -> Parameters | None:
         """The parameters of a function; None if the source does not show them."""
         return read_parameters(self.functions[name].args) if name in self.functions else None
@@ -203,6 +210,20 @@ def may_overwrite(function: ast.FunctionDef | None) -> bool:
     assigned = {each.id for each in find_nodes(function, ast.Name) if isinstance(each.ctx, ast.Store)}
     kept = {each.arg for each in find_nodes(function, ast.arg)} - assigned
     return all(isinstance(each, ast.Constant) or (isinstance(each, ast.Name) and each.id in kept) for each in names)
+
+
+def count_axes(module: PythonModule, name: str) -> int:
+    """The most names into which a function, or a class that it uses, unpacks the shape of a parameter: `b, s, d`."""
+    found = 0
+    used = [module.functions.get(name), *(module.classes.get(each) for each in reach(module, name))]
+    for function in (each for node in used for each in find_nodes(node, ast.FunctionDef)):
+        taken = {each.arg for each in find_nodes(function, ast.arg)}
+        taken -= {each.id for each in find_nodes(function, ast.Name) if isinstance(each.ctx, ast.Store)}
+        shapes = {f"{each}{end}" for each in taken for end in (".shape", ".size()")}
+        for each in find_nodes(function, ast.Assign):
+            if isinstance(each.targets[0], ast.Tuple) and ast.unparse(each.value) in shapes:
+                found = max(found, len(each.targets[0].elts))
+    return found
 
 
 def read_made(module: PythonModule, name: str) -> Parameters | None:
