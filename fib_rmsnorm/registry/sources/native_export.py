@@ -41,10 +41,14 @@ def _find_elements(text: str, function: NativeFunction, passed: Passed, definiti
     dtypes = {name: spec.dtype.value for name, spec in specs.items() if spec.shape is not None}
     elements = {name: each.element for each, name in passed if name in dtypes and each.element}
     words = re.findall(r"\w+", re.sub(r"//.*", "", text).replace("cuda_fp16", "half"))
+    is_open = words.count(function.name) == 1 and "float" in function.body  # of no dtype yet, and it converts
     for name, element in elements.items():
         if function.chooses(element):
-            elements[name] = next((word for word in words if find_dtype(word) == dtypes[name]), "float")
-    taken = {name: find_dtype(element, function.name) or dtypes[name] for name, element in elements.items()}
+            any_ = {"float16": "_Float16"}.get(dtypes[name], "float") if is_open else "float"
+            elements[name] = next((word for word in words if find_dtype(word) == dtypes[name]), any_)
+    casts = re.findall(r"[(<]\s*(?:const\s+)?(\w+)\s*(?:const\s*)?\*", function.body)
+    cast = next(filter(None, map(find_dtype, casts)), "")  # of bytes
+    taken = {name: find_dtype(element, function.name) or cast or dtypes[name] for name, element in elements.items()}
     if other := next((name for name in taken if taken[name] != dtypes[name]), None):
         dtype = (dtypes | taken)[next(iter(dtypes))]
         apart = [f"{name}={each}" for name, each in taken.items() if each != dtype]

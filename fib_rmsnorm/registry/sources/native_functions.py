@@ -46,6 +46,13 @@ class NativeFunction:
         """The expression that chooses the only output of several."""
         return "[0]" if len(definition.outputs) == 1 and self.words & {"vector", "tuple", "pair"} else ""
 
+    def count_foreign(self, definition: Definition) -> int:
+        """The number of parameters that point to elements of a dtype that no tensor of a Definition has."""
+        specs = (definition.inputs | definition.outputs).values()
+        dtypes = {spec.dtype.value for spec in specs if spec.shape is not None}
+        told = (find_dtype(each.element, self.name) for each in self.parameters if each.element)
+        return sum(bool(dtype) and dtype not in dtypes for dtype in told)
+
     def takes(self, *types: str) -> bool:
         """Whether the type of a parameter contains one of these texts."""
         return any(text in parameter.type for text in types for parameter in self.parameters)

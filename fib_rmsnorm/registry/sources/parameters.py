@@ -239,7 +239,8 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
     axes, kind, name = [*definition.axes], parameter.kind, parameter.name
     name = name.upper() if name in "mn" or (kind == "size" and len(name) == 1) else name
     shape = f"{{{axes[-1]}}}" if "IntArrayRef" in parameter.type else f"({axes[-1]},)"
-    dtype = f"torch.{next(iter(definition.outputs.values())).dtype.value}"
+    dtype = f"torch.{(element := next(iter(definition.outputs.values())).dtype.value)}"
+    size = int("".join(re.findall(r"\d", element.partition("_")[0])) or 8) // 8
     if plain := {"shape": shape, "flag": "0", "dtype": dtype}.get(kind):
         return [(0, plain)]
     if parameter.type.endswith("constexpr"):
@@ -257,6 +258,8 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
         (re.compile("numel|n_?elem(ent)?s?"), [(0, f"{axes[0]} * {axes[-1]}")]),
         (_COLUMNS, [(0, axes[-1])]),
         (_ROWS, [(0, axes[0]), (1, "1")]),
+        (re.compile(r"nb\d*0"), [(0, f"{size}")]),
+        (re.compile(r"nb\d*1"), [(0, f"{axes[-1]} * {size}")]),
         (_STRIDE, [(1, axes[-1]), (2, "1")]),
         (_BLOCK, [(2 - (kind == "size"), "128"), (2, "1")]),
     ]
