@@ -1,11 +1,12 @@
 """The lines in C++ that export a call of a function: they pass it the memory of tensors, and sizes."""
 
 import re
+from dataclasses import replace
 
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry.sources.callees import KernelCall
-from fib_rmsnorm.registry.sources.native_functions import NativeFunction, Passed, find_dtype, split
+from fib_rmsnorm.registry.sources.native_functions import RETURNED, NativeFunction, Passed, find_dtype, split_arguments
 from fib_rmsnorm.registry.sources.parameters import SCRATCH, STREAM, Parameter
 from fib_rmsnorm.schema import Definition
 
@@ -24,7 +25,8 @@ def call_for_rows(call: str, passed: Passed, definition: Definition) -> str:
     """A call of a function of pointers: for each row, if it gets the size of a row and no number of them."""
     rows, *_, columns = definition.axes
     sizes = " ".join(argument for _, argument in passed)
-    if not any(each.element for each, _ in passed) or rows in sizes.split() or columns not in sizes.split():
+    has_columns = columns in sizes.split() or any("vector<" in each.type for each, _ in passed)
+    if not any(each.element for each, _ in passed) or rows in sizes.split() or not has_columns:
         return call
     tensors = "|".join(
         name for name, each in (definition.inputs | definition.outputs).items() if rows in (each.shape or ())
@@ -68,6 +70,8 @@ def write_export(
     specs, passed = definition.inputs | definition.outputs, call.passed(definition)
     given = [(each, name.removesuffix(ROW)) for each, name in function.find_passed(call.made)]
     elements = _find_elements(text, function, given, definition)
+    target = call.made.partition(RETURNED)[2]
+    elements |= dict.fromkeys([target.removesuffix(ROW)] if target else [], next(iter(elements.values()), ""))
     types = {each.element: elements[name] for each, name in given if name in elements}
     view, tensor = "_view" * bool(elements), "torch::Tensor" if is_torch else "tvm::ffi::TensorView"
     first = next(f"{name}{view}" for name in passed if specs[name].shape is not None)
@@ -78,9 +82,10 @@ def write_export(
     if call.uses(STREAM):
         stream = f"TVMFFIEnvGetStream({first}.device().device_type, {first}.device().device_id)"
         lines += [f"  auto {STREAM} = static_cast<cudaStream_t>({stream});"]
-    sizes = call.find_sizes(definition, f"{{}}{view}.size({{}})")
+    is_row = ROW in call.text
+    sizes = replace(call, text=call.text + f" {columns}" * is_row).find_sizes(definition, f"{{}}{view}.size({{}})")
     lines += [f"  const auto {axis} = {size};" for axis, size in sizes.items()]
-    if is_row := ROW in call.text:
+    if is_row:
         lines += [f"  for (int64_t row = 0; row < {first}.numel() / {columns}; ++row) {{"]
 
     def write(parameter: Parameter, argument: str) -> str:
@@ -100,13 +105,38 @@ def write_export(
         if argument == "{}" and parameter.type.endswith("&"):
             lines.append(f"  std::decay_t<{parameter.type}> {made};")
             return made
-        if name != argument:
-            return f"{name} + row * {columns}" if columns in (specs[name].shape or ()) else f"{name} + row"
-        return f"&{argument}" if "Tensor*" in parameter.type else argument
+        if "vector<" in parameter.type and name in specs:
+            count = f"{name}_view.numel()" if name == argument else columns
+            memory = find_memory(argument)
+            lines.append(f"  std::vector<{element}> {made}({memory}, {memory} + {count});")
+            if "const" not in parameter.type:
+                after.append(f"  std::copy({made}.begin(), {made}.end(), {memory});")
+            return made
+        return f"&{argument}" if "Tensor*" in parameter.type else find_memory(argument)
 
-    name, _, rest = call.made.partition("(")
-    passes, _, chosen = rest.rpartition(")")
-    written = [write(*each) for each in zip(function.parameters, split(passes), strict=False)]
-    result = f"{name}({', '.join(written)})"
+    def find_memory(argument: str) -> str:
+        """The memory of a tensor, or of one row of it."""
+        name = argument.removesuffix(ROW)
+        if name == argument:
+            return argument
+        return f"{name} + row * {columns}" if columns in (specs[name].shape or ()) else f"{name} + row"
+
+    after: list[str] = []
+    written = [write(*each) for each in zip(function.parameters, split_arguments(call.made), strict=False)]
+    if target:
+        after.append(f"  std::copy(returned.begin(), returned.end(), {find_memory(target)});")
+    statement = _write_call(function, call, written, next(iter(types.values()), ""), is_alone=not (is_row or after))
+    return [*lines, f"  {statement};", *after, "  }\n}\n" if is_row else "}\n"]
+
+
+def _write_call(function: NativeFunction, call: KernelCall, written: list[str], element: str, *, is_alone: bool) -> str:
+    """The statement that makes a call with arguments in C++. If it `is_alone`, it returns what that returns."""
+    called, made_of = function.name, function.made_of or 0
+    if function.made_of is not None:
+        called += f"<{element}>" * ("template" in function.words) + f"({', '.join(written[:made_of])})"
+    result = f"{called}({', '.join(written[made_of:])})"
+    if RETURNED in call.text:
+        return f"const auto returned = {result}"
+    chosen = call.made.rpartition(")")[2]
     result = f"std::get<0>({result})" if chosen and "vector" not in function.words else f"{result}{chosen}"
-    return [*lines, f"  {result};\n  }}\n}}\n"] if is_row else [*lines, f"  return {result};\n}}\n"]
+    return f"return {result}" if is_alone else f"(void){result}"

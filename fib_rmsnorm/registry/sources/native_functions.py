@@ -10,7 +10,7 @@ from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters
 from fib_rmsnorm.schema import Definition
 
 _FUNCTION = re.compile(
-    r"(?:\b(?P<scope>\w+)::)?\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*(?:(?:\([^()]*\)|\{\})[^(){};]*)*)\)"
+    r"(?:\b(?P<scope>\w+)::)?\b(?P<name>operator\s*\(\)|\w+)\s*\((?P<parameters>[^(){};]*(?:(?:\([^()]*\)|\{\})[^(){};]*)*)\)"
     r"\s*(?:(?:const|noexcept|->[^;{}()]*)\s*)*\{"
 )
 _CLASS = re.compile(r"\b(?:struct|class|union)\b(?:\s+(\w+))?[^;{}()=]*\{")
@@ -24,6 +24,9 @@ _DTYPES = {
 }
 _NAMED = {"float32": r"f(p|loat)?32", "float16": r"(?<![b\d])f(p|loat)?16|half", "bfloat16": r"bf(loat)?16"}
 """The dtypes that the name of a function tells."""
+RETURNED = " -> "
+"""What stands between a call that returns a vector and the tensor for its elements."""
+_VECTOR = re.compile(r"\bvector<(float|double|half|__half|_Float16)>")
 Passed = list[tuple[Parameter, str]]
 """Parameters, or fields of a struct, with what they get."""
 
@@ -41,17 +44,21 @@ class NativeFunction:
     """Its text, up to the next function."""
     classes: Mapping[str, Parameters] = field(default_factory=dict)
     """The fields of the file's structs, by name; none for classes that are not structs."""
+    made_of: int | None = None
+    """The number of parameters that make the object of which this is the call operator; None for a function."""
 
     def choose(self, definition: Definition) -> str:
-        """The expression that chooses the only output of several."""
+        """The expression that chooses the only output of several, or where the elements that it returns go."""
+        if "vector" in self.words and "Tensor" not in self.words:
+            return f"{RETURNED}{next(iter(definition.outputs))}"
         return "[0]" if len(definition.outputs) == 1 and self.words & {"vector", "tuple", "pair"} else ""
 
-    def count_foreign(self, definition: Definition) -> int:
-        """The number of parameters that point to elements of a dtype that no tensor of a Definition has."""
+    def is_foreign(self, definition: Definition) -> bool:
+        """Whether a parameter points to elements of a dtype that no tensor of a Definition has."""
         specs = (definition.inputs | definition.outputs).values()
         dtypes = {spec.dtype.value for spec in specs if spec.shape is not None}
         told = (find_dtype(each.element, self.name) for each in self.parameters if each.element)
-        return sum(bool(dtype) and dtype not in dtypes for dtype in told)
+        return not {"", *dtypes}.issuperset(told)
 
     def takes(self, *types: str) -> bool:
         """Whether the type of a parameter contains one of these texts."""
@@ -63,6 +70,8 @@ class NativeFunction:
 
     def find_form(self) -> tuple[str, list[Parameters]]:
         """The form of its arguments, of which one may be a struct that holds others, and their stages."""
+        if self.made_of is not None:
+            return "{})({}", [self.parameters[: self.made_of], self.parameters[self.made_of :]]
         for at, each in enumerate(self.parameters):
             if fields := self.classes.get(kind := _class_of(each)):
                 return hold(self.parameters, at, kind, fields)
@@ -70,7 +79,7 @@ class NativeFunction:
 
     def find_passed(self, call: str) -> Passed:
         """The arguments of a call by parameter: those of `Params(x=x, n=hidden)`, a struct, by its fields."""
-        arguments = zip(self.parameters, split(call.partition("(")[2].rpartition(")")[0]), strict=False)
+        arguments = zip(self.parameters, split_arguments(call), strict=False)
         return [leaf for each, text in arguments for leaf in self.find_fields(text) or [(each, text)]]
 
     def find_fields(self, argument: str) -> Passed:
@@ -113,8 +122,13 @@ def find_functions(code: str, text: str) -> list[NativeFunction]:
             head = re.findall(r"\w+", re.split("[;{}]", part[: match.start()])[-1])
             known = {alias: kind for alias, kind in aliases.items() if alias not in head}
             parameters = tuple(_give(each, classes, text) for each in read_parameters(match["parameters"], known))
-            if "static" in head if name else match["scope"] not in classes:
-                body = part[match.end() : following.start() if following else None]
+            body = part[match.end() : following.start() if following else None]
+            if match["name"].startswith("operator") and name:
+                made = re.search(rf"(?<![~\w]){name}\s*\(([^(){{}}]*)\)\s*[:{{]", part)
+                makers = read_parameters(made[1], known) if made else ()
+                head += re.findall(r"\w+", "".join(re.findall(rf"template\s*<[^>]*>(?=\s*\w+\s+{name}\b)", text)))
+                found.append(NativeFunction(name, makers + parameters, frozenset(head), body, classes, len(makers)))
+            elif "static" in head if name else match["scope"] not in classes:
                 callee = f"{name}::{match['name']}" if name else match["name"]
                 found.append(NativeFunction(callee, parameters, frozenset(head), body, classes))
     return found
@@ -159,6 +173,11 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+def split_arguments(call: str) -> list[str]:
+    """The arguments of a call, after those that make the object that is called: `Norm(eps)(x)`."""
+    return split(call.partition("(")[2].rpartition(")")[0].replace(")(", ", "))
+
+
 def read_parameters(text: str, aliases: Mapping[str, str] = {}) -> Parameters:
     """Split a list of parameters, and each into type, name and default; a type's alias stands for the type."""
     found = []
@@ -169,6 +188,7 @@ def read_parameters(text: str, aliases: Mapping[str, str] = {}) -> Parameters:
         name = last[0] if (last := re.search(r"(?<=[\s*&])\w+$", words)) else ""
         type_ = words.removesuffix(name)
         type_ = re.sub(r"\w+", lambda word: aliases.get(word[0], word[0]), type_.strip())
+        type_ = _VECTOR.sub(r"vector<\1*>", type_)
         default = re.sub(r".*Tensor(\(\)|\{\})", "{}", default.strip())
         found.append(Parameter(name, re.sub(r"\s*([*&])\s*", r"\1", type_), given=default))
     return tuple(found)

@@ -9,7 +9,12 @@ from fib_rmsnorm.languages import Language
 from fib_rmsnorm.registry.files.regular_files import read_text
 from fib_rmsnorm.registry.sources.callees import KernelCall, count_users, keep_likely, make_calls, overwrite_inputs
 from fib_rmsnorm.registry.sources.native_export import CALLED, call_for_rows, write_export
-from fib_rmsnorm.registry.sources.native_functions import NativeFunction, find_functions, read_parameters, split
+from fib_rmsnorm.registry.sources.native_functions import (
+    NativeFunction,
+    find_functions,
+    read_parameters,
+    split_arguments,
+)
 from fib_rmsnorm.registry.sources.parameters import SPARE, Parameters
 from fib_rmsnorm.schema import Definition, SourceFile
 
@@ -80,8 +85,7 @@ class NativeKernel:
         reached = {name: self._reach(name) for name in likely if name}
         calls: list[KernelCall] = []
         overloads = [each for each in self._overloads if each.name in likely] or [*likely.values()]
-        fewest = min(each.count_foreign(definition) for each in overloads)
-        for each in (each for each in overloads if each.count_foreign(definition) == fewest):
+        for each in [each for each in overloads if not each.is_foreign(definition)] or overloads:
             arguments, stages = each.find_form()
             form = f"{each.name}({arguments}){each.choose(definition)}"
             for call in make_calls(each.name, form, stages, definition, count_users(each.name, reached)):
@@ -129,11 +133,10 @@ class NativeKernel:
         """
         if name := call.find_direct(definition, self.entries):
             return f"{self.name}::{name}", sources, self.language
-        name, _, arguments = call.made.partition("(")
-        count = len(split(arguments.rpartition(")")[0]))
+        count = len(split_arguments(call.made))
         function = min(
-            (each for each in self._overloads if each.name == name.strip()),
-            key=lambda each: (len(each.parameters) != count, each.count_foreign(definition)),
+            (each for each in self._overloads if each.name == call.made.partition("(")[0].strip()),
+            key=lambda each: (len(each.parameters) != count, each.is_foreign(definition)),
             default=None,
         )
         if function is None:

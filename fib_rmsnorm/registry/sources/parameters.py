@@ -84,7 +84,7 @@ class Parameter:
     def element(self) -> str:
         """The type in C++ of the elements that it points to; empty if it does not point to numbers."""
         kind, star, _ = self.type.partition("*")
-        return re.sub(r"\bconst\b|\s", "", kind) if star and "Tensor" not in kind else ""
+        return re.sub(r"\bconst\b|\s|.*<", "", kind) if star and "Tensor" not in kind else ""
 
     @property
     def kind(self) -> str:
