@@ -49,7 +49,7 @@ _NO_TARGET = "No registered target detector found"
 _NO_GPU = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
     r"|\w+ not supported in interpreter mode|Triton's interpreter cannot call libdevice|\d+ active drivers"
-    rf"|Cannot find backend|libcuda.so[.\d]* cannot|{_NO_TARGET}"
+    rf"|Cannot find backend|on a CPU it launches no kernel|libcuda.so[.\d]* cannot|{_NO_TARGET}"
     r"|(?:assert|if not) [^\n]*(?:\.is_cuda\b|\bdevice(?:\.type)? == .cuda)"
     r"|Error: [^\n]*\b(?i:must|requires?|only|expected)\b[^\n]*\b(?i:CUDA|GPU)\b[^\n]*"
 )

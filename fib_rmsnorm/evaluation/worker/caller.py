@@ -1,5 +1,6 @@
 """Call a built solution in its calling style, check that the call has really finished, and transfer its outputs."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,13 +19,16 @@ from fib_rmsnorm.evaluation.worker.device_pages import GuardedPlaces
 from fib_rmsnorm.sandbox.asking import DeviceMemory
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, is_device_memory, offer, write_outputs
-from fib_rmsnorm.schema import Definition, Solution
+from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages
 
 # Long enough for work on another thread or stream to change an output.
 _SETTLE_S = 0.01
 _SPIN_CYCLES = 2_000_000  # about a millisecond
 
 _HANDLER = "__torch_function__"  # set on a mode itself, it overrides its class's
+
+_ASKS_FOR_GPU = re.compile(r"\.is_cuda\b|\.device\.type\b|\bis_available\(")
+"""The condition on which a source may run other code than its kernel."""
 
 _clone, _copy = torch.Tensor.clone, torch.Tensor.copy_
 _detach, _contiguous = torch.Tensor.detach, torch.Tensor.contiguous
@@ -45,6 +49,8 @@ class SolutionCaller:
         self.in_place = solution.spec.in_place
         """The inputs in whose memory calls leave outputs, by output."""
         self._places = GuardedPlaces()
+        is_interpreted = device == "cpu" and solution.spec.language == SupportedLanguages.TRITON
+        self._may_fall_back = is_interpreted and any(_ASKS_FOR_GPU.search(each.content) for each in solution.sources)
 
     def bind(self, inputs: dict[str, Any], buffers: OutputBuffers) -> Callable[[], Any]:
         """Return a call without arguments. This is what is timed.
@@ -109,6 +115,10 @@ class SolutionCaller:
             if self._device == "cpu":
                 found = self.outputs_of(self.bind(inputs, buffers)(), buffers)
                 seen = [_clone(tensor) for tensor in found]
+                if self._may_fall_back:
+                    from fib_rmsnorm.building.triton_start import require_launch
+
+                    require_launch()
             else:
                 found, seen = self._run_on_late_inputs(inputs, buffers)
             if settle:

@@ -205,7 +205,7 @@ def _find_config(module: PythonModule, node: ast.AST | None, parameters: Paramet
         kind = each.type.strip("'\"")
         is_config = kind in module.classes or _CONFIG.fullmatch(each.name) is not None
         names = [each.name, *([f"self.{each.name}"] if is_config else [])]
-        is_alone = isinstance(node, ast.ClassDef) and needed == [each]
+        is_alone = isinstance(node, ast.ClassDef) and needed == [each] and each.kind != "tensor"
         if each in needed and (is_config or is_alone) and (read := find_attributes(node, *names)):
             fields = module.method(kind, "__init__") if kind in module.classes else None
             holder = kind if fields else "SimpleNamespace"
@@ -242,7 +242,8 @@ def _find_form_of_class(module: PythonModule, name: str, definition: Definition)
     if (arguments := find_arguments(definition)) is not None:
         return f"{name}({arguments})({{}})", [forward]
     own = find_own_parameters(node)
-    made = tuple(replace(each, type="bool") if each.name in own else each for each in made)  # whether it has one
+    are_flags = [each.name in own and each.kind != "tensor" for each in made]  # whether it has one
+    made = tuple(replace(each, type="bool") if flag else each for each, flag in zip(made, are_flags, strict=True))
     given, makers = _find_config(module, node, made)
     vectors = [name for name, spec in definition.inputs.items() if len(spec.shape or ()) == 1]
     kept = vectors if {*vectors} <= {*own} else [*own]
