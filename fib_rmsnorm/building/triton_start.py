@@ -9,7 +9,6 @@ import torch
 import triton
 import triton.language as tl
 from triton.language.extra import cuda, hip, libdevice
-from triton.runtime.interpreter import InterpretedFunction
 
 _COLUMNS = 32
 
@@ -42,12 +41,6 @@ def prepare_interpreter() -> None:
                 setattr(module, name, _refuse_libdevice)
     for module_name in ("triton.runtime.interpreter", r"numpy\."):
         warnings.filterwarnings("ignore", category=RuntimeWarning, module=module_name)
-
-
-def require_launch() -> None:
-    """Raise NotImplementedError if no kernel has been interpreted: what ran is other code, for CPUs."""
-    if not InterpretedFunction.rewritten_fn:
-        raise NotImplementedError("on a CPU it launches no kernel")
 
 
 def _refuse_libdevice(*_args: object, **_options: object) -> NoReturn:

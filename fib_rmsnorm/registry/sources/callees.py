@@ -10,6 +10,7 @@ from typing import TypeVar
 from fib_rmsnorm.registry.sources.model_file import find_arguments
 from fib_rmsnorm.registry.sources.parameters import SPARE, STATISTIC, Parameter, Parameters, bind, call_in_order, render
 from fib_rmsnorm.registry.sources.python_module import (
+    KERNELS,
     LAUNCH,
     PythonModule,
     find_attributes,
@@ -119,7 +120,8 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
 
     Where something launches a kernel, what does not is a reference to compare with.
     """
-    kernels = module.kernels
+    kernels = {name for name, node in module.functions.items() if KERNELS & {*map(last_name, node.decorator_list)}}
+    kernels -= kernels if "helion" in module.imported.values() else set()  # which are called as functions
     functions = {id(node): name for name, node in module.functions.items()}  # one of its names
     names = [entry] if entry else [*functions.values(), *module.classes, *module.values]
     callable_ = [name for name in names if name not in kernels or read_made(module, name)]
@@ -205,7 +207,7 @@ def _find_config(module: PythonModule, node: ast.AST | None, parameters: Paramet
         kind = each.type.strip("'\"")
         is_config = kind in module.classes or _CONFIG.fullmatch(each.name) is not None
         names = [each.name, *([f"self.{each.name}"] if is_config else [])]
-        is_alone = isinstance(node, ast.ClassDef) and needed == [each] and each.kind != "tensor"
+        is_alone = isinstance(node, ast.ClassDef) and needed == [each]
         if each in needed and (is_config or is_alone) and (read := find_attributes(node, *names)):
             fields = module.method(kind, "__init__") if kind in module.classes else None
             holder = kind if fields else "SimpleNamespace"
@@ -256,10 +258,6 @@ def _find_form_of_class(module: PythonModule, name: str, definition: Definition)
 def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _Form | None:
     """The form of a function of one parameter that has all inputs: a tuple, a dictionary, or a module and an input."""
     first = function.args.args[0].arg if function.args.args else ""
-
-    def is_first(node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id == first
-
     attributes = find_attributes(function, first)
     if "weight" in attributes and "weight" in definition.inputs:
         given = {each: each for each in attributes if each in definition.inputs}
@@ -269,10 +267,10 @@ def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _For
         return f"{function.name}({made}{', {}' if others else ''})", [others or ()]
     if len(function.args.args) != 1 or len(definition.inputs) == 1:
         return None
-    indices = [each.slice for each in find_nodes(function, ast.Subscript) if is_first(each.value)]
+    indices = [each.slice for each in find_nodes(function, ast.Subscript) if ast.unparse(each.value) == first]
     if keys := [each.value for each in indices if isinstance(each, ast.Constant) and isinstance(each.value, str)]:
         return f"{function.name}(dict({{}}))", [tuple(Parameter(key, is_keyword=True) for key in dict.fromkeys(keys))]
-    assigned = [each.targets[0] for each in find_nodes(function, ast.Assign) if is_first(each.value)]
+    assigned = [each.targets[0] for each in find_nodes(function, ast.Assign) if ast.unparse(each.value) == first]
     if not indices and not assigned:
         return None
     counts = [len(each.elts) for each in assigned if isinstance(each, ast.Tuple)]

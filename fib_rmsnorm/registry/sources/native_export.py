@@ -6,7 +6,7 @@ from dataclasses import replace
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import recognise_source
 from fib_rmsnorm.registry.sources.callees import KernelCall
-from fib_rmsnorm.registry.sources.native_functions import RETURNED, NativeFunction, Passed, find_dtype, split_arguments
+from fib_rmsnorm.registry.sources.native_functions import RETURNED, NativeFunction, Passed, arguments_of, find_dtype
 from fib_rmsnorm.registry.sources.parameters import SCRATCH, STREAM, Parameter
 from fib_rmsnorm.schema import Definition
 
@@ -19,13 +19,21 @@ SCRATCH_LIKE = "tvm::ffi::Tensor::FromEnvAlloc(TVMFFIEnvTensorAlloc, {0}.shape()
 _HEADERS = (
     "#include <tvm/ffi/container/tensor.h>\n#include <tvm/ffi/extra/c_env_api.h>\n#include <tvm/ffi/function.h>\n"
 )
+_COPIED = """template <class T>
+struct Copied : std::vector<T> {  // is copied back when the call has returned
+  T* to;
+  Copied(T* begin, T* end) : std::vector<T>(begin, end), to(begin) {}
+  ~Copied() { std::copy(this->begin(), this->end(), to); }
+  using std::vector<T>::operator=;
+};
+"""
 
 
 def call_for_rows(call: str, passed: Passed, definition: Definition) -> str:
     """A call of a function of pointers: for each row, if it gets the size of a row and no number of them."""
     rows, *_, columns = definition.axes
     sizes = " ".join(argument for _, argument in passed)
-    has_columns = columns in sizes.split() or any("vector<" in each.type for each, _ in passed)
+    has_columns = columns in sizes.split() or any("*>" in each.type for each, _ in passed)
     if not any(each.element for each, _ in passed) or rows in sizes.split() or not has_columns:
         return call
     tensors = "|".join(
@@ -69,15 +77,17 @@ def write_export(
     """Lines that export a call of a function of a text. Raises InputError if its pointers are of another dtype."""
     specs, passed = definition.inputs | definition.outputs, call.passed(definition)
     given = [(each, name.removesuffix(ROW)) for each, name in function.find_passed(call.made)]
-    elements = _find_elements(text, function, given, definition)
     target = call.made.partition(RETURNED)[2]
-    elements |= dict.fromkeys([target.removesuffix(ROW)] if target else [], next(iter(elements.values()), ""))
+    returned = Parameter("", f"vector<{given[0][0].element}*>")
+    given += [(returned, target.removesuffix(ROW))] if target else []
+    elements = _find_elements(text, function, given, definition)
     types = {each.element: elements[name] for each, name in given if name in elements}
     view, tensor = "_view" * bool(elements), "torch::Tensor" if is_torch else "tvm::ffi::TensorView"
     first = next(f"{name}{view}" for name in passed if specs[name].shape is not None)
     columns = [*definition.axes][-1]
     kinds = {name: f"double {name}" if specs[name].shape is None else f"{tensor} {name}{view}" for name in passed}
-    lines = ["" if is_torch else _HEADERS, f"auto {CALLED}_in_order({', '.join(kinds.values())}) {{"]
+    lines = ["" if is_torch else _HEADERS, _COPIED * function.takes("*>")]
+    lines += [f"auto {CALLED}_in_order({', '.join(kinds.values())}) {{"]
     lines += [f"  auto* {name} = static_cast<{elements[name]}*>({name}_view.data_ptr());" for name in elements]
     if call.uses(STREAM):
         stream = f"TVMFFIEnvGetStream({first}.device().device_type, {first}.device().device_id)"
@@ -105,38 +115,21 @@ def write_export(
         if argument == "{}" and parameter.type.endswith("&"):
             lines.append(f"  std::decay_t<{parameter.type}> {made};")
             return made
-        if "vector<" in parameter.type and name in specs:
+        is_matrix = name in specs and columns in (specs[name].shape or ())
+        memory = name if name == argument else f"{name} + row * {columns}" if is_matrix else f"{name} + row"
+        if "*>" in parameter.type and name in specs:
+            kind = "std::vector" if "const" in parameter.type else "Copied"
             count = f"{name}_view.numel()" if name == argument else columns
-            memory = find_memory(argument)
-            lines.append(f"  std::vector<{element}> {made}({memory}, {memory} + {count});")
-            if "const" not in parameter.type:
-                after.append(f"  std::copy({made}.begin(), {made}.end(), {memory});")
+            lines.append(f"  {kind}<{element}> {made}({memory}, {memory} + {count});")
             return made
-        return f"&{argument}" if "Tensor*" in parameter.type else find_memory(argument)
+        return f"&{argument}" if "Tensor*" in parameter.type else memory
 
-    def find_memory(argument: str) -> str:
-        """The memory of a tensor, or of one row of it."""
-        name = argument.removesuffix(ROW)
-        if name == argument:
-            return argument
-        return f"{name} + row * {columns}" if columns in (specs[name].shape or ()) else f"{name} + row"
-
-    after: list[str] = []
-    written = [write(*each) for each in zip(function.parameters, split_arguments(call.made), strict=False)]
+    written = [write(*each) for each in zip(function.parameters, arguments_of(call.made), strict=False)]
+    result = function.write_call(written, next(iter(types.values()), ""))
     if target:
-        after.append(f"  std::copy(returned.begin(), returned.end(), {find_memory(target)});")
-    statement = _write_call(function, call, written, next(iter(types.values()), ""), is_alone=not (is_row or after))
-    return [*lines, f"  {statement};", *after, "  }\n}\n" if is_row else "}\n"]
-
-
-def _write_call(function: NativeFunction, call: KernelCall, written: list[str], element: str, *, is_alone: bool) -> str:
-    """The statement that makes a call with arguments in C++. If it `is_alone`, it returns what that returns."""
-    called, made_of = function.name, function.made_of or 0
-    if function.made_of is not None:
-        called += f"<{element}>" * ("template" in function.words) + f"({', '.join(written[:made_of])})"
-    result = f"{called}({', '.join(written[made_of:])})"
-    if RETURNED in call.text:
-        return f"const auto returned = {result}"
-    chosen = call.made.rpartition(")")[2]
-    result = f"std::get<0>({result})" if chosen and "vector" not in function.words else f"{result}{chosen}"
-    return f"return {result}" if is_alone else f"(void){result}"
+        result = f"{write(returned, target)} = {result}"
+    else:
+        chosen = call.made.rpartition(")")[2]
+        result = f"std::get<0>({result})" if chosen and "vector" not in function.words else f"{result}{chosen}"
+        result = f"(void){result}" if is_row else f"return {result}"
+    return [*lines, f"  {result};\n  }}\n}}\n" if is_row else f"  {result};\n}}\n"]

@@ -77,9 +77,16 @@ class NativeFunction:
                 return hold(self.parameters, at, kind, fields)
         return "{}", [self.parameters]
 
+    def write_call(self, arguments: list[str], element: str) -> str:
+        """The call with arguments in C++; a template of a class is made for a type of elements."""
+        if self.made_of is None:
+            return f"{self.name}({', '.join(arguments)})"
+        kind = self.name + f"<{element}>" * ("template" in self.words)
+        return f"{kind}({', '.join(arguments[: self.made_of])})({', '.join(arguments[self.made_of :])})"
+
     def find_passed(self, call: str) -> Passed:
         """The arguments of a call by parameter: those of `Params(x=x, n=hidden)`, a struct, by its fields."""
-        arguments = zip(self.parameters, split_arguments(call), strict=False)
+        arguments = zip(self.parameters, arguments_of(call), strict=False)
         return [leaf for each, text in arguments for leaf in self.find_fields(text) or [(each, text)]]
 
     def find_fields(self, argument: str) -> Passed:
@@ -173,7 +180,7 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def split_arguments(call: str) -> list[str]:
+def arguments_of(call: str) -> list[str]:
     """The arguments of a call, after those that make the object that is called: `Norm(eps)(x)`."""
     return split(call.partition("(")[2].rpartition(")")[0].replace(")(", ", "))
 

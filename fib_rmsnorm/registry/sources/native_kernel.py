@@ -9,12 +9,7 @@ from fib_rmsnorm.languages import Language
 from fib_rmsnorm.registry.files.regular_files import read_text
 from fib_rmsnorm.registry.sources.callees import KernelCall, count_users, keep_likely, make_calls, overwrite_inputs
 from fib_rmsnorm.registry.sources.native_export import CALLED, call_for_rows, write_export
-from fib_rmsnorm.registry.sources.native_functions import (
-    NativeFunction,
-    find_functions,
-    read_parameters,
-    split_arguments,
-)
+from fib_rmsnorm.registry.sources.native_functions import NativeFunction, arguments_of, find_functions, read_parameters
 from fib_rmsnorm.registry.sources.parameters import SPARE, Parameters
 from fib_rmsnorm.schema import Definition, SourceFile
 
@@ -49,7 +44,8 @@ class NativeKernel:
         code = _NOT_CODE.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
         found = find_functions(code, text)
         self._all = {function.name: function for function in found}
-        self._overloads = [each for each in found if each.words.isdisjoint(_ON_GPU)]
+        is_host = ("*>",) * (language.name != "cpp")  # a vector's memory is no GPU's
+        self._overloads = [each for each in found if each.words.isdisjoint(_ON_GPU) and not each.takes(*is_host)]
         self._functions = {each.name: each for each in self._overloads}
         self.names = [name for name, each in self._functions.items() if each.takes("Tensor", "*", *each.classes)]
         is_library = "TORCH_LIBRARY" in code and not _MODULE.search(code)
@@ -133,7 +129,7 @@ class NativeKernel:
         """
         if name := call.find_direct(definition, self.entries):
             return f"{self.name}::{name}", sources, self.language
-        count = len(split_arguments(call.made))
+        count = len(arguments_of(call.made))
         function = min(
             (each for each in self._overloads if each.name == call.made.partition("(")[0].strip()),
             key=lambda each: (len(each.parameters) != count, each.is_foreign(definition)),

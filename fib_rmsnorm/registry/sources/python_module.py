@@ -1,6 +1,7 @@
 """The names that a Python file defines, read without running it."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -51,13 +52,6 @@ class PythonModule:
                     name = alias.name.split(".")[0] if isinstance(node, ast.Import) else alias.name
                     found[alias.asname or name] = origin.split(".")[0]
         return found
-
-    @property
-    def kernels(self) -> set[str]:
-        """The functions that are launched on a grid; none where helion or jax makes functions of kernels."""
-        if {"helion", "jax"} & {*self.imported.values()}:
-            return set()
-        return {name for name, node in self.functions.items() if KERNELS & {*map(last_name, node.decorator_list)}}
 
     def parameters_of(self, name: str) -> Parameters | None:
         """The parameters of a function; None if the source does not show them."""
@@ -213,17 +207,11 @@ def may_overwrite(function: ast.FunctionDef | None) -> bool:
 
 
 def count_axes(module: PythonModule, name: str) -> int:
-    """The most names into which a function, or a class that it uses, unpacks the shape of a parameter: `b, s, d`."""
-    found = 0
-    used = [module.functions.get(name), *(module.classes.get(each) for each in reach(module, name))]
-    for function in (each for node in used for each in find_nodes(node, ast.FunctionDef)):
-        taken = {each.arg for each in find_nodes(function, ast.arg)}
-        taken -= {each.id for each in find_nodes(function, ast.Name) if isinstance(each.ctx, ast.Store)}
-        shapes = {f"{each}{end}" for each in taken for end in (".shape", ".size()")}
-        for each in find_nodes(function, ast.Assign):
-            if isinstance(each.targets[0], ast.Tuple) and ast.unparse(each.value) in shapes:
-                found = max(found, len(each.targets[0].elts))
-    return found
+    """The most names into which a function, or a class that it uses, unpacks a shape that it gets: `b, s, d`."""
+    nodes = [module.functions.get(name), *(module.classes.get(each) for each in reach(module, name))]
+    code = "\n".join(ast.unparse(node) for node in nodes if node)
+    unpacked = re.findall(r"(\w+(?:, \w+)+)\)? = (\w+)\.(?:shape|size\(\))$", code, re.MULTILINE)
+    return max((names.count(",") + 1 for names, of in unpacked if f" {of} = " not in code), default=0)
 
 
 def read_made(module: PythonModule, name: str) -> Parameters | None:
