@@ -12,9 +12,7 @@ _PROGRAMMATIC_STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREA
 _FIRST_WITH_PERSISTING_LINES = (8, 0)
 # A call that waits for the device would wait forever; one of 1,000 kernels is issued in less.
 _LIMIT_NS = 5_000_000
-_WAIT_FOR_HOST = Path(__file__).with_name("wait_for_host.ptx").read_text("utf-8")
-# Every thread reads 16 bytes at a time. The buffer is zero, so nothing is written.
-_READ_ALL = Path(__file__).with_name("read_all.ptx").read_text("utf-8")
+_WAITING, _READING = (Path(__file__).with_name(each).read_text() for each in ("wait_for_host.ptx", "read_all.ptx"))
 _EVICTION_THREADS, _EVICTION_BLOCKS_PER_MULTIPROCESSOR = 256, 8
 END_OF_CALL = "fib_rmsnorm_end_of_call"
 """The kernel that marks on a call's stream where its work ends, also work that the GPU launched itself."""
@@ -123,7 +121,7 @@ class L2Eviction:
         begin = self._buffer.data_ptr()
         self._range = ctypes.c_uint64(begin), ctypes.c_uint64(begin + self._buffer.nbytes)
         blocks = _EVICTION_BLOCKS_PER_MULTIPROCESSOR * properties.multi_processor_count
-        self._read = PtxKernel(_READ_ALL, "read_all", blocks, _EVICTION_THREADS)
+        self._read = PtxKernel(_READING, "read_all", blocks, _EVICTION_THREADS)
         has_persisting_lines = (properties.major, properties.minor) >= _FIRST_WITH_PERSISTING_LINES
         self._synchronize = Synchronize()
         self._reset = load_driver().cuCtxResetPersistingL2Cache if has_persisting_lines else None
@@ -151,7 +149,7 @@ class BlockingKernel:
     """
 
     def __init__(self) -> None:
-        self._kernel = PtxKernel(_WAIT_FOR_HOST, "wait_for_host")
+        self._kernel = PtxKernel(_WAITING, "wait_for_host")
         self._memory = torch.zeros(2, dtype=torch.int32, pin_memory=True)
         """The number of the last call that was released, and of the last one that was not released in time."""
         self._released, self._late = (

@@ -274,8 +274,8 @@ def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _For
     if not indices and not assigned:
         return None
     counts = [len(each.elts) for each in assigned if isinstance(each, ast.Tuple)]
-    given = call_in_order(definition, is_destination=len(definition.inputs) + len(definition.outputs) in counts)
-    return f"{function.name}([{given}])" if "clear" in attributes else f"{function.name}(({given}))", [()]
+    passed = call_in_order(definition, is_destination=len(definition.inputs) + len(definition.outputs) in counts)
+    return f"{function.name}([{passed}])" if "clear" in attributes else f"{function.name}(({passed}))", [()]
 
 
 def _choose_outputs(module: PythonModule, function: ast.FunctionDef | None, definition: Definition) -> str:

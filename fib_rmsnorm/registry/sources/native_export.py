@@ -78,7 +78,7 @@ def write_export(
     specs, passed = definition.inputs | definition.outputs, call.passed(definition)
     given = [(each, name.removesuffix(ROW)) for each, name in function.find_passed(call.made)]
     target = call.made.partition(RETURNED)[2]
-    returned = Parameter("", f"vector<{given[0][0].element}*>")
+    returned = Parameter("", f"vector<{next((each.element for each, _ in given if each.element), '')}*>")
     given += [(returned, target.removesuffix(ROW))] if target else []
     elements = _find_elements(text, function, given, definition)
     types = {each.element: elements[name] for each, name in given if name in elements}

@@ -56,9 +56,8 @@ class NativeFunction:
     def is_foreign(self, definition: Definition) -> bool:
         """Whether a parameter points to elements of a dtype that no tensor of a Definition has."""
         specs = (definition.inputs | definition.outputs).values()
-        dtypes = {spec.dtype.value for spec in specs if spec.shape is not None}
-        told = (find_dtype(each.element, self.name) for each in self.parameters if each.element)
-        return not {"", *dtypes}.issuperset(told)
+        dtypes = {"", *(spec.dtype.value for spec in specs if spec.shape is not None)}
+        return any(find_dtype(each.element, self.name) not in dtypes for each in self.parameters if each.element)
 
     def takes(self, *types: str) -> bool:
         """Whether the type of a parameter contains one of these texts."""

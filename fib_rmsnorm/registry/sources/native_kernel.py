@@ -129,11 +129,10 @@ class NativeKernel:
         """
         if name := call.find_direct(definition, self.entries):
             return f"{self.name}::{name}", sources, self.language
-        count = len(arguments_of(call.made))
+        count, name = len(arguments_of(call.made)), call.made.partition("(")[0].strip()
+        named = [each for each in self._overloads if each.name == name]
         function = min(
-            (each for each in self._overloads if each.name == call.made.partition("(")[0].strip()),
-            key=lambda each: (len(each.parameters) != count, each.is_foreign(definition)),
-            default=None,
+            named, key=lambda each: (len(each.parameters) != count, each.is_foreign(definition)), default=None
         )
         if function is None:
             known = ", ".join(self.names) or "none"
