@@ -50,10 +50,10 @@ _NO_GPU = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
     r"|\w+ not supported in interpreter mode|Triton's interpreter cannot call libdevice|\d+ active drivers"
     rf"|Cannot find backend|on a CPU it launches no kernel|libcuda.so[.\d]* cannot|{_NO_TARGET}"
-    r"|(?:assert|if not) [^\n]*(?:\.is_cuda\b|\bdevice(?:\.type)? == .cuda)"
+    r"|CUDA_HOME environment variable is not set|(?:assert|if not) [^\n]*(?:\.is_cuda\b|\bdevice(?:\.type)? == .cuda)"
     r"|Error: [^\n]*\b(?i:must|requires?|only|expected)\b[^\n]*\b(?i:CUDA|GPU)\b[^\n]*"
 )
-"""What a kernel raises because it needs a GPU and there is none: messages of exceptions, or the line that raises."""
+"""The messages of exceptions, or the lines, that a kernel raises because it needs a GPU and there is none."""
 _NO_PACKAGE = re.compile(
     r"No module named '(aiter|apex|cuda|cupy|cutlass|deepspeed|fla|flag_gems|flash_attn|flashinfer|helion|jax"
     r"|liger_kernel|mlx|numba|quack|sgl_kernel|tilelang|tinygrad|transformer_engine|unsloth|vllm|xformers)\b"
@@ -123,8 +123,7 @@ class DeviceRunner:
         found = _NO_GPU.search(str(verdict)) if raises and self.device.kind == "cpu" else None
         if not found:
             return ""
-        is_targetless = found[0] == _NO_TARGET
-        why = "it names no TileLang target, so it is compiled for the GPU" if is_targetless else found[0]
+        why = "it names no TileLang target, so it is compiled for the GPU" if found[0] == _NO_TARGET else found[0]
         return f"{NEEDS_GPU} ({why})"
 
     def evaluate(self, group: Group) -> Iterator[Admitted | Trace | Skip]:

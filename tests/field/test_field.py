@@ -89,7 +89,7 @@ def test_a_kernel_as_its_author_wrote_it(fib, file, rooted):
 
 @pytest.mark.process
 @pytest.mark.parametrize(("line", "said"), LACKING.items())
-def test_what_a_machine_lacks_is_no_fault_of_a_kernel(fib, tmp_path, rooted, line, said):
+def test_a_kernel_is_not_judged_where_a_machine_lacks_what_it_needs(fib, tmp_path, rooted, line, said):
     kernel = tmp_path / "kernel.py"
     kernel.write_text(f"import torch\n{line}\n\ndef run(x, weight, eps):\n    return x\n")
     refused = fib("try", kernel, "--check", "--batch-sizes", "1", "--root", rooted)

@@ -14,7 +14,7 @@ _FUNCTION = re.compile(
     r"\s*(?:(?:const|noexcept|->[^;{}()]*)\s*)*\{"
 )
 _CLASS = re.compile(r"\b(?:struct|class|union)\b(?:\s+(\w+))?[^;{}()=]*\{")
-_ALIAS = re.compile(r"\btypedef\s+([\w:]+)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w:]+)\s*;")
+_ALIAS = re.compile(r"\btypedef\s+([\w:<>]+)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w:<>]+)\s*;")
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return", "constexpr"}
 _DTYPES = {
     "float64": re.compile(r"double"),
@@ -25,8 +25,8 @@ _DTYPES = {
 _NAMED = {"float32": r"f(p|loat)?32", "float16": r"(?<![b\d])f(p|loat)?16|half", "bfloat16": r"bf(loat)?16"}
 """The dtypes that the name of a function tells."""
 RETURNED = " -> "
-"""What stands between a call that returns a vector and the tensor for its elements."""
-_VECTOR = re.compile(r"\bvector<(float|double|half|__half|_Float16)>")
+"""The text between a call that returns a vector and the tensor for its elements."""
+_VECTOR = re.compile(r"(?<!<)(?<!<std::)\bvector<(float|double|half|__half|_Float16)>")
 Passed = list[tuple[Parameter, str]]
 """Parameters, or fields of a struct, with what they get."""
 
@@ -126,7 +126,8 @@ def find_functions(code: str, text: str) -> list[NativeFunction]:
         matches = [match for match in _FUNCTION.finditer(part) if match["name"] not in _NOT_FUNCTIONS]
         for match, following in zip(matches, [*matches[1:], None], strict=False):
             head = re.findall(r"\w+", re.split("[;{}]", part[: match.start()])[-1])
-            known = {alias: kind for alias, kind in aliases.items() if alias not in head}
+            known = {alias: kind for alias, kind in aliases.items() if not {alias, "template"}.issubset(head)}
+            head = re.findall(r"\w+", " ".join(known.get(word, word) for word in head))
             parameters = tuple(_give(each, classes, text) for each in read_parameters(match["parameters"], known))
             body = part[match.end() : following.start() if following else None]
             if match["name"].startswith("operator") and name:

@@ -44,8 +44,8 @@ class NativeKernel:
         code = _NOT_CODE.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
         found = find_functions(code, text)
         self._all = {function.name: function for function in found}
-        is_host = ("*>",) * (language.name != "cpp")  # a vector's memory is no GPU's
-        self._overloads = [each for each in found if each.words.isdisjoint(_ON_GPU) and not each.takes(*is_host)]
+        foreign = ["<vector<", "<std::vector<", *["*>"] * (language.name != "cpp")]  # or it lies in the host's memory
+        self._overloads = [each for each in found if each.words.isdisjoint(_ON_GPU) and not each.takes(*foreign)]
         self._functions = {each.name: each for each in self._overloads}
         self.names = [name for name, each in self._functions.items() if each.takes("Tensor", "*", *each.classes)]
         is_library = "TORCH_LIBRARY" in code and not _MODULE.search(code)
@@ -131,9 +131,7 @@ class NativeKernel:
             return f"{self.name}::{name}", sources, self.language
         count, name = len(arguments_of(call.made)), call.made.partition("(")[0].strip()
         named = [each for each in self._overloads if each.name == name]
-        function = min(
-            named, key=lambda each: (len(each.parameters) != count, each.is_foreign(definition)), default=None
-        )
+        function = min(named, key=lambda one: (len(one.parameters) != count, one.is_foreign(definition)), default=None)
         if function is None:
             known = ", ".join(self.names) or "none"
             raise InputError(f"--call {call.text!r}: {self.path.name} has no such function (available: {known})")

@@ -247,7 +247,7 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
         if re.search(r"(?i)(_M|rows?|tokens)$", name):
             return [(1, "1")]
         return [(1, f"1 << ({axes[-1]} - 1).bit_length()"), (2, axes[-1])]
-    if kind not in ("any", "size") or (kind == "any" and len(name) == 1 and name not in "MNDH"):
+    if kind not in ("any", "size") or (kind == "any" and len(name) == 1 and name not in "MNKDH"):
         return []
     found: list[tuple[int, str | None]] = [(2, size) for size in (*reversed(axes), "1")] if kind == "size" else []
     usual: list[tuple[re.Pattern[str], list[tuple[int, str | None]]]] = [
@@ -260,6 +260,7 @@ def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str 
         (_ROWS, [(0, axes[0]), (1, "1")]),
         (re.compile(r"nb\d*0"), [(0, f"{size}")]),
         (re.compile(r"nb\d*1"), [(0, f"{axes[-1]} * {size}")]),
+        (re.compile(r"(?i)\w*stride_?[xyow]?[ckn1]"), [(1, "1"), (2, axes[-1])]),
         (_STRIDE, [(1, axes[-1]), (2, "1")]),
         (_BLOCK, [(2 - (kind == "size"), "128"), (2, "1")]),
     ]

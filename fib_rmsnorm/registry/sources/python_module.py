@@ -111,11 +111,10 @@ def _inherit(node: ast.ClassDef, known: Mapping[str, ast.ClassDef]) -> None:
 def _assign(module: PythonModule, target: ast.expr, value: ast.expr) -> None:
     match target:
         case ast.Name(id=name):
-            own = isinstance(value, ast.Call) and any(isinstance(a, ast.Name) and a.id == name for a in value.args)
-            if own and name in module.functions:  # run = torch.compile(run): with the parameters that it had
-                return
-            if isinstance(value, ast.Name) and value.id in module.functions:
-                module.functions[name] = module.functions[value.id]
+            named = value.args if isinstance(value, ast.Call) else [value]
+            known = next((each.id for each in named if isinstance(each, ast.Name) and each.id in module.functions), "")
+            if known and (named == [value] or known == name or last_name(value) == "compile"):
+                module.functions[name] = module.functions[known]  # run = torch.compile(run): with its parameters
             else:
                 module.values[name] = value
                 module.functions.pop(name, None)
@@ -211,7 +210,8 @@ def count_axes(module: PythonModule, name: str) -> int:
     nodes = [module.functions.get(name), *(module.classes.get(each) for each in reach(module, name))]
     code = "\n".join(ast.unparse(node) for node in nodes if node)
     unpacked = re.findall(r"(\w+(?:, \w+)+)\)? = (\w+)\.(?:shape|size\(\))$", code, re.MULTILINE)
-    return max((names.count(",") + 1 for names, of in unpacked if f" {of} = " not in code), default=0)
+    asserted = map(int, re.findall(r"assert \w+\.(?:ndim|dim\(\)) == (\d)\b", code))
+    return max([0, *asserted, *(len(names.split(",")) for names, of in unpacked if f" {of} = " not in code)])
 
 
 def read_made(module: PythonModule, name: str) -> Parameters | None:
