@@ -50,8 +50,9 @@ _NO_GPU = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
     r"|\w+ not supported in interpreter mode|Triton's interpreter cannot call libdevice|\d+ active drivers"
     rf"|Cannot find backend|on a CPU it launches no kernel|libcuda.so[.\d]* cannot|{_NO_TARGET}"
-    r"|CUDA_HOME environment variable is not set|(?:assert|if not) [^\n]*(?:\.is_cuda\b|\bdevice(?:\.type)? == .cuda)"
-    r"|Error: [^\n]*\b(?i:must|requires?|only|expected)\b[^\n]*\b(?i:CUDA|GPU)\b[^\n]*"
+    r"|CUDA_HOME environment variable is not set|(?:assert|if not) [^\n]*(?:\.is_cuda\b|\bdevice(?:\.type)? == \S*cuda)"
+    r"|Error: [^\n]*\b(?i:must|requires?|only|expected|not)\b[^\n]*\b(?i:CUDA|GPU)\b[^\n]*"
+    r"|Error: [^\n]*\b(?i:CUDA|GPU)\b[^\n]*\b(?i:required|available)\b[^\n]*"
 )
 """The messages of exceptions, or the lines, that a kernel raises because it needs a GPU and there is none."""
 _NO_PACKAGE = re.compile(
