@@ -89,7 +89,7 @@ def read_module(tree: ast.Module) -> PythonModule:
                 _inherit(node, module.classes)
                 module.classes[name] = node
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda(args=arguments, body=body)):
-                module.functions[name] = ast.FunctionDef(name, arguments, [ast.Return(body)], [])
+                module.functions[name] = ast.FunctionDef(name, arguments, [ast.Return(body)], [], lineno=1)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     _assign(module, target, value)
