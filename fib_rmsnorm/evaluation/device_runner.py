@@ -49,9 +49,17 @@ _NO_TARGET = "No registered target detector found"
 _NO_GPU = re.compile(
     r"Torch not compiled with CUDA enabled|Found no NVIDIA driver|No CUDA GPUs are available|Expected a cuda device"
     r"|\w+ not supported in interpreter mode|Triton's interpreter cannot call libdevice|\d+ active drivers"
-    rf"|Cannot find backend|libcuda.so[.\d]* cannot|{_NO_TARGET}"
+    rf"|Cannot find backend|on a CPU it launches no kernel|libcuda.so[.\d]* cannot|{_NO_TARGET}"
+    r"|CUDA_HOME environment variable is not set|(?:assert|if not) [^\n]*(?:\.is_cuda\b|\bdevice(?:\.type)? == \S*cuda)"
+    r"|Error: [^\n]*\b(?i:must|requires?|only|expected|not)\b[^\n]*\b(?i:CUDA|GPU)\b[^\n]*"
+    r"|Error: [^\n]*\b(?i:CUDA|GPU)\b[^\n]*\b(?i:required|available)\b[^\n]*"
 )
-"""Messages of exceptions that a kernel raises because it needs a GPU and there is none."""
+"""The messages of exceptions, or the lines, that a kernel raises because it needs a GPU and there is none."""
+_NO_PACKAGE = re.compile(
+    r"No module named '(aiter|apex|cuda|cupy|cutlass|deepspeed|fla|flag_gems|flash_attn|flashinfer|helion|jax"
+    r"|liger_kernel|mlx|numba|quack|sgl_kernel|tilelang|tinygrad|transformer_engine|unsloth|vllm|xformers)\b"
+)
+"""A package for kernels that is not installed; any other may be misspelt."""
 
 
 class DeviceRunner:
@@ -107,15 +115,16 @@ class DeviceRunner:
         return Check.of(self.make_trace(definition, workload, solution, verdict, log)), verdict
 
     def reason_to_skip(self, verdict: Admitted | EvaluationFailedError) -> str:
-        """Why a Solution that failed is not to blame: it raised that it needs a GPU, and there is none. Else empty."""
-        if self.device.kind != "cpu" or isinstance(verdict, Admitted):
+        """Why a Solution that failed is not to blame: it needs a GPU or a package, and there is none. Else empty."""
+        if isinstance(verdict, Admitted):
             return ""
         raises = verdict.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR)
-        found = _NO_GPU.search(str(verdict)) if raises else None
+        if raises and (lacking := _NO_PACKAGE.search(str(verdict))):
+            return f"needs {lacking[1]}, which is not installed here"
+        found = _NO_GPU.search(str(verdict)) if raises and self.device.kind == "cpu" else None
         if not found:
             return ""
-        is_targetless = found[0] == _NO_TARGET
-        why = "it names no TileLang target, so it is compiled for the GPU" if is_targetless else found[0]
+        why = "it names no TileLang target, so it is compiled for the GPU" if found[0] == _NO_TARGET else found[0]
         return f"{NEEDS_GPU} ({why})"
 
     def evaluate(self, group: Group) -> Iterator[Admitted | Trace | Skip]:

@@ -31,6 +31,11 @@ MARKED = [
 ]
 CALLED = {file: said.removeprefix("Called as ") for file, (_, said) in HEADERS.items() if said.startswith("Called as")}
 
+LACKING = {
+    "import sgl_kernel": "needs sgl_kernel, which is not installed here",
+    "assert torch.ones(1).is_cuda": "needs an NVIDIA GPU to run (assert torch.ones(1).is_cuda)",
+}
+
 
 @pytest.mark.parametrize("file", CALLED, ids=str)
 def test_the_call_is_among_the_likely_ones(file):
@@ -80,6 +85,15 @@ def test_a_kernel_as_its_author_wrote_it(fib, file, rooted):
         else:
             given = pasted
         outcome = fib(*asked, *given)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("line", "said"), LACKING.items())
+def test_a_kernel_is_not_judged_where_a_machine_lacks_what_it_needs(fib, tmp_path, rooted, line, said):
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text(f"import torch\n{line}\n\ndef run(x, weight, eps):\n    return x\n")
+    refused = fib("try", kernel, "--check", "--batch-sizes", "1", "--root", rooted)
+    assert (refused.code, refused.err.splitlines()[-1]) == (2, f"fib-rmsnorm: kernel.py was not judged: {said}")
 
 
 def test_a_dtype_that_torch_lacks_ends_a_try_in_one_line(fib, registry):

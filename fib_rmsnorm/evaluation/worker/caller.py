@@ -1,5 +1,7 @@
 """Call a built solution in its calling style, check that the call has really finished, and transfer its outputs."""
 
+import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,13 +20,16 @@ from fib_rmsnorm.evaluation.worker.device_pages import GuardedPlaces
 from fib_rmsnorm.sandbox.asking import DeviceMemory
 from fib_rmsnorm.sandbox.channel import RefusalError
 from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, is_device_memory, offer, write_outputs
-from fib_rmsnorm.schema import Definition, Solution
+from fib_rmsnorm.schema import Definition, Solution, SupportedLanguages
 
 # Long enough for work on another thread or stream to change an output.
 _SETTLE_S = 0.01
 _SPIN_CYCLES = 2_000_000  # about a millisecond
 
 _HANDLER = "__torch_function__"  # set on a mode itself, it overrides its class's
+
+_ASKS_FOR_GPU = re.compile(r"\.is_cuda\b|\.device\.type\b|\bis_available\(")
+"""The condition on which a source may run other code than its kernel."""
 
 _clone, _copy = torch.Tensor.clone, torch.Tensor.copy_
 _detach, _contiguous = torch.Tensor.detach, torch.Tensor.contiguous
@@ -45,6 +50,8 @@ class SolutionCaller:
         self.in_place = solution.spec.in_place
         """The inputs in whose memory calls leave outputs, by output."""
         self._places = GuardedPlaces()
+        is_interpreted = device == "cpu" and solution.spec.language == SupportedLanguages.TRITON
+        self._may_fall_back = is_interpreted and any(_ASKS_FOR_GPU.search(each.content) for each in solution.sources)
 
     def bind(self, inputs: dict[str, Any], buffers: OutputBuffers) -> Callable[[], Any]:
         """Return a call without arguments. This is what is timed.
@@ -109,6 +116,9 @@ class SolutionCaller:
             if self._device == "cpu":
                 found = self.outputs_of(self.bind(inputs, buffers)(), buffers)
                 seen = [_clone(tensor) for tensor in found]
+                interpreter = sys.modules.get("triton.runtime.interpreter")
+                if self._may_fall_back and interpreter and not interpreter.InterpretedFunction.rewritten_fn:
+                    raise RefusalError("RUNTIME_ERROR", "on a CPU it launches no kernel")
             else:
                 found, seen = self._run_on_late_inputs(inputs, buffers)
             if settle:

@@ -121,6 +121,7 @@ def find_calls(module: PythonModule, definition: Definition, entry: str | None =
     Where something launches a kernel, what does not is a reference to compare with.
     """
     kernels = {name for name, node in module.functions.items() if KERNELS & {*map(last_name, node.decorator_list)}}
+    kernels -= kernels if "helion" in module.imported.values() else set()  # which are called as functions
     functions = {id(node): name for name, node in module.functions.items()}  # one of its names
     names = [entry] if entry else [*functions.values(), *module.classes, *module.values]
     callable_ = [name for name in names if name not in kernels or read_made(module, name)]
@@ -243,7 +244,8 @@ def _find_form_of_class(module: PythonModule, name: str, definition: Definition)
     if (arguments := find_arguments(definition)) is not None:
         return f"{name}({arguments})({{}})", [forward]
     own = find_own_parameters(node)
-    made = tuple(replace(each, type="bool") if each.name in own else each for each in made)  # whether it has one
+    are_flags = [each.name in own and each.kind != "tensor" for each in made]  # whether it has one
+    made = tuple(replace(each, type="bool") if flag else each for each, flag in zip(made, are_flags, strict=True))
     given, makers = _find_config(module, node, made)
     vectors = [name for name, spec in definition.inputs.items() if len(spec.shape or ()) == 1]
     kept = vectors if {*vectors} <= {*own} else [*own]
@@ -256,10 +258,6 @@ def _find_form_of_class(module: PythonModule, name: str, definition: Definition)
 def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _Form | None:
     """The form of a function of one parameter that has all inputs: a tuple, a dictionary, or a module and an input."""
     first = function.args.args[0].arg if function.args.args else ""
-
-    def is_first(node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id == first
-
     attributes = find_attributes(function, first)
     if "weight" in attributes and "weight" in definition.inputs:
         given = {each: each for each in attributes if each in definition.inputs}
@@ -269,22 +267,22 @@ def _find_packed_form(function: ast.FunctionDef, definition: Definition) -> _For
         return f"{function.name}({made}{', {}' if others else ''})", [others or ()]
     if len(function.args.args) != 1 or len(definition.inputs) == 1:
         return None
-    indices = [each.slice for each in find_nodes(function, ast.Subscript) if is_first(each.value)]
+    indices = [each.slice for each in find_nodes(function, ast.Subscript) if ast.unparse(each.value) == first]
     if keys := [each.value for each in indices if isinstance(each, ast.Constant) and isinstance(each.value, str)]:
         return f"{function.name}(dict({{}}))", [tuple(Parameter(key, is_keyword=True) for key in dict.fromkeys(keys))]
-    assigned = [each.targets[0] for each in find_nodes(function, ast.Assign) if is_first(each.value)]
+    assigned = [each.targets[0] for each in find_nodes(function, ast.Assign) if ast.unparse(each.value) == first]
     if not indices and not assigned:
         return None
     counts = [len(each.elts) for each in assigned if isinstance(each, ast.Tuple)]
-    is_destination = len(definition.inputs) + len(definition.outputs) in counts
-    return f"{function.name}(({call_in_order(definition, is_destination=is_destination)}))", [()]
+    passed = call_in_order(definition, is_destination=len(definition.inputs) + len(definition.outputs) in counts)
+    return f"{function.name}([{passed}])" if "clear" in attributes else f"{function.name}(({passed}))", [()]
 
 
 def _choose_outputs(module: PythonModule, function: ast.FunctionDef | None, definition: Definition) -> str:
     """The expression that chooses the outputs of a function that returns more than the Definition has."""
     count = len(definition.outputs)
     assigned = {ast.unparse(each.targets[0]): each.value for each in find_nodes(function, ast.Assign)}
-    returned = [each.value for each in find_nodes(function, ast.Return) if each.value]
+    returned = (each.value for each in find_nodes(function, ast.Return) if each.value)
     values = [assigned.get(ast.unparse(each), each) for each in returned]
     for each in values if count == 1 else ():
         keys = [key.value for key in each.keys if isinstance(key, ast.Constant)] if isinstance(each, ast.Dict) else []

@@ -10,11 +10,11 @@ from fib_rmsnorm.registry.sources.parameters import Parameter, Parameters
 from fib_rmsnorm.schema import Definition
 
 _FUNCTION = re.compile(
-    r"(?:\b(?P<scope>\w+)::)?\b(?P<name>\w+)\s*\((?P<parameters>[^(){};]*(?:(?:\([^()]*\)|\{\})[^(){};]*)*)\)"
+    r"(?:\b(?P<scope>\w+)::)?\b(?P<name>operator\s*\(\)|\w+)\s*\((?P<parameters>[^(){};]*(?:(?:\([^()]*\)|\{\})[^(){};]*)*)\)"
     r"\s*(?:(?:const|noexcept|->[^;{}()]*)\s*)*\{"
 )
 _CLASS = re.compile(r"\b(?:struct|class|union)\b(?:\s+(\w+))?[^;{}()=]*\{")
-_ALIAS = re.compile(r"\btypedef\s+([\w:]+)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w:]+)\s*;")
+_ALIAS = re.compile(r"\btypedef\s+([\w:<>]+)\s+(\w+)\s*;|\busing\s+(\w+)\s*=\s*([\w:<>]+)\s*;")
 _NOT_FUNCTIONS = {"if", "for", "while", "switch", "catch", "return", "constexpr"}
 _DTYPES = {
     "float64": re.compile(r"double"),
@@ -24,6 +24,9 @@ _DTYPES = {
 }
 _NAMED = {"float32": r"f(p|loat)?32", "float16": r"(?<![b\d])f(p|loat)?16|half", "bfloat16": r"bf(loat)?16"}
 """The dtypes that the name of a function tells."""
+RETURNED = " -> "
+"""The text between a call that returns a vector and the tensor for its elements."""
+_VECTOR = re.compile(r"(?<!<)(?<!<std::)\bvector<(float|double|half|__half|_Float16)>")
 Passed = list[tuple[Parameter, str]]
 """Parameters, or fields of a struct, with what they get."""
 
@@ -41,10 +44,20 @@ class NativeFunction:
     """Its text, up to the next function."""
     classes: Mapping[str, Parameters] = field(default_factory=dict)
     """The fields of the file's structs, by name; none for classes that are not structs."""
+    made_of: int | None = None
+    """The number of parameters that make the object of which this is the call operator; None for a function."""
 
     def choose(self, definition: Definition) -> str:
-        """The expression that chooses the only output of several."""
+        """The expression that chooses the only output of several, or where the elements that it returns go."""
+        if "vector" in self.words and "Tensor" not in self.words:
+            return f"{RETURNED}{next(iter(definition.outputs))}"
         return "[0]" if len(definition.outputs) == 1 and self.words & {"vector", "tuple", "pair"} else ""
+
+    def is_foreign(self, definition: Definition) -> bool:
+        """Whether a parameter points to elements of a dtype that no tensor of a Definition has."""
+        specs = (definition.inputs | definition.outputs).values()
+        dtypes = {"", *(spec.dtype.value for spec in specs if spec.shape is not None)}
+        return any(find_dtype(each.element, self.name) not in dtypes for each in self.parameters if each.element)
 
     def takes(self, *types: str) -> bool:
         """Whether the type of a parameter contains one of these texts."""
@@ -56,14 +69,23 @@ class NativeFunction:
 
     def find_form(self) -> tuple[str, list[Parameters]]:
         """The form of its arguments, of which one may be a struct that holds others, and their stages."""
+        if self.made_of is not None:
+            return "{})({}", [self.parameters[: self.made_of], self.parameters[self.made_of :]]
         for at, each in enumerate(self.parameters):
             if fields := self.classes.get(kind := _class_of(each)):
                 return hold(self.parameters, at, kind, fields)
         return "{}", [self.parameters]
 
+    def write_call(self, arguments: list[str], element: str) -> str:
+        """The call with arguments in C++; a template of a class is made for a type of elements."""
+        if self.made_of is None:
+            return f"{self.name}({', '.join(arguments)})"
+        kind = self.name + f"<{element}>" * ("template" in self.words)
+        return f"{kind}({', '.join(arguments[: self.made_of])})({', '.join(arguments[self.made_of :])})"
+
     def find_passed(self, call: str) -> Passed:
         """The arguments of a call by parameter: those of `Params(x=x, n=hidden)`, a struct, by its fields."""
-        arguments = zip(self.parameters, split(call.partition("(")[2].rpartition(")")[0]), strict=False)
+        arguments = zip(self.parameters, arguments_of(call), strict=False)
         return [leaf for each, text in arguments for leaf in self.find_fields(text) or [(each, text)]]
 
     def find_fields(self, argument: str) -> Passed:
@@ -104,10 +126,16 @@ def find_functions(code: str, text: str) -> list[NativeFunction]:
         matches = [match for match in _FUNCTION.finditer(part) if match["name"] not in _NOT_FUNCTIONS]
         for match, following in zip(matches, [*matches[1:], None], strict=False):
             head = re.findall(r"\w+", re.split("[;{}]", part[: match.start()])[-1])
-            known = {alias: kind for alias, kind in aliases.items() if alias not in head}
+            known = {alias: kind for alias, kind in aliases.items() if not {alias, "template"}.issubset(head)}
+            head = re.findall(r"\w+", " ".join(known.get(word, word) for word in head))
             parameters = tuple(_give(each, classes, text) for each in read_parameters(match["parameters"], known))
-            if "static" in head if name else match["scope"] not in classes:
-                body = part[match.end() : following.start() if following else None]
+            body = part[match.end() : following.start() if following else None]
+            if match["name"].startswith("operator") and name:
+                made = re.search(rf"(?<![~\w]){name}\s*\(([^(){{}}]*)\)\s*[:{{]", part)
+                makers = read_parameters(made[1], known) if made else ()
+                head += re.findall(r"\w+", "".join(re.findall(rf"template\s*<[^>]*>(?=\s*\w+\s+{name}\b)", text)))
+                found.append(NativeFunction(name, makers + parameters, frozenset(head), body, classes, len(makers)))
+            elif "static" in head if name else match["scope"] not in classes:
                 callee = f"{name}::{match['name']}" if name else match["name"]
                 found.append(NativeFunction(callee, parameters, frozenset(head), body, classes))
     return found
@@ -152,15 +180,22 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+def arguments_of(call: str) -> list[str]:
+    """The arguments of a call, after those that make the object that is called: `Norm(eps)(x)`."""
+    return split(call.partition("(")[2].rpartition(")")[0].replace(")(", ", "))
+
+
 def read_parameters(text: str, aliases: Mapping[str, str] = {}) -> Parameters:
     """Split a list of parameters, and each into type, name and default; a type's alias stands for the type."""
     found = []
     for each in split(text):
         declared, _, default = each.partition("=")
         words = re.sub(r"\s*\b__restrict(__)?\b|(?<=\*)\s*const\b", "", " ".join(declared.split()))
+        words = re.sub(r"(\w+)\s*\[\]$", r"*\1", words)  # of `float x[]`
         name = last[0] if (last := re.search(r"(?<=[\s*&])\w+$", words)) else ""
         type_ = words.removesuffix(name)
         type_ = re.sub(r"\w+", lambda word: aliases.get(word[0], word[0]), type_.strip())
+        type_ = _VECTOR.sub(r"vector<\1*>", type_)
         default = re.sub(r".*Tensor(\(\)|\{\})", "{}", default.strip())
         found.append(Parameter(name, re.sub(r"\s*([*&])\s*", r"\1", type_), given=default))
     return tuple(found)

@@ -9,7 +9,7 @@ from fib_rmsnorm.languages import Language
 from fib_rmsnorm.registry.files.regular_files import read_text
 from fib_rmsnorm.registry.sources.callees import KernelCall, count_users, keep_likely, make_calls, overwrite_inputs
 from fib_rmsnorm.registry.sources.native_export import CALLED, call_for_rows, write_export
-from fib_rmsnorm.registry.sources.native_functions import NativeFunction, find_functions, read_parameters
+from fib_rmsnorm.registry.sources.native_functions import NativeFunction, arguments_of, find_functions, read_parameters
 from fib_rmsnorm.registry.sources.parameters import SPARE, Parameters
 from fib_rmsnorm.schema import Definition, SourceFile
 
@@ -42,8 +42,11 @@ class NativeKernel:
     def __init__(self, path: Path, text: str, language: Language, entry: str | None) -> None:
         self.path, self.name, self.text, self.language = path, path.name, text, language
         code = _NOT_CODE.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
-        self._all = {function.name: function for function in find_functions(code, text)}
-        self._functions = {name: each for name, each in self._all.items() if each.words.isdisjoint(_ON_GPU)}
+        found = find_functions(code, text)
+        self._all = {function.name: function for function in found}
+        foreign = ["<vector<", "<std::vector<", *["*>"] * (language.name != "cpp")]  # or it lies in the host's memory
+        self._overloads = [each for each in found if each.words.isdisjoint(_ON_GPU) and not each.takes(*foreign)]
+        self._functions = {each.name: each for each in self._overloads}
         self.names = [name for name, each in self._functions.items() if each.takes("Tensor", "*", *each.classes)]
         is_library = "TORCH_LIBRARY" in code and not _MODULE.search(code)
         self._is_header = path.suffix in HEADERS
@@ -77,10 +80,11 @@ class NativeKernel:
             raise InputError(f"{self.path}: does not export {self.entry!r}{what}")
         reached = {name: self._reach(name) for name in likely if name}
         calls: list[KernelCall] = []
-        for name, each in likely.items():
+        overloads = [each for each in self._overloads if each.name in likely] or [*likely.values()]
+        for each in [each for each in overloads if not each.is_foreign(definition)] or overloads:
             arguments, stages = each.find_form()
-            form = f"{name}({arguments}){each.choose(definition)}"
-            for call in make_calls(name, form, stages, definition, count_users(name, reached)):
+            form = f"{each.name}({arguments}){each.choose(definition)}"
+            for call in make_calls(each.name, form, stages, definition, count_users(each.name, reached)):
                 passed = each.find_passed(call.made)
                 # One of pointers writes the outputs, or to the memory of an input.
                 reads = {value for parameter, value in passed if parameter.element and "const" in parameter.type}
@@ -125,7 +129,9 @@ class NativeKernel:
         """
         if name := call.find_direct(definition, self.entries):
             return f"{self.name}::{name}", sources, self.language
-        function = self._functions.get(call.text.partition("(")[0].strip())
+        count, name = len(arguments_of(call.made)), call.made.partition("(")[0].strip()
+        named = [each for each in self._overloads if each.name == name]
+        function = min(named, key=lambda one: (len(one.parameters) != count, one.is_foreign(definition)), default=None)
         if function is None:
             known = ", ".join(self.names) or "none"
             raise InputError(f"--call {call.text!r}: {self.path.name} has no such function (available: {known})")

@@ -84,7 +84,7 @@ class Parameter:
     def element(self) -> str:
         """The type in C++ of the elements that it points to; empty if it does not point to numbers."""
         kind, star, _ = self.type.partition("*")
-        return re.sub(r"\bconst\b|\s", "", kind) if star and "Tensor" not in kind else ""
+        return re.sub(r"\bconst\b|\s|.*<", "", kind) if star and "Tensor" not in kind else ""
 
     @property
     def kind(self) -> str:
@@ -92,6 +92,8 @@ class Parameter:
         for kind in ("shape", "dtype"):
             if kind in self.name.lower():
                 return kind
+        if self.type.endswith("constexpr") and "eps" in self.name.lower():
+            return "number"
         return next((kind for kind, pattern in _KINDS.items() if re.search(pattern, self.type)), "any")
 
 
@@ -235,26 +237,30 @@ def _tell(parameter: Parameter, name: str, definition: Definition) -> str:
 def _sizes(parameter: Parameter, definition: Definition) -> list[tuple[int, str | None]]:
     """The sizes that a parameter may stand for; none if it may be something else."""
     axes, kind, name = [*definition.axes], parameter.kind, parameter.name
-    name = name.upper() if kind == "size" and len(name) == 1 else name
+    name = name.upper() if name in "mn" or (kind == "size" and len(name) == 1) else name
     shape = f"{{{axes[-1]}}}" if "IntArrayRef" in parameter.type else f"({axes[-1]},)"
-    dtype = f"torch.{next(iter(definition.outputs.values())).dtype.value}"
+    dtype = f"torch.{(element := next(iter(definition.outputs.values())).dtype.value)}"
+    size = int("".join(re.findall(r"\d", element.partition("_")[0])) or 8) // 8
     if plain := {"shape": shape, "flag": "0", "dtype": dtype}.get(kind):
         return [(0, plain)]
     if parameter.type.endswith("constexpr"):
         if re.search(r"(?i)(_M|rows?|tokens)$", name):
             return [(1, "1")]
         return [(1, f"1 << ({axes[-1]} - 1).bit_length()"), (2, axes[-1])]
-    if kind not in ("any", "size") or (kind == "any" and len(name) == 1 and name not in "MNDH"):
+    if kind not in ("any", "size") or (kind == "any" and len(name) == 1 and name not in "MNKDH"):
         return []
     found: list[tuple[int, str | None]] = [(2, size) for size in (*reversed(axes), "1")] if kind == "size" else []
     usual: list[tuple[re.Pattern[str], list[tuple[int, str | None]]]] = [
         (re.compile("N"), [(0, axes[-1]), (1, axes[0]), (2, "1")]),  # of rows, where one of columns follows
         (re.compile("M"), [(0, axes[0]), (1, axes[-1]), (2, "1")]),
-        (re.compile("(n_?|num_?)(groups|heads)"), [(0, "1")]),
+        (re.compile("(n_?|num_?)(kv_?)?(groups|heads)"), [(0, "1")]),
         (re.compile("n_?channels"), [(0, axes[-1]), (1, "1")]),
         (re.compile("numel|n_?elem(ent)?s?"), [(0, f"{axes[0]} * {axes[-1]}")]),
         (_COLUMNS, [(0, axes[-1])]),
         (_ROWS, [(0, axes[0]), (1, "1")]),
+        (re.compile(r"nb\d*0"), [(0, f"{size}")]),
+        (re.compile(r"nb\d*1"), [(0, f"{axes[-1]} * {size}")]),
+        (re.compile(r"(?i)\w*stride_?[xyow]?[ckn1]"), [(1, "1"), (2, axes[-1])]),
         (_STRIDE, [(1, axes[-1]), (2, "1")]),
         (_BLOCK, [(2 - (kind == "size"), "128"), (2, "1")]),
     ]

@@ -16,6 +16,7 @@ from fib_rmsnorm.registry.sources.callees import KernelCall, find_calls, overwri
 from fib_rmsnorm.registry.sources.python_module import (
     LAUNCH,
     PythonModule,
+    count_axes,
     last_name,
     may_overwrite,
     reach,
@@ -136,6 +137,7 @@ class PythonKernel:
     def list_places(self, call: KernelCall, definition: Definition) -> list[KernelCall]:
         """The calls that a call may stand for: itself, or with outputs in place of inputs."""
         function = self.module.functions.get(call.callee)
+        call = self._add_axes(call, definition)
         if may_overwrite(function):
             placed = overwrite_inputs(call, definition)
             is_void = (
@@ -147,9 +149,21 @@ class PythonKernel:
         first, *others = definition.outputs
         rest = definition.model_copy(update={"outputs": {name: definition.outputs[name] for name in others}})
         returning = [replace(each, text=f"{first}.copy_({each.text})") for each in overwrite_inputs(call, rest)]
+        returning.append(replace(call, text=f"{call.text}[::-1]"))
         if any(len(spec.shape or ()) == 1 for spec in definition.outputs.values()):  # it may be [rows, 1]
             returning.append(replace(call, text=f"[each.squeeze(-1) for each in {call.text}]"))
         return [call, *returning]
+
+    def _add_axes(self, call: KernelCall, definition: Definition) -> KernelCall:
+        """The call with axes of size 1 before the rows, if what it calls unpacks shapes of more axes."""
+        specs = {**definition.inputs, **definition.outputs}
+        rows = next(spec.shape for spec in specs.values() if spec.shape is not None)
+        added = count_axes(self.module, call.callee) - len(rows)
+        if added <= 0 or len(definition.outputs) > 1:
+            return call
+        alike = "|".join(re.escape(name) for name, spec in specs.items() if spec.shape == rows)
+        text = re.sub(rf"(?<![\w.])({alike})(?!\w|=)", rf"\1{'.unsqueeze(0)' * added}", call.text)
+        return replace(call, text=text if call.writes(definition) else f"{text}{'.squeeze(0)' * added}")
 
     def adapt(
         self, call: KernelCall, definition: Definition, sources: list[SourceFile]

@@ -1,6 +1,7 @@
 """The names that a Python file defines, read without running it."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -88,7 +89,7 @@ def read_module(tree: ast.Module) -> PythonModule:
                 _inherit(node, module.classes)
                 module.classes[name] = node
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda(args=arguments, body=body)):
-                module.functions[name] = ast.FunctionDef(name, arguments, [ast.Return(body)], [])
+                module.functions[name] = ast.FunctionDef(name, arguments, [ast.Return(body)], [], lineno=1)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
                     _assign(module, target, value)
@@ -110,11 +111,10 @@ def _inherit(node: ast.ClassDef, known: Mapping[str, ast.ClassDef]) -> None:
 def _assign(module: PythonModule, target: ast.expr, value: ast.expr) -> None:
     match target:
         case ast.Name(id=name):
-            own = isinstance(value, ast.Call) and any(isinstance(a, ast.Name) and a.id == name for a in value.args)
-            if own and name in module.functions:  # run = torch.compile(run): with the parameters that it had
-                return
-            if isinstance(value, ast.Name) and value.id in module.functions:
-                module.functions[name] = module.functions[value.id]
+            named = value.args if isinstance(value, ast.Call) else [value]
+            known = next((each.id for each in named if isinstance(each, ast.Name) and each.id in module.functions), "")
+            if known and (named == [value] or known == name or last_name(value) == "compile"):
+                module.functions[name] = module.functions[known]  # run = torch.compile(run): with its parameters
             else:
                 module.values[name] = value
                 module.functions.pop(name, None)
@@ -203,6 +203,15 @@ def may_overwrite(function: ast.FunctionDef | None) -> bool:
     assigned = {each.id for each in find_nodes(function, ast.Name) if isinstance(each.ctx, ast.Store)}
     kept = {each.arg for each in find_nodes(function, ast.arg)} - assigned
     return all(isinstance(each, ast.Constant) or (isinstance(each, ast.Name) and each.id in kept) for each in names)
+
+
+def count_axes(module: PythonModule, name: str) -> int:
+    """The most names into which a function, or a class that it uses, unpacks a shape that it gets: `b, s, d`."""
+    nodes = [module.functions.get(name), *(module.classes.get(each) for each in reach(module, name))]
+    code = "\n".join(ast.unparse(node) for node in nodes if node)
+    unpacked = re.findall(r"(\w+(?:, \w+)+)\)? = (\w+)\.(?:shape|size\(\))$", code, re.MULTILINE)
+    asserted = map(int, re.findall(r"assert \w+\.(?:ndim|dim\(\)) == (\d)\b", code))
+    return max([0, *asserted, *(len(names.split(",")) for names, of in unpacked if f" {of} = " not in code)])
 
 
 def read_made(module: PythonModule, name: str) -> Parameters | None:

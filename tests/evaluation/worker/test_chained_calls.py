@@ -60,7 +60,7 @@ class Replays:
 def prepare(function, in_place, operator="rmsnorm", device="cpu"):
     """A Workload, and what calls a function that returns its outputs, or writes them `in_place` or elsewhere."""
     definition = find_operator(operator).define(128)
-    spec = SimpleNamespace(destination_passing_style=in_place is not None, in_place=in_place or {})
+    spec = SimpleNamespace(destination_passing_style=in_place is not None, in_place=in_place or {}, language="python")
     solution: Any = SimpleNamespace(spec=spec)
     return on_device(definition, 3, device), SolutionCaller(function, definition, solution, device)
 
