@@ -1,7 +1,6 @@
 """The CUDA driver's functions that timing needs and torch does not offer, in the current device's context."""
 
 import ctypes
-from pathlib import Path
 
 import torch
 
@@ -12,8 +11,63 @@ _PROGRAMMATIC_STREAM_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREA
 _FIRST_WITH_PERSISTING_LINES = (8, 0)
 # A call that waits for the device would wait forever; one of 1,000 kernels is issued in less.
 _LIMIT_NS = 5_000_000
-_WAITING, _READING = (Path(__file__).with_name(each).read_text() for each in ("wait_for_host.ptx", "read_all.ptx"))
+_BLOCKING_PTX = """
+.visible .entry wait_for_host(.param .u64 numbers, .param .u64 limit_ns, .param .u32 number)
+{
+    .reg .pred %released, %waits;
+    .reg .b32 %number, %seen;
+    .reg .b64 %numbers, %limit, %start, %now;
+    ld.param.u64 %numbers, [numbers];
+    ld.param.u64 %limit, [limit_ns];
+    ld.param.u32 %number, [number];
+    mov.u64 %start, %globaltimer;
+LOOP:
+    ld.relaxed.sys.global.u32 %seen, [%numbers];
+    setp.eq.u32 %released, %seen, %number;
+    @%released ret;
+    mov.u64 %now, %globaltimer;
+    sub.u64 %now, %now, %start;
+    setp.lt.u64 %waits, %now, %limit;
+    @%waits bra LOOP;
+    st.relaxed.sys.global.u32 [%numbers+4], %number;
+    ret;
+}
+"""
 _EVICTION_THREADS, _EVICTION_BLOCKS_PER_MULTIPROCESSOR = 256, 8
+# Every thread reads 16 bytes at a time. The buffer is zero, so nothing is written.
+_EVICTION_PTX = """
+.visible .entry read_all(.param .u64 begin, .param .u64 end)
+{
+    .reg .pred %past, %found;
+    .reg .b32 %thread, %block, %threads, %blocks, %a, %b, %c, %d, %seen;
+    .reg .b64 %begin, %at, %end, %step;
+    ld.param.u64 %begin, [begin];
+    ld.param.u64 %end, [end];
+    mov.u32 %thread, %tid.x;
+    mov.u32 %block, %ctaid.x;
+    mov.u32 %threads, %ntid.x;
+    mov.u32 %blocks, %nctaid.x;
+    mad.lo.u32 %thread, %block, %threads, %thread;
+    mad.wide.u32 %at, %thread, 16, %begin;
+    mul.lo.u32 %threads, %threads, %blocks;
+    mul.wide.u32 %step, %threads, 16;
+    mov.u32 %seen, 0;
+LOOP:
+    setp.ge.u64 %past, %at, %end;
+    @%past bra DONE;
+    ld.global.v4.u32 {%a, %b, %c, %d}, [%at];
+    or.b32 %a, %a, %b;
+    or.b32 %c, %c, %d;
+    or.b32 %seen, %seen, %a;
+    or.b32 %seen, %seen, %c;
+    add.u64 %at, %at, %step;
+    bra LOOP;
+DONE:
+    setp.ne.u32 %found, %seen, 0;
+    @%found st.global.u32 [%begin], %seen;
+    ret;
+}
+"""
 END_OF_CALL = "fib_rmsnorm_end_of_call"
 """The kernel that marks on a call's stream where its work ends, also work that the GPU launched itself."""
 
@@ -121,7 +175,7 @@ class L2Eviction:
         begin = self._buffer.data_ptr()
         self._range = ctypes.c_uint64(begin), ctypes.c_uint64(begin + self._buffer.nbytes)
         blocks = _EVICTION_BLOCKS_PER_MULTIPROCESSOR * properties.multi_processor_count
-        self._read = PtxKernel(_READING, "read_all", blocks, _EVICTION_THREADS)
+        self._read = PtxKernel(_EVICTION_PTX, "read_all", blocks, _EVICTION_THREADS)
         has_persisting_lines = (properties.major, properties.minor) >= _FIRST_WITH_PERSISTING_LINES
         self._synchronize = Synchronize()
         self._reset = load_driver().cuCtxResetPersistingL2Cache if has_persisting_lines else None
@@ -149,7 +203,7 @@ class BlockingKernel:
     """
 
     def __init__(self) -> None:
-        self._kernel = PtxKernel(_WAITING, "wait_for_host")
+        self._kernel = PtxKernel(_BLOCKING_PTX, "wait_for_host")
         self._memory = torch.zeros(2, dtype=torch.int32, pin_memory=True)
         """The number of the last call that was released, and of the last one that was not released in time."""
         self._released, self._late = (
