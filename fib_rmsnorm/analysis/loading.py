@@ -157,15 +157,6 @@ class TraceSet:
         if not self.traces:
             raise InputError(f"no Trace is left; measure again: {bench_command(counts)}")
 
-    def leave_out_false(self, told: list[str]) -> "TraceSet":
-        """The records to believe; lines name the others. Raises InputError if none is left."""
-        false = find_false(self.records)
-        told += [f"{path}:{line}: a Trace {origin.value} (left out)" for (path, line), origin in false.items()]
-        kept = [trace for trace in self.traces if (trace.path, trace.line) not in false]
-        if not kept:
-            raise InputError(f"no Trace is left; measure again: {bench_command({r.definition for r in self.records})}")
-        return replace(self, traces=kept)
-
 
 def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
     """Return a record for each evaluation in trace files or folders (default: the registry found from here).
@@ -204,7 +195,12 @@ def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, tol
     found.read_solutions()
     # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
     if not choice.believes_all and find_false(each for records in found.sections.values() for each in records):
-        found = found.leave_out_false(told)
+        false = find_false(found.records)
+        told += [f"{path}:{line}: a Trace {origin.value} (left out)" for (path, line), origin in false.items()]
+        kept = [trace for trace in found.traces if (trace.path, trace.line) not in false]
+        if not kept:
+            raise InputError(f"no Trace is left; measure again: {bench_command({t.definition for t in found.traces})}")
+        return replace(found, traces=kept)
     return found
 
 

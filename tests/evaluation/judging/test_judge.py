@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from fib_rmsnorm.evaluation.judging.recurring_rows import compare_recurring
+from fib_rmsnorm.evaluation.judging.judge import compare_recurring
 from fib_rmsnorm.operators import RmsNorm, recognise_source
 from fib_rmsnorm.schema import Recurrence
 
