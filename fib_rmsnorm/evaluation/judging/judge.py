@@ -3,7 +3,7 @@
 It runs no code of other people: the outputs of a Definition's reference come from a worker.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain
@@ -112,7 +112,7 @@ class Judge:
     def _compare_call(self, request: messages.Compare, expected: ExpectedOutputs, own: Outputs) -> messages.Verdict:
         key = request.case, request.few_rows, bool(request.strided)
         peers = {} if request.keep_as else self._peer_outputs.get(key, {})
-        recurrence = compare_recurring(request, expected.case, own, self._kept_rows)
+        recurrence = self.compare_recurring(request, expected.case, own)
         case, recognition, actuals = expected.case, request.recognition, own
         if recognition:
             actuals = {name: recognition.fold(name, each) for name, each in own.items()}
@@ -132,6 +132,28 @@ class Judge:
         return messages.Verdict(
             case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer, recurrence
         )
+
+    def compare_recurring(self, request: messages.Compare, case: Case, outputs: Outputs) -> Recurrence | None:
+        """How many rows of a call's outputs differ from those of the first case, whose last rows are its last.
+
+        None if no row recurs. Until they recur, digests of the last rows of a worker's first case are kept.
+        """
+        axis = (request.recognition.row_axis if request.recognition else None) or ""
+        shapes = {name: spec.shape or () for name, spec in request.definition.outputs.items()}
+        by_row = [each.movedim(shapes[name].index(axis), 0) for name, each in outputs.items() if axis in shapes[name]]
+        if request.case == 0:
+            self._kept_rows.pop(request.worker, None)
+            self._kept_rows[request.worker] = _digest_last_rows(by_row)
+            for worker in [*self._kept_rows][:-_MOST_WORKERS]:
+                del self._kept_rows[worker]
+        if not case.recurring or not (kept := self._kept_rows.pop(request.worker, [])):
+            return None
+        now, count = _digest_last_rows(by_row), min(case.recurring, len(kept))
+        from_end = [place for place in range(count, 0, -1) if now[-place] != kept[-place]]
+        if not from_end:
+            return Recurrence(rows=count)
+        here, before = len(by_row[0]) - from_end[0], request.workload.axes[axis] - from_end[0]
+        return Recurrence(rows=count, different=len(from_end), row=here, before=before)
 
     def _expect(self, request: messages.Expect) -> Iterator[ExpectedOutputs]:
         """The expected outputs of each call, one after the other: timed calls have their inputs in the same place."""
@@ -185,34 +207,6 @@ class Judge:
         here = [output.to(request.device) for output in found]
         names = request.definition.outputs
         return [dict(zip(names, here[start:], strict=False)) for start in range(0, len(here), len(names))]
-
-
-def compare_recurring(
-    request: messages.Compare,
-    case: Case,
-    outputs: Mapping[str, torch.Tensor],
-    kept_by_worker: dict[int | None, list[bytes]],
-) -> Recurrence | None:
-    """How many rows of a call's outputs differ from those of the first case, whose last rows are its last.
-
-    None if no row recurs. Until they recur, digests of the last rows of a worker's first case are kept.
-    """
-    axis = (request.recognition.row_axis if request.recognition else None) or ""
-    shapes = {name: spec.shape or () for name, spec in request.definition.outputs.items()}
-    by_row = [each.movedim(shapes[name].index(axis), 0) for name, each in outputs.items() if axis in shapes[name]]
-    if request.case == 0:
-        kept_by_worker.pop(request.worker, None)
-        kept_by_worker[request.worker] = _digest_last_rows(by_row)
-        for worker in [*kept_by_worker][:-_MOST_WORKERS]:
-            del kept_by_worker[worker]
-    if not case.recurring or not (kept := kept_by_worker.pop(request.worker, [])):
-        return None
-    now, count = _digest_last_rows(by_row), min(case.recurring, len(kept))
-    from_end = [place for place in range(count, 0, -1) if now[-place] != kept[-place]]
-    if not from_end:
-        return Recurrence(rows=count)
-    here, before = len(by_row[0]) - from_end[0], request.workload.axes[axis] - from_end[0]
-    return Recurrence(rows=count, different=len(from_end), row=here, before=before)
 
 
 def _digest_last_rows(outputs: Sequence[torch.Tensor]) -> list[bytes]:
