@@ -55,6 +55,16 @@ class TraceSet:
         return self._complete(self.traces)
 
     @cached_property
+    def definitions(self) -> dict[str, Definition]:
+        """The Definitions that a registry holds, by name; one that cannot be read counts as missing."""
+        from fib_rmsnorm.registry.registry import Registry
+
+        wanted, found = {trace.definition for trace in self.traces}, dict[str, Definition]()
+        for root in self.roots:
+            found |= Registry(root).find_definitions(wanted - found.keys())
+        return found
+
+    @cached_property
     def sections(self) -> dict[Home, list[TraceRecord]]:
         """The newest of each evaluation, which of many Traces are few, in sections whose numbers can be compared."""
         found, self.superseded = split(self.traces)
@@ -72,9 +82,8 @@ class TraceSet:
             from fib_rmsnorm.registry.workload_generation import bytes_moved
             from fib_rmsnorm.schema import Workload
 
-            definitions = read_definitions({record.definition for record in lacking}, self.roots)
             for record in lacking:
-                definition = definitions.get(record.definition)
+                definition = self.definitions.get(record.definition)
                 if definition is not None and record.latency_ms and set(definition.var_axes) <= record.axes.keys():
                     record.bytes_moved = bytes_moved(definition, Workload(axes=record.axes, inputs={}, uuid="unknown"))
                     record.bandwidth_gb_per_s = record.bytes_moved / record.latency_ms / 1e6
@@ -92,24 +101,24 @@ class TraceSet:
         for name, each in read_registered(self.roots, unmeasured).items():
             bench = bench_command([each.definition], "--solutions", name)
             raise InputError(f"{name} is registered, but has no Traces here; measure it with: {bench}")
-        found = choose("Solution with Traces", found, attrgetter("solution"), choice.solutions)
-        self.traces = self._choose_batches(found, choice.batch_sizes) if choice.batch_sizes else found
+        self.traces = choose("Solution with Traces", found, attrgetter("solution"), choice.solutions)
+        if choice.batch_sizes:
+            self.traces = self._choose_batches(choice.batch_sizes)
 
-    def _choose_batches(self, traces: list[TraceRecord], sizes: Collection[int]) -> list[TraceRecord]:
-        definitions = read_definitions({trace.definition for trace in traces}, self.roots)
-        axes = {name: row_axis(definition) for name, definition in definitions.items()}
+    def _choose_batches(self, sizes: Collection[int]) -> list[TraceRecord]:
+        axes = {name: row_axis(definition) for name, definition in self.definitions.items()}
 
         def size_of(trace: TraceRecord) -> int | None:
             """By the Definition's row axis; of an unknown Definition, by the first axis that the Trace names."""
             axis = axes.get(trace.definition)
             return trace.axes.get(axis) if axis else row_size(trace.axes)
 
-        found = {size for trace in traces if (size := size_of(trace)) is not None}
+        found = {size for trace in self.traces if (size := size_of(trace)) is not None}
         for size in sizes:
             if size not in found:
                 available = ", ".join(map(str, sorted(found))) or "none"
                 raise InputError(f"no Trace has batch size {size} (available: {available})")
-        return [trace for trace in traces if size_of(trace) in sizes]
+        return [trace for trace in self.traces if size_of(trace) in sizes]
 
     def leave_out_outdated(self, *, shows_them: bool, told: list[str]) -> None:
         """Leave out the Traces of other versions of their Definition than the registries', which lines tell.
@@ -126,7 +135,7 @@ class TraceSet:
                 dated = each.timestamp, each.definition_sha256
                 latest[each.definition] = max(dated, latest.get(each.definition, dated))
         current = {name: sha256 for name, (_, sha256) in latest.items()}
-        current |= {name: digest(definition) for name, definition in read_definitions(current, self.roots).items()}
+        current |= {name: digest(self.definitions[name]) for name in current if name in self.definitions}
         outdated, kept = list[TraceRecord](), list[TraceRecord]()
         for trace in self.traces:
             is_current = (trace.definition_sha256 or None) in (None, current.get(trace.definition))
@@ -141,15 +150,6 @@ class TraceSet:
             self.traces = kept
         if not self.traces:
             raise InputError(f"no Trace is left; measure again: {bench_command(counts)}")
-
-    def leave_out_false(self, told: list[str]) -> "TraceSet":
-        """The records to believe; lines name the others. Raises InputError if none is left."""
-        false = find_false(self.records)
-        told += [f"{path}:{line}: a Trace {origin.value} (left out)" for (path, line), origin in false.items()]
-        kept = [trace for trace in self.traces if (trace.path, trace.line) not in false]
-        if not kept:
-            raise InputError(f"no Trace is left; measure again: {bench_command({r.definition for r in self.records})}")
-        return replace(self, traces=kept)
 
 
 def load(*sources: str | Path, root: Path | None = None) -> list[TraceRecord]:
@@ -188,7 +188,12 @@ def read_chosen(sources: list[Path], root: Path | None, choice: TraceChoice, tol
     found.read_solutions()
     # Seals take longer to check than Traces to read: of all of them only where a false one would have been shown.
     if not choice.believes_all and find_false(each for records in found.sections.values() for each in records):
-        found = found.leave_out_false(told)
+        false = find_false(found.records)
+        told += [f"{path}:{line}: a Trace {origin.value} (left out)" for (path, line), origin in false.items()]
+        kept = [trace for trace in found.traces if (trace.path, trace.line) not in false]
+        if not kept:
+            raise InputError(f"no Trace is left; measure again: {bench_command({t.definition for t in found.traces})}")
+        return replace(found, traces=kept)
     return found
 
 
@@ -205,16 +210,6 @@ def read_registered(roots: Iterable[Path], names: Collection[str]) -> dict[str, 
         with suppress(InputError):
             found = {**read_current(Registry(root), wants=lambda name, _: name in names).by_name, **found}
     return {name: each for name, each in found.items() if name in names}
-
-
-def read_definitions(names: Collection[str], roots: Iterable[Path]) -> dict[str, Definition]:
-    """The Definitions of these names that the registries hold; one that cannot be read counts as missing."""
-    from fib_rmsnorm.registry.registry import Registry
-
-    found: dict[str, Definition] = {}
-    for root in roots:
-        found |= Registry(root).find_definitions({*names} - found.keys())
-    return found
 
 
 def find_false(records: Iterable[TraceRecord]) -> dict[tuple[str, int], TraceOrigin]:

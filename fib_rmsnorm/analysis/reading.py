@@ -1,4 +1,4 @@
-"""Read Traces: find the files that are asked for, and decode what they hold to flat records.
+"""Read Traces: decode what the files that are asked for hold to flat records.
 
 The decoder skips what a TraceRecord does not keep. The schema's own models take 3 times as long.
 """
@@ -21,14 +21,8 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.languages import INTERPRETER
 from fib_rmsnorm.notices import summarize_faults
 from fib_rmsnorm.registry.files.locking import locked
-from fib_rmsnorm.registry.files.regular_files import find_files, read_records
-from fib_rmsnorm.registry.layout import PUBLISHED, find_registry_around, find_root
-
-_SUFFIXES = (".json", ".jsonl")
-
-
-TraceFile = tuple[Path, Path | None]
-"""A file to read, and the root of a dataset, out of which it must not lead."""
+from fib_rmsnorm.registry.files.regular_files import read_records
+from fib_rmsnorm.registry.layout import PUBLISHED, find_registry_around, find_root, find_roots, list_trace_files
 
 
 def read_files(sources: list[Path], root: Path | None) -> tuple[list[Path], list[TraceRecord], list[str]]:
@@ -37,45 +31,15 @@ def read_files(sources: list[Path], root: Path | None) -> tuple[list[Path], list
     if not asked:
         found = find_root(root)
         asked = [found.relative_to(here) if found.is_relative_to(here) else found]  # the shorter to read
-    roots = _find_roots([file for source in asked for file in _list_files(source)], sources, root)
+    roots = find_roots([file for source in asked for file in list_trace_files(source)], sources, root)
     traces, told = list[TraceRecord](), list[str]()
     with locked(reading=roots):
-        for path, dataset in (file for source in asked for file in _list_files(source)):
+        for path, dataset in (file for source in asked for file in list_trace_files(source)):
             faults: list[str] = []
             traces += _decode_file(path, dataset, faults)
             if faults:
                 told.append(summarize_faults(faults))
     return roots, traces, told
-
-
-def _list_files(source: Path) -> list[TraceFile]:
-    """The files to read: `source`, or those in the folder; a dataset's are under `traces/`."""
-    if source.is_file():
-        return [(source, None)]
-    if not source.is_dir():
-        if source.exists():
-            raise InputError(f"{source}: is not a regular file; write what it holds to a file first")
-        raise InputError(f"no such file or folder: {source}")
-    is_dataset = (source / "traces").is_dir()
-    if not is_dataset and (source / "definitions").is_dir():
-        return []  # a dataset without Traces; its other files hold none
-    found = find_files(source / "traces" if is_dataset else source, "*.json*")
-    root = source if is_dataset else None
-    # What is a folder here is a link to one: reading it reports the link.
-    return [(path, root) for path in found if (is_dataset if path.is_dir() else path.suffix in _SUFFIXES)]
-
-
-def _find_roots(files: Iterable[TraceFile], sources: list[Path], root: Path | None) -> list[Path]:
-    """The datasets around the files and folders, else the registry found from here, if any."""
-    starts = {path.resolve().parent for path, _ in files} | {each.resolve() for each in sources if each.is_dir()}
-    roots = dict.fromkeys(filter(None, map(find_registry_around, sorted(starts))))
-    if not roots or root is not None:
-        try:
-            roots.setdefault(find_root(root))
-        except InputError:
-            if root is not None:
-                raise
-    return list(roots)
 
 
 def _decode_file(path: Path, root: Path | None, faults: list[str]) -> Iterator[TraceRecord]:

@@ -194,11 +194,8 @@ def find_results(found: TraceSet) -> list[SectionResults]:
     digests = {name: digest(each) for name, each in found.solutions.items()}
     results = []
     for (definition, conditions), records in found.sections.items():
-        baseline = find_baseline(
-            found.solutions[record.solution]
-            for record in records
-            if record.is_native and record.solution in found.solutions
-        )
+        timed = {record.solution for record in records if record.is_native}
+        baseline = find_baseline([each for name, each in found.solutions.items() if name in timed])
         name = baseline.name if baseline else None
         workloads = _list_workloads(records, name, _label(records, digests))
         results.append(SectionResults(definition, conditions, name, workloads))

@@ -1,11 +1,9 @@
 """Analyse a section: what bounds each Workload (launch, memory or arithmetic)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from fib_rmsnorm.analysis.loading import read_definitions
 from fib_rmsnorm.analysis.results import Peak, SectionResults, WorkloadResults, peak_of
 from fib_rmsnorm.machine.gpu_models import GpuModel, find_gpu_model
 from fib_rmsnorm.operators import Cost, count_cost
@@ -58,9 +56,10 @@ class SectionFindings:
         return self.flops_per_s / self.peak.gb_per_s / 1e9 if self.flops_per_s and self.peak else None
 
 
-def analyze_sections(sections: Sequence[SectionResults], roots: Iterable[Path]) -> list[SectionFindings]:
-    """Analyze each section; a Definition that no registry at `roots` has leaves some questions open."""
-    definitions = read_definitions({section.definition for section in sections}, roots)
+def analyze_sections(
+    sections: Sequence[SectionResults], definitions: Mapping[str, Definition]
+) -> list[SectionFindings]:
+    """Analyze each section; a Definition that is missing leaves some questions open."""
     return [analyze_section(section, definitions.get(section.definition)) for section in sections]
 
 

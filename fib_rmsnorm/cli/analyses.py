@@ -31,7 +31,7 @@ def analyze(
     from fib_rmsnorm.reports.findings import describe_findings, finding_records
 
     found = options.read_traces(traces, root, definitions, solutions, batch_sizes, shows_outdated=True)
-    findings = analyze_sections(find_results(found), found.roots)
+    findings = analyze_sections(find_results(found), found.definitions)
     print_report(describe_findings, finding_records, findings, is_json=json)
 
 
@@ -128,7 +128,7 @@ def report(
         from fib_rmsnorm.analysis.comparing.outputs import find_output_differences
         from fib_rmsnorm.reports.differences import describe_differences, difference_records
 
-        differences = find_output_differences(found.records, against, found.roots)
+        differences = find_output_differences(found.records, against, found.definitions)
         print_report(describe_differences, difference_records, differences, is_json=json)
     elif summary:
         from fib_rmsnorm.analysis.ranking import summarize
@@ -141,7 +141,7 @@ def report(
         from fib_rmsnorm.reports.page import make_page
         from fib_rmsnorm.reports.text.control_characters import harmless
 
-        sections = analyze_sections(results, found.roots)
+        sections = analyze_sections(results, found.definitions)
         write_atomic(output, harmless(make_page(sections, found.solutions, found.superseded)))
         note(f"Wrote {output}")
     else:

@@ -9,7 +9,7 @@ from fib_rmsnorm.evaluation.bench import BenchEvent, Made, Started, Told
 from fib_rmsnorm.evaluation.plan import Skip, describe_large
 from fib_rmsnorm.evaluation.scheduler import Building, Evaluated, Judged
 from fib_rmsnorm.languages import INTERPRETER
-from fib_rmsnorm.registry.selection import NamedWorkload, describe_lacking, title_by_definition
+from fib_rmsnorm.registry.selection import NamedWorkload, describe_lacking
 from fib_rmsnorm.reports.evaluations import LiveTable, describe_run
 from fib_rmsnorm.reports.legend import POINTER
 from fib_rmsnorm.reports.text.console import stderr, stdout
@@ -57,9 +57,7 @@ class BenchPrinter:
         """Print what follows; on a cluster, once for each model."""
         is_first = not self._names
         self._names |= {solution.name for group in event.plan.groups for solution in group.solutions}
-        self._titles |= title_by_definition(
-            (group.definition.name, NamedWorkload.of(group.workload)) for group in event.plan.groups
-        )
+        self._titles |= event.plan.titles
         self._bar.expect(event.plan.evaluations)
         if event.plan.lacking:
             self._bar.note(f"Skipped: {describe_lacking(event.plan.lacking)}")

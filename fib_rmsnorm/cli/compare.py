@@ -141,28 +141,25 @@ def _measure_in_turn(
         from fib_rmsnorm.evaluation.run_config import RunConfig
         from fib_rmsnorm.machine.devices import choose_devices
         from fib_rmsnorm.registry import Registry
-        from fib_rmsnorm.registry.selection import NamedWorkload, title_workloads
         from fib_rmsnorm.reports.evaluations import LiveTable
         from fib_rmsnorm.reports.text.console import stderr
 
         registry = Registry.find_or_shipped(root)
         match = plan_head_to_head(registry, old, new, batch_sizes, choose_devices(device)[0], calls, definition)
-        rivals = match.old, match.new
-        titles = [title_workloads(map(NamedWorkload.of, match.workloads(rival))) for rival in rivals]
+        titles = match.plan.titles
         sides: tuple[list[TraceRecord], list[TraceRecord]] = ([], [])
-        every_title = (title for each in titles for title in each.values())
-        table = LiveTable((rival.name for rival in rivals), every_title, stderr())
-        bar.expect(2 * rounds * len(titles[0]))
+        every_title = (title for each in titles.values() for title in each.values())
+        table = LiveTable((match.old.name, match.new.name), every_title, stderr())
+        bar.expect(rounds * match.plan.evaluations)
         bar.print(stderr(), table.header())
         with closing(run_head_to_head(match, RunConfig(dataset=registry.root), rounds)) as traces:
             for number, trace in enumerate(traces, start=1):
-                side = trace.solution == match.new.name
-                bar.print(stderr(), table.line(trace, titles[side][trace.workload.uuid]))
+                bar.print(stderr(), table.line(trace, titles[trace.definition][trace.workload.uuid]))
                 bar.advance("evaluating")
                 if record := record_of(trace, number):
-                    sides[side].append(record)
+                    sides[trace.solution == match.new.name].append(record)
     note("")  # separates the measurements from the verdict
-    described = {group.definition.name: group.definition.description for group in match.groups}
+    described = {group.definition.name: group.definition.description for group in match.plan.groups}
     computed = [f"{name}: {text}" for name, text in described.items() if text] if len(described) > 1 else []
     return *sides, computed
 

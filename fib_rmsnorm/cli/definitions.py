@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fib_rmsnorm.cli.options import (
-    BatchSizes,
-    ChosenDefinition,
-    Json,
-    Root,
-    split_named,
-    split_sizes,
-    take_main_definition,
-    there,
-)
+from fib_rmsnorm.cli import options
 from fib_rmsnorm.cli.printing import answer
 from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.operators import Operator, Option, find_operator, list_operators
@@ -44,7 +35,7 @@ def _as_parameter(option: Option) -> inspect.Parameter:
 
 
 def _with_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of all operators, in place of `**options`."""
+    """Give a command the options of all operators, in place of `**chosen`."""
     parameters = [
         each
         for each in inspect.signature(function, eval_str=True).parameters.values()
@@ -70,16 +61,16 @@ def define(
     operator: Annotated[
         str, typer.Argument(metavar="OPERATOR", help=f"Operator; default: {_DEFAULT}.", show_default=False)
     ] = _DEFAULT,
-    root: Root = None,
-    json: Json = False,
-    **options: Any,
+    root: options.Root = None,
+    json: options.Json = False,
+    **chosen: Any,
 ) -> None:
     """Write a Definition of an operator and print its summary. Without an option, that is rmsnorm_d4096."""
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.reports.records.record import summarize_definition
 
     wanted = find_operator(operator)
-    given = _check_options(wanted, options)
+    given = _check_options(wanted, chosen)
     registry = Registry.find(root)
     definition = wanted.define(**given)
     path, is_new = _write(registry, definition)
@@ -122,7 +113,7 @@ def _next_command(registry: Registry, definition: Definition, root: Path | None)
         solutions = read_current(registry, wants=lambda _, served: served == definition.name).by_name.values()
         is_served = any(solution.definition == definition.name for solution in solutions)
         lacking = "traces" if is_served else "solutions"
-    return creating_command(lacking, [definition.name], *there(root))
+    return creating_command(lacking, [definition.name], *options.there(root))
 
 
 def _check_options(operator: Operator, options: dict[str, Any]) -> dict[str, Any]:
@@ -137,8 +128,8 @@ def _check_options(operator: Operator, options: dict[str, Any]) -> dict[str, Any
 
 
 def workload(
-    definition: ChosenDefinition = None,
-    batch_sizes: BatchSizes = None,
+    definition: options.ChosenDefinition = None,
+    batch_sizes: options.BatchSizes = None,
     axes: Annotated[
         list[str] | None, typer.Option("--axes", metavar="AXIS=1,8", help="Sizes of a variable axis; repeatable.")
     ] = None,
@@ -146,8 +137,8 @@ def workload(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Value of a scalar input, such as eps; repeatable."),
     ] = None,
-    root: Root = None,
-    json: Json = False,
+    root: options.Root = None,
+    json: options.Json = False,
 ) -> None:
     """Add Workloads to a Definition. The default is 1, 8, 32, 128 and 512 rows, if they fit this machine's memory.
 
@@ -158,12 +149,15 @@ def workload(
     from fib_rmsnorm.registry.files.locking import locked
     from fib_rmsnorm.reports.text.units import assignments, count
 
-    sizes = {name: split_sizes(values, "--axes") for name, values in split_named("--axes", axes or []).items()}
-    values = {name: _read_number(name, value) for name, value in split_named("--set", scalars or []).items()}
+    sizes = {
+        name: options.split_sizes(values, "--axes")
+        for name, values in options.split_named("--axes", axes or []).items()
+    }
+    values = {name: _read_number(name, value) for name, value in options.split_named("--set", scalars or []).items()}
     registry = Registry.find(root)
-    definition = definition or take_main_definition(registry.root, "for another: --definition NAME")
+    definition = definition or options.take_main_definition(registry.root, "for another: --definition NAME")
     wanted = registry.definition(definition)
-    workloads = _generate(wanted, split_sizes(batch_sizes), sizes, values)
+    workloads = _generate(wanted, options.split_sizes(batch_sizes), sizes, values)
     made = {workload.uuid for workload in workloads}
     with locked(writing=[registry.root]):
         # One may lie in the files of two op_types.

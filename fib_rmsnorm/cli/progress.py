@@ -8,16 +8,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from rich import progress
 from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 from fib_rmsnorm.cli.program import tidying
@@ -34,11 +26,11 @@ class ProgressBar:
     """Counts evaluations or builds on stderr if it is a terminal. A context manager."""
 
     def __init__(self, total: int | None = None, doing: str = "preparing") -> None:
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
             _RemainingColumn(),
             console=stderr(),
             transient=True,
@@ -110,8 +102,8 @@ def _has_room() -> bool:
     return stderr().is_interactive and not is_pipe
 
 
-class _RemainingColumn(TimeRemainingColumn):
+class _RemainingColumn(progress.TimeRemainingColumn):
     """Shows nothing until the speed is known."""
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: progress.Task) -> Text:
         return Text() if task.time_remaining is None else Text("ETA ") + super().render(task)

@@ -70,7 +70,9 @@ class CorrectnessGate:
         self._workers.end_finished({group.definition.name for group in groups})
         if self._device.kind == "cpu":
             return
-        room = self._count_room()
+        # As many workers as the memory of the device holds, and that of the host beside those that there are.
+        fitting_host = len(self._workers) + psutil.virtual_memory().available // _WORKER_BYTES
+        room = int(min(self._device.memory_bytes // _WORKER_BYTES, fitting_host))
         self._workers.most_held = max(MAX_WORKERS, room)
         firsts: dict[str, Group] = {}
         for group in groups:
@@ -87,12 +89,6 @@ class CorrectnessGate:
     def close(self) -> None:
         """Build nothing more ahead."""
         self._ahead.shutdown(wait=False, cancel_futures=True)
-
-    def _count_room(self) -> int:
-        """How many workers fit into the memory of the device and of the host, with those that there are."""
-        fitting = self._device.memory_bytes // _WORKER_BYTES
-        fitting_host = len(self._workers) + psutil.virtual_memory().available // _WORKER_BYTES
-        return int(min(fitting, fitting_host))
 
     def _call_ahead(
         self, definition: Definition, workload: Workload, solution: Solution

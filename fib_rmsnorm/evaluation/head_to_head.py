@@ -16,7 +16,7 @@ from fib_rmsnorm.registry.sources.draft import draft_kernel, refuse_call
 from fib_rmsnorm.registry.sources.kernel_file import KernelFile, named_definitions
 from fib_rmsnorm.registry.sources.packing import read_current, require_packed
 from fib_rmsnorm.sandbox.fork_server import ForkServer
-from fib_rmsnorm.schema import Check, Definition, Solution, Trace, Workload
+from fib_rmsnorm.schema import Check, Definition, Solution, Trace
 
 DEFAULT_BATCH_SIZES = (8, 512, 4096)
 
@@ -27,13 +27,9 @@ class HeadToHead:
 
     old: Solution
     new: Solution
-    groups: list[Group]
+    plan: Plan
     """The Solutions by Workload: together if they serve one Definition, else one after the other."""
     device: Device
-
-    def workloads(self, rival: Solution) -> list[Workload]:
-        """The Workloads on which one of the two is measured."""
-        return [group.workload for group in self.groups if rival in group.solutions]
 
 
 def plan_head_to_head(
@@ -102,7 +98,7 @@ def plan_head_to_head(
             groups += [Group(of_old, before[size], (old_one,)), Group(of_new, after[size], (new_one,))]
     if not groups:
         raise InputError(f"{of_old.name} and {of_new.name} have no Workloads of the same sizes: give --batch-sizes")
-    return HeadToHead(old_one, new_one, groups, device)
+    return HeadToHead(old_one, new_one, Plan(groups), device)
 
 
 def run_head_to_head(match: HeadToHead, config: RunConfig, rounds: int) -> Generator[Trace]:
@@ -115,7 +111,7 @@ def run_head_to_head(match: HeadToHead, config: RunConfig, rounds: int) -> Gener
     for _ in range(rounds):
         all_passed = True
         with ForkServer(ROLES) as fork_server:
-            for event in Scheduler(fork_server, [match.device], config).run(Plan(match.groups)):
+            for event in Scheduler(fork_server, [match.device], config).run(match.plan):
                 if isinstance(event, Evaluated):
                     all_passed = all_passed and Check.of(event.trace).passed
                     yield event.trace

@@ -9,7 +9,14 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.machine.capabilities import Capability, readiness
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved, choose_workloads
-from fib_rmsnorm.registry.selection import NamedWorkload, choose, choose_batches, choose_peers, row_axis
+from fib_rmsnorm.registry.selection import (
+    NamedWorkload,
+    choose,
+    choose_batches,
+    choose_peers,
+    row_axis,
+    title_by_definition,
+)
 from fib_rmsnorm.registry.sources.model_file import find_arguments
 from fib_rmsnorm.registry.sources.packing import FaultySources, require_packed
 from fib_rmsnorm.registry.validation.records import find_workload_faults
@@ -101,6 +108,11 @@ class Plan:
     def evaluations(self) -> int:
         """The number of evaluations in the plan."""
         return sum(len(group.solutions) for group in self.groups)
+
+    @property
+    def titles(self) -> dict[str, dict[str, str]]:
+        """The titles of its Workloads, by Definition, then by uuid."""
+        return title_by_definition((group.definition.name, NamedWorkload.of(group.workload)) for group in self.groups)
 
 
 FindReadiness = Callable[[Solution], Capability]

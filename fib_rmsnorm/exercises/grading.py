@@ -158,7 +158,7 @@ def _compared(records: Sequence[TraceRecord], against: str) -> list[TraceRecord]
     if not against:
         return list(records)
     try:
-        return [each.record for each in find_output_differences(records, against)]
+        return [each.record for each in find_output_differences(records, against, {})]
     except InputError:
         return []
 

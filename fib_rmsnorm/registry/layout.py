@@ -129,6 +129,27 @@ def list_definitions(roots: Iterable[Path]) -> list[str]:
     return sorted({path.stem for root in roots for path in Layout(root).definitions.rglob("*.json")})
 
 
+TraceFile = tuple[Path, Path | None]
+"""A file to read, and the root of a dataset, out of which it must not lead."""
+
+
+def list_trace_files(source: Path) -> list[TraceFile]:
+    """The files of Traces to read: `source`, or those in the folder; a dataset's are under `traces/`."""
+    if source.is_file():
+        return [(source, None)]
+    if not source.is_dir():
+        if source.exists():
+            raise InputError(f"{source}: is not a regular file; write what it holds to a file first")
+        raise InputError(f"no such file or folder: {source}")
+    is_dataset = (source / "traces").is_dir()
+    if not is_dataset and (source / "definitions").is_dir():
+        return []  # a dataset without Traces; its other files hold none
+    found = find_files(source / "traces" if is_dataset else source, "*.json*")
+    root = source if is_dataset else None
+    # What is a folder here is a link to one: reading it reports the link.
+    return [(path, root) for path in found if (is_dataset if path.is_dir() else path.suffix in (".json", ".jsonl"))]
+
+
 def follow_links(path: Path) -> Path:
     """Resolve all links of `path`; unlike Path.resolve, do not raise for a cycle of links."""
     return Path(os.path.realpath(path))
@@ -154,3 +175,16 @@ def find_root(given: Path | None = None) -> Path:
     raise InputError(
         f"no registry in {Path.cwd()} or above it: cd into one, give its folder, or run: fib-rmsnorm init DIR"
     )
+
+
+def find_roots(files: Iterable[TraceFile], sources: list[Path], root: Path | None) -> list[Path]:
+    """The datasets around the files and folders, else the registry found from here, if any."""
+    starts = {path.resolve().parent for path, _ in files} | {each.resolve() for each in sources if each.is_dir()}
+    roots = dict.fromkeys(filter(None, map(find_registry_around, sorted(starts))))
+    if not roots or root is not None:
+        try:
+            roots.setdefault(find_root(root))
+        except InputError:
+            if root is not None:
+                raise
+    return list(roots)

@@ -165,7 +165,6 @@ class Evaluator:
         with ThreadPoolExecutor(1) as pool:
             warming = pool.submit(self._warm_up, plan, timed=timed)  # while the kernel is built
             admitted: dict[str, Admitted] = {}
-            self._admitted[digest(plan.draft)] = admitted
             for workload in plan.workloads:
                 yield version
                 if self._abandoned.is_set():
@@ -185,6 +184,7 @@ class Evaluator:
                 if check.status is EvaluationStatus.TIMEOUT:
                     break
             warming.result()
+        self._admitted[digest(plan.draft)] = admitted
         far_rows = empty_batch = None
         if version.passed:
             workload = version.workloads[0]

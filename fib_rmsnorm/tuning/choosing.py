@@ -22,9 +22,6 @@ TOLERANCE = 0.01
 Timings = Mapping[int, Mapping[Parameters, float]]
 """Latency in milliseconds by batch and parameters, on one device model."""
 
-_Losses = Mapping[int, Mapping[Parameters, float]]
-"""How much slower than the best, by batch and parameters: 0.01 is 1%."""
-
 
 def choose(shape: Mapping[str, int], timings: Sequence[Timings]) -> list[Choice]:
     """Choose parameters for each batch of a shape, and keep a choice for as many batches as possible.
@@ -56,7 +53,7 @@ def _compare(models: Sequence[Mapping[Parameters, float]]) -> dict[Parameters, f
     return {each: loss - least for each, loss in worst.items()}
 
 
-def _reach_farthest(losses: _Losses, batches: Sequence[int]) -> tuple[Parameters, int]:
+def _reach_farthest(losses: Mapping[int, Mapping[Parameters, float]], batches: Sequence[int]) -> tuple[Parameters, int]:
     """Return the parameters that stay good for the most batches, and that number; a tie goes to the fastest."""
     by_parameters = {each: [losses[batch].get(each, float("inf")) for batch in batches] for each in losses[batches[0]]}
 

@@ -62,7 +62,8 @@ def run_sweep(tunable: Tunable, device: Device, config: RunConfig, workloads: li
         yield TrialsStarted(len(some), len(combinations), tuple(workloads), is_final)
         yield from _run_trials(tunable, device, config, some, workloads)
 
-    groups = split_evenly(combinations, _MOST_AT_ONCE)
+    size = ceil(len(combinations) / ceil(len(combinations) / _MOST_AT_ONCE))  # of groups that are about equal
+    groups = [combinations[start : start + size] for start in range(0, len(combinations), size)]
     traces: list[Trace] = []
     for group in groups:
         for event in run_trials(group):
@@ -126,12 +127,6 @@ def _run_trials(
     ):
         for event in events:
             yield event.trace if isinstance(event, Evaluated) else event
-
-
-def split_evenly(items: Sequence[Parameters], most: int) -> list[Sequence[Parameters]]:
-    """Split into parts of about equal size, at most `most` each."""
-    size = ceil(len(items) / ceil(len(items) / most))
-    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def choose_finalists(traces: Sequence[Trace]) -> list[Parameters]:

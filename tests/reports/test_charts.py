@@ -15,7 +15,7 @@ from support.trace_json import trace
 
 def charts(*sources: Path):
     found = decode_traces(list(sources), REPOSITORY).read_solutions()
-    (findings,) = analyze_sections(find_results(found), found.roots)
+    (findings,) = analyze_sections(find_results(found), found.definitions)
     return {chart.name: chart for chart in make_charts(findings)}
 
 

@@ -145,7 +145,9 @@ def compare(
         raise InputError(f"OLD and NEW cannot be compared: {'; '.join(dict.fromkeys(refused.values()))}")
     timed = [(latencies(before), latencies(after)) for before, after in pairs]
     if in_turn:
-        drift = estimate_paired_drift(list(zip(before, after, strict=False)) for before, after in timed)
+        # Of rounds in which the two sides were measured in turn: how far their differences lie from each other.
+        rounds = (zip(before, after, strict=False) for before, after in timed)
+        drift = _pool([(math.log(new.ms / old.ms), [old, new]) for old, new in pairs] for pairs in rounds)
     else:
         drift = estimate_drift(side for sides in timed for side in sides)
     confidence = share_confidence(sum(bool(after) for _, after in timed))
@@ -183,11 +185,6 @@ def estimate_drift(groups: Iterable[Sequence[RunLatency]]) -> Drift:
         for run in runs:
             sessions.setdefault((number, run.device_session), []).append(run)
     return _pool([(math.log(run.ms), [run]) for run in runs] for runs in sessions.values())
-
-
-def estimate_paired_drift(groups: Iterable[Sequence[tuple[RunLatency, RunLatency]]]) -> Drift:
-    """By rounds in which the two sides were measured in turn: how far the differences of rounds lie from each other."""
-    return _pool([(math.log(new.ms / old.ms), [old, new]) for old, new in pairs] for pairs in groups)
 
 
 def _pool(groups: Iterable[Sequence[tuple[float, list[RunLatency]]]]) -> Drift:

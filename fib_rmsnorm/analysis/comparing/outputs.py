@@ -2,16 +2,14 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from pathlib import Path
 
 import msgspec
 from pydantic import TypeAdapter
 
-from fib_rmsnorm.analysis.loading import read_definitions
 from fib_rmsnorm.analysis.reading import read_items
 from fib_rmsnorm.analysis.trace_record import TraceRecord
 from fib_rmsnorm.errors import InputError
@@ -42,13 +40,12 @@ class OutputDifference:
 
 
 def find_output_differences(
-    records: Sequence[TraceRecord], glob: str, roots: Iterable[Path] = ()
+    records: Sequence[TraceRecord], glob: str, definitions: Mapping[str, Definition]
 ) -> list[OutputDifference]:
     """The comparisons with peers whose names match a glob; of equal evaluations, the newest.
 
-    `roots` are the registries that may have their Definitions. Raises InputError if there is none.
+    Raises InputError if there is none.
     """
-    definitions = read_definitions({record.definition for record in records}, roots)
     found: dict[tuple[str, ...], list[OutputDifference]] = {}
     peers: set[str] = set()
     for record, peer, cases in sorted(_read(records), key=lambda each: each[0].timestamp):

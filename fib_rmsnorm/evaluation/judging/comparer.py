@@ -9,14 +9,7 @@ from typing import Any
 
 from fib_rmsnorm.errors import FibRmsnormError
 from fib_rmsnorm.evaluation import JUDGE
-from fib_rmsnorm.evaluation.judging.judge_messages import (
-    Compare,
-    Expect,
-    MeasureRounding,
-    TakeOutputs,
-    Verdict,
-    Verdicts,
-)
+from fib_rmsnorm.evaluation.judging import judge_messages as messages
 from fib_rmsnorm.evaluation.worker.worker_messages import Call, CallAsTimed, Called, Outputs, WriteOutputs
 from fib_rmsnorm.evaluation.worker_client import EvaluationFailedError, WorkerClient
 from fib_rmsnorm.evaluation.worker_pool import WorkerPool
@@ -100,20 +93,20 @@ class Comparer:
         Raises ReferenceFailedError if they cannot be computed.
         """
         with self._lock:
-            self._ask_until_copied(Expect(**self._describe(subject), case=0))
+            self._ask_until_copied(messages.Expect(**self._describe(subject), case=0))
 
-    def compare(self, subject: Subject, outputs: Transferred, **which: Any) -> list[Verdict]:
+    def compare(self, subject: Subject, outputs: Transferred, **which: Any) -> list[messages.Verdict]:
         """Compare the outputs that a worker transferred last; `which` says of which calls they are.
 
         The settings are the run's, unless given.
         Raises EvaluationFailedError if the outputs cannot be copied, and ReferenceFailedError if the expected ones
         cannot be computed.
         """
-        request = Compare(**self._describe(subject), **{"settings": self._config.settings, **which})
+        request = messages.Compare(**self._describe(subject), **{"settings": self._config.settings, **which})
         with self._lock:
             return self._ask_until_copied(request, outputs)
 
-    def _ask_until_copied(self, request: Expect, outputs: Transferred | None = None) -> list[Verdict]:
+    def _ask_until_copied(self, request: messages.Expect, outputs: Transferred | None = None) -> list[messages.Verdict]:
         """Ask a judge that could copy all outputs.
 
         A judge that could not has ended. The outputs are to blame only if another cannot either, since what an earlier
@@ -132,7 +125,7 @@ class Comparer:
             raise ReferenceFailedError(f"the judge could not copy the outputs of the reference: {failure}")
         raise EvaluationFailedError("RUNTIME_ERROR", f"calling: the judge could not copy the outputs: {failure}")
 
-    def _ask_once(self, request: Expect, outputs: Transferred | None) -> list[Verdict]:
+    def _ask_once(self, request: messages.Expect, outputs: Transferred | None) -> list[messages.Verdict]:
         judge = self._require_judge()
         current = (request.definition.name, request.workload.uuid, request.recognition, judge.pid)
         if self._current != current:
@@ -149,14 +142,14 @@ class Comparer:
                     request.expected_file = self._hand_over(judge, reference, files, are_expected=True)
                 except EvaluationFailedError as failure:
                     raise ReferenceFailedError(f"the outputs of the reference are missing: {failure}") from None
-            if outputs is not None and isinstance(request, Compare):
+            if outputs is not None and isinstance(request, messages.Compare):
                 request.outputs_file = self._hand_over(judge, outputs, files, are_expected=False)
-            return self._ask(judge, request, Verdicts, files).verdicts
+            return self._ask(judge, request, messages.Verdicts, files).verdicts
         finally:
             if reference is not None:
                 reference.worker.process.clear_outputs()
 
-    def _measure_rounding(self, request: Expect) -> None:
+    def _measure_rounding(self, request: messages.Expect) -> None:
         """Have the judge compare the reference's outputs with those in float64, if a tensor has 16 bits."""
         definition = request.definition
         specs = {**definition.inputs, **definition.outputs}
@@ -170,11 +163,11 @@ class Comparer:
         except EvaluationFailedError:
             return  # not all that a reference may do can be done in float64
         subject = Subject(definition, request.workload, None)
-        measure = MeasureRounding(**self._describe(subject), case=0, settings=Settings())
+        measure = messages.MeasureRounding(**self._describe(subject), case=0, settings=Settings())
         self._ask_once(measure, Transferred(worker, called.memory))
         worker.process.clear_outputs()
 
-    def _call_reference(self, request: Expect) -> Transferred | None:
+    def _call_reference(self, request: messages.Expect) -> Transferred | None:
         """Call the reference if the judge needs its outputs to answer. Return where they are."""
         if self._failure is not None:
             raise self._failure
@@ -206,7 +199,7 @@ class Comparer:
             except ProcessDiedError as error:
                 raise EvaluationFailedError("RUNTIME_ERROR", f"calling: the process {error}") from None
             return len(files) - 1
-        request = TakeOutputs(device=self._device.name, memory=memory, are_expected=are_expected)
+        request = messages.TakeOutputs(device=self._device.name, memory=memory, are_expected=are_expected)
         try:
             ask(judge, request, Done, time.monotonic() + self._config.timeout_s)
         except (NoAnswerError, RefusalError) as error:
@@ -229,7 +222,7 @@ class Comparer:
 
     def _ask(self, judge: Process, request: Request, kind: type[Answer], files: Sequence[int] = ()) -> Answer:
         limit_s = self._config.timeout_s
-        if isinstance(request, Expect):
+        if isinstance(request, messages.Expect):
             limit_s = self._config.limit_for(request.definition, request.workload, self._device)
         try:
             return ask(judge, request, kind, time.monotonic() + limit_s, files=files)

@@ -5,10 +5,12 @@ It runs no code of other people: the outputs of a Definition's reference come fr
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from itertools import chain
 
 import torch
 
+from fib_rmsnorm.evaluation.judging import judge_messages as messages
 from fib_rmsnorm.evaluation.judging.expected_outputs import (
     ExpectedOutputs,
     Outputs,
@@ -17,18 +19,8 @@ from fib_rmsnorm.evaluation.judging.expected_outputs import (
     make_expected,
     measure_rounding,
 )
-from fib_rmsnorm.evaluation.judging.judge_messages import (
-    Compare,
-    Comparison,
-    Expect,
-    MeasureRounding,
-    TakeOutputs,
-    Verdict,
-    Verdicts,
-)
 from fib_rmsnorm.evaluation.judging.mistake_finding import explain_outputs
 from fib_rmsnorm.evaluation.judging.output_comparison import OutputPair, compare, find_indices, measure_ulp
-from fib_rmsnorm.evaluation.judging.recurring_rows import compare_recurring
 from fib_rmsnorm.evaluation.tensors.case_numbers import make_few_rows
 from fib_rmsnorm.evaluation.tensors.fresh_inputs import FreshInputs
 from fib_rmsnorm.evaluation.tensors.inputs import Case, DeviceWorkload, make_case, shape_of, torch_dtype
@@ -37,7 +29,11 @@ from fib_rmsnorm.operators import Recognition
 from fib_rmsnorm.sandbox.asking import Done, name_handlers, open_device
 from fib_rmsnorm.sandbox.channel import Channel, RefusalError, serve
 from fib_rmsnorm.sandbox.output_transfer import DeviceMemoryError, OutputTransferError, read_outputs, take, view_outputs
-from fib_rmsnorm.schema import Difference, Peer, Workload
+from fib_rmsnorm.schema import Difference, Peer, Recurrence, Workload
+
+_MOST_ROWS = 512
+_MOST_WORKERS = 64
+"""A kernel that fails before its rows recur leaves them: beyond this, those of the first worker go."""
 
 
 class Judge:
@@ -65,7 +61,7 @@ class Judge:
         self._fresh_inputs: dict[bool, FreshInputs] = {}
         """By whether they have few rows."""
 
-    def take_outputs(self, request: TakeOutputs) -> Done:
+    def take_outputs(self, request: messages.TakeOutputs) -> Done:
         """Copy outputs that a worker offers in a GPU's memory.
 
         It may offer anything, so a refusal is fatal: what a false handle has left in this process harms nobody else.
@@ -76,13 +72,13 @@ class Judge:
             raise RefusalError("RUNTIME_ERROR", str(error), fatal=True) from None
         return Done()
 
-    def expect(self, request: Expect) -> Verdicts:
+    def expect(self, request: messages.Expect) -> messages.Verdicts:
         """Compute the expected outputs of a case, while solutions are being built. There is no verdict."""
         next(self._expect(request))
         self._taken.clear()  # or another call could pass with it; if this fails, the process ends
-        return Verdicts([])
+        return messages.Verdicts([])
 
-    def compare(self, request: Compare) -> Verdicts:
+    def compare(self, request: messages.Compare) -> messages.Verdicts:
         """Compare the outputs that were transferred with the expected ones."""
         expected = self._expect(request)
         first = next(expected)
@@ -93,14 +89,16 @@ class Judge:
         try:
             received = self._read(request, first.case.workload, request.outputs_file)
         except OutputTransferError as error:
-            verdicts = [Verdict(first.case.name, first.case.kind, str(error), outputs={}, hint=None, mistakes={})]
+            verdicts = [
+                messages.Verdict(first.case.name, first.case.kind, str(error), outputs={}, hint=None, mistakes={})
+            ]
         else:
             calls = zip(chain([first], expected), received, strict=True)
             verdicts = [self._compare_call(request, right, actuals) for right, actuals in calls]
         self._taken.clear()
-        return Verdicts(verdicts)
+        return messages.Verdicts(verdicts)
 
-    def measure_rounding(self, request: MeasureRounding) -> Verdicts:
+    def measure_rounding(self, request: messages.MeasureRounding) -> messages.Verdicts:
         """Compare the reference's outputs with those in float64, to allow for its rounding. Gives no verdict."""
         outputs = next(self._expect(request)).outputs
         (wide,) = self._read(request, request.workload, request.outputs_file)
@@ -109,12 +107,12 @@ class Judge:
                 self._rounding[name] = rounding
                 outputs[name] = expect_reference(request, own.exact.values, rounding)
         self._taken.clear()
-        return Verdicts([])
+        return messages.Verdicts([])
 
-    def _compare_call(self, request: Compare, expected: ExpectedOutputs, own: Outputs) -> Verdict:
+    def _compare_call(self, request: messages.Compare, expected: ExpectedOutputs, own: Outputs) -> messages.Verdict:
         key = request.case, request.few_rows, bool(request.strided)
         peers = {} if request.keep_as else self._peer_outputs.get(key, {})
-        recurrence = compare_recurring(request, expected.case, own, self._kept_rows)
+        recurrence = self.compare_recurring(request, expected.case, own)
         case, recognition, actuals = expected.case, request.recognition, own
         if recognition:
             actuals = {name: recognition.fold(name, each) for name, each in own.items()}
@@ -131,9 +129,33 @@ class Judge:
         if case.explains:
             mistakes = explain_outputs(request, expected, actuals, outputs)
         peer = self._peer if peers else None
-        return Verdict(case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer, recurrence)
+        return messages.Verdict(
+            case.name, case.kind, None, outputs, hint, mistakes, expected.contradicted, peer, recurrence
+        )
 
-    def _expect(self, request: Expect) -> Iterator[ExpectedOutputs]:
+    def compare_recurring(self, request: messages.Compare, case: Case, outputs: Outputs) -> Recurrence | None:
+        """How many rows of a call's outputs differ from those of the first case, whose last rows are its last.
+
+        None if no row recurs. Until they recur, digests of the last rows of a worker's first case are kept.
+        """
+        axis = (request.recognition.row_axis if request.recognition else None) or ""
+        shapes = {name: spec.shape or () for name, spec in request.definition.outputs.items()}
+        by_row = [each.movedim(shapes[name].index(axis), 0) for name, each in outputs.items() if axis in shapes[name]]
+        if request.case == 0:
+            self._kept_rows.pop(request.worker, None)
+            self._kept_rows[request.worker] = _digest_last_rows(by_row)
+            for worker in [*self._kept_rows][:-_MOST_WORKERS]:
+                del self._kept_rows[worker]
+        if not case.recurring or not (kept := self._kept_rows.pop(request.worker, [])):
+            return None
+        now, count = _digest_last_rows(by_row), min(case.recurring, len(kept))
+        from_end = [place for place in range(count, 0, -1) if now[-place] != kept[-place]]
+        if not from_end:
+            return Recurrence(rows=count)
+        here, before = len(by_row[0]) - from_end[0], request.workload.axes[axis] - from_end[0]
+        return Recurrence(rows=count, different=len(from_end), row=here, before=before)
+
+    def _expect(self, request: messages.Expect) -> Iterator[ExpectedOutputs]:
         """The expected outputs of each call, one after the other: timed calls have their inputs in the same place."""
         definition, workload = request.definition, request.workload
         current = (definition.name, workload.uuid, request.recognition)
@@ -157,14 +179,14 @@ class Judge:
             self._cases[key] = make_expected(request, case, reference, self._rounding)
         yield self._cases[key]
 
-    def _read_reference(self, request: Expect, workload: Workload) -> Sequence[Outputs | None]:
+    def _read_reference(self, request: messages.Expect, workload: Workload) -> Sequence[Outputs | None]:
         """The outputs of the Definition's reference for each call; None if they were not transferred."""
         if request.expected_file is None and True not in self._taken:
             return [None] * (len(request.numbers) or 1)
         return self._read(request, workload, request.expected_file, are_expected=True)
 
     def _read(
-        self, request: Expect, workload: Workload, file: int | None, *, are_expected: bool = False
+        self, request: messages.Expect, workload: Workload, file: int | None, *, are_expected: bool = False
     ) -> list[Outputs]:
         """The outputs of each call, all at once: who transferred them could change them meanwhile.
 
@@ -187,14 +209,20 @@ class Judge:
         return [dict(zip(names, here[start:], strict=False)) for start in range(0, len(here), len(names))]
 
 
+def _digest_last_rows(outputs: Sequence[torch.Tensor]) -> list[bytes]:
+    last = [each[-_MOST_ROWS:] for each in outputs]
+    rows = [as_bytes(each).view(len(each), each.nbytes // max(1, len(each))).cpu().numpy() for each in last]
+    return [blake2b(b"".join(of_row)).digest() for of_row in zip(*rows, strict=True)]
+
+
 def _judge_output(
-    request: Compare,
+    request: messages.Compare,
     expected: ExpectedOutputs,
     name: str,
     actual: torch.Tensor,
     own_shape: Sequence[int],
     peer: torch.Tensor | None,
-) -> Comparison:
+) -> messages.Comparison:
     """Judge an output; its own shape has not one axis of rows instead of several."""
     right, recognition, axes = expected.outputs[name], request.recognition, request.definition.outputs[name].shape or ()
     has_rows = recognition is not None and recognition.row_axis in recognition.fold_shape(name, axes)[:1]
