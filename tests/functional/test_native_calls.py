@@ -182,8 +182,7 @@ def test_torch_serves_where_gradients_are_wanted_as_on_a_gpu(form, passes, nativ
 def test_torch_2_8_whose_kernel_is_another_serves_no_rmsnorm(operators, passes, monkeypatch):
     monkeypatch.setattr(torch.ops, "aten", SimpleNamespace(**dict.fromkeys(operators)))
     monkeypatch.setattr(custom_ops, "is_torchs", lambda *_call: True)
-    on_a_gpu = SimpleNamespace(is_cuda=True)
-    assert custom_ops.count_torchs_passes("rmsnorm", on_a_gpu, None, None) == passes
+    assert custom_ops.count_torchs_passes("rmsnorm", SimpleNamespace(is_cuda=True), None, None) == passes
 
 
 @pytest.mark.parametrize("which", [0, 1])
