@@ -181,8 +181,9 @@ def test_torch_serves_where_gradients_are_wanted_as_on_a_gpu(form, passes, nativ
 @pytest.mark.parametrize(("operators", "passes"), [(("_fused_rms_norm",), 0), (("_fused_rms_norm_backward",), 2)])
 def test_torch_2_8_whose_kernel_is_another_serves_no_rmsnorm(operators, passes, monkeypatch):
     monkeypatch.setattr(torch.ops, "aten", SimpleNamespace(**dict.fromkeys(operators)))
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
     monkeypatch.setattr(custom_ops, "is_torchs", lambda *_call: True)
-    assert custom_ops.count_torchs_passes("rmsnorm", SimpleNamespace(is_cuda=True), None, None) == passes
+    assert custom_ops.count_torchs_passes("rmsnorm", draw(2, HIDDEN), None, None) == passes
 
 
 @pytest.mark.parametrize("which", [0, 1])
