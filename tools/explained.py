@@ -12,13 +12,13 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "explained.md"
 ARCH = "sm_90"
 BATCH_SIZES = "1,512,4096,65536"
-SOLUTIONS = ("rmsnorm_cuda_vec16_v1", "rmsnorm_triton_row_v1", "rmsnorm_tilelang_row_v1")
+SOLUTIONS = ("rmsnorm_cuda_vec16_v1", "rmsnorm_tilelang_row_v1")
 HEADER = """\
 # The kernels, as compiled
 
 This page shows the output of `fib-rmsnorm explain SOLUTION --arch {arch} --batch-sizes {batches}` for our kernels,
-compiled by {versions}. `make fix` generates it, and `make check` compares it
-where these compilers are installed.
+compiled by {versions}. The Triton kernel stands [beside its code for an AMD
+GPU](#on-amds-gpus). `make fix` generates the page; `make check` compares it where these compilers are installed.
 
 | look at | best for a memory-bound kernel |
 |---|---|
@@ -30,25 +30,25 @@ where these compilers are installed.
 | load sectors | 512 for a row of 4096 fp16 elements: `x` and the weight; fewer if rows share a program's weight |
 | store sectors | 256 for that row: `out` |
 
-Transactions in a loop count where it is Triton's, and its bounds follow from constants and the arguments of the launch;
-elsewhere they are `?`.
+Transactions in a loop are counted only in Triton kernels, where the loop's bounds follow from constants and the
+arguments of the launch; elsewhere they are `?`.
 
 A kernel in Triton or CUDA is also called, without running, on tensors of more than 2^31 elements. If part of an offset
 exceeds 32 bits there, a conclusion names its line (`wraps_at` in JSON). In CUDA, two threads of the last block are
-followed through the PTX, as far as numbers known before the launch decide. Not checked are kernels in other languages,
-and what torch binds.
+followed through the PTX, as far as numbers known before the launch decide. Kernels in other languages, and those that
+torch binds, are not checked.
 """
 AMD_ARCHS, AMD_SOLUTION = "sm_90,gfx942", "rmsnorm_triton_row_v1"
 AMD_HEADER = """\
 ## On AMD's GPUs
 
 Triton also compiles for AMD's `gfx90a` (MI250X), `gfx942` (MI300X) and `gfx950` (MI355X); kernels in other languages
-are refused. Several architectures come side by side. **No AMD machine has run this**: the tests compare what is read
-with what the compiler says of its code, and nothing was timed.
+are refused. Several architectures are shown side by side. **No AMD machine has run this**: the tests compare what the
+tool reads with what the compiler reports, and nothing was timed.
 
 On Linux with ROCm's torch, AMD's GPUs are devices too: Triton and Python Solutions are judged there and timed by HIP
-events; other languages are skipped. **Nobody has run this on one**, so the first run may fail. Inputs are not guarded
-there, outputs go through the host, and `--context graph`, rows beyond 2^31 elements and clocks are missing.
+events; other languages are skipped. **This is untested, too**, so the first run may fail. Inputs are not guarded there,
+outputs go through the host, and `--context graph`, rows beyond 2^31 elements and clocks are missing.
 
 | here | in AMD's words |
 |---|---|

@@ -69,12 +69,14 @@ NormOutputs run_torchs(int form, const NormInputs& given, bool has_node) {
   if (has_node)
     return {form == LAYER_NORM ? at::layer_norm(x, hidden, weight, bias, eps) : at::rms_norm(x, hidden, weight, eps)};
   const at::AutoDispatchBelowAutograd below;
-#ifdef HAS_FUSED_RMS_NORM
   if (form != LAYER_NORM) {
+#ifdef HAS_FUSED_RMS_NORM
     const auto [out, rstd] = at::_fused_rms_norm(x, hidden, weight, eps);
     return {out, {}, {}, rstd.view(-1)};
-  }
+#else
+    return {at::rms_norm(x, hidden, weight, eps)};
 #endif
+  }
   const auto [out, mean, rstd] = at::native_layer_norm(x, hidden, weight, bias, eps);
   return {out, {}, mean.view(-1), rstd.view(-1)};
 }

@@ -82,7 +82,7 @@ def count_torchs_passes(form: str, x: Tensor, weight: Tensor | None, bias: Tenso
     On a GPU, if torch's kernels round alike: both of few elements, because the host sets the pace, and a node of ours
     costs it more; else one, because without its statistics of each row the backward pass has to read x once more.
     """
-    has_kernel = form == "layernorm" or hasattr(torch.ops.aten, "_fused_rms_norm")
+    has_kernel = form == "layernorm" or hasattr(torch.ops.aten, "_fused_rms_norm_backward")  # torch 2.9
     if not x.is_cuda or not has_kernel or not is_torchs(form, x, weight, bias):
         return 0
     return 2 if weight is None or x.numel() <= MOST_OF_TORCH else 1

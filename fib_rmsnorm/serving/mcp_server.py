@@ -18,6 +18,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
+from fib_rmsnorm import __version__
 from fib_rmsnorm.analysis.feedback import Feedback, make_feedback
 from fib_rmsnorm.errors import FibRmsnormError, InputError
 from fib_rmsnorm.inspection.facts import Explanation
@@ -36,8 +37,7 @@ the Definition's inputs in their order; it returns the outputs, or takes them la
 NaN), and on inputs of an awkward size. All of them must be right within the tolerance of the dtype, which is shown.
 - Inputs that nobody can foresee are judged too, among the timed calls, after timing.
 - It must not change its inputs, write beyond its outputs, or change them after it has returned.
-- It runs in a process of its own without network, which writes to its own folders only, and is killed at the time \
-limit.
+- It runs in a process of its own, without network, writes only to its own folders, and is killed at the time limit.
 - To keep answers of earlier calls, or to work on after a call has returned, is a cheat and fails.
 - speedup is the reference's latency over the kernel's; the interval decides: two intervals that overlap are a tie."""
 
@@ -55,7 +55,7 @@ Side = Annotated[str, Field(description="A registered Solution, or the path of a
 
 def make_server(requests: Requests) -> MCPServer:
     """The server of one service."""
-    server: MCPServer = MCPServer("fib-rmsnorm", instructions=INSTRUCTIONS, log_level="WARNING")
+    server: MCPServer = MCPServer("fib-rmsnorm", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
     _add_verdicts(server, requests)
     _add_other_tools(server, requests)
     _add_resources(server, requests)

@@ -1,6 +1,7 @@
 """The C++ that calls kernels: what it asks Python for, the forms that it serves alone once it knows them, operators."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -175,6 +176,14 @@ def test_torch_serves_where_gradients_are_wanted_as_on_a_gpu(form, passes, nativ
     assert torch.equal(out, expected)
     assert ("NormNode" in out.grad_fn.name()) == (passes == 1)
     assert why(t["x"], t["weight"]).passed_over[-1].startswith("with gradients torch serves")
+
+
+@pytest.mark.parametrize(("operators", "passes"), [(("_fused_rms_norm",), 0), (("_fused_rms_norm_backward",), 2)])
+def test_torch_2_8_whose_kernel_is_another_serves_no_rmsnorm(operators, passes, monkeypatch):
+    monkeypatch.setattr(torch.ops, "aten", SimpleNamespace(**dict.fromkeys(operators)))
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    monkeypatch.setattr(custom_ops, "is_torchs", lambda *_call: True)
+    assert custom_ops.count_torchs_passes("rmsnorm", draw(2, HIDDEN), None, None) == passes
 
 
 @pytest.mark.parametrize("which", [0, 1])

@@ -46,6 +46,7 @@ def test_an_agent_gets_the_mistake_or_the_speed(serve_mcp):
     async def drive() -> None:
         async with Client(serve_mcp()[0]) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert client.server_info.version
             assert {*tools} == {"check", "measure", "explain", "compare", "best", "new"}
             assert all(tool.output_schema and tool.description for tool in tools.values())
             wrong = await ask(client, "check", kernel(NO_EPS))
