@@ -119,7 +119,7 @@ RIGHT = [
 OF_TWO_MEANS = f"({SQUARES}.mean(dim=-1, keepdim=True) - {MEAN}.square()).clamp(min=0)"
 WRONG = [
     *(
-        (operator, 4096, dtype, 24, ("centered.pow(2).mean(dim=-1, keepdim=True)", OF_TWO_MEANS))
+        (operator, 4096, dtype, 20, ("centered.pow(2).mean(dim=-1, keepdim=True)", OF_TWO_MEANS))
         for operator in LAYERNORMS
         for dtype in DTYPES
     ),
