@@ -30,8 +30,6 @@ def blaming_kernel() -> Iterator[None]:
     """Raise KernelError for what is wrong with a kernel's files."""
     try:
         yield
-    except KernelError:
-        raise
     except InputError as error:
         raise KernelError(str(error), error.paste) from None
 

@@ -41,15 +41,6 @@ def compiler_flags(solution: Solution) -> list[str] | None:
     return solution.spec.flags or list(_DEFAULT_FLAGS)
 
 
-def _host_key(solution: Solution) -> str:
-    """The processor that `native` in a Solution's flags means, for its build's key; empty if no flag depends on it.
-
-    Machines may share a cache, and a build for another processor could end in SIGILL.
-    """
-    flags = compiler_flags(solution) or []
-    return _processor() if any(flag.endswith("=native") for flag in flags) else ""
-
-
 @memoize
 def _processor() -> str:
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -89,7 +80,8 @@ def build_native(solution: Solution, cache: Path, arch: str | None = None) -> Pa
         solution,
         arch=arch,
         flags=flags,
-        host=_host_key(solution),
+        # Machines may share a cache, and a build for another processor could end in SIGILL.
+        host=_processor() if any(flag.endswith("=native") for flag in compiler) else "",
         compilers=[_compiler_version(each) for each in compilers],
         tvm_ffi=version("apache-tvm-ffi"),
         torch=[version("torch"), sysconfig.get_config_var("SOABI")] if solution.spec.binding == "torch" else None,
@@ -199,15 +191,13 @@ def load_native(library: Path, symbol: str) -> Callable[..., Any]:
     import tvm_ffi
 
     try:
-        module = tvm_ffi.load_module(str(library))
-    except Exception as error:
-        raise BuildError(f"the built library does not load: {error}") from None
-    try:
-        entry: Callable[..., Any] = getattr(module, symbol)
+        entry: Callable[..., Any] = getattr(tvm_ffi.load_module(str(library)), symbol)
     except AttributeError:
         raise BuildError(
             f"the library does not export {symbol!r}: add TVM_FFI_DLL_EXPORT_TYPED_FUNC({symbol}, ...)"
         ) from None
+    except Exception as error:
+        raise BuildError(f"the built library does not load: {error}") from None
     return entry
 
 

@@ -48,11 +48,10 @@ def write_sources(solution: Solution, folder: Path) -> None:
 def find_entry(module: ModuleType, solution: Solution) -> Callable[..., Any]:
     """Return the entry point from the built module. Raises BuildError if it is not a function."""
     symbol = solution.get_entry_symbol()
-    entry = getattr(module, symbol, None)
+    entry: Callable[..., Any] | None = getattr(module, symbol, None)
     if not callable(entry):
         raise BuildError(f"{solution.get_entry_path()} defines no function {symbol!r}")
-    result: Callable[..., Any] = entry
-    return result
+    return entry
 
 
 def load_python(solution: Solution, cache: Path) -> Callable[..., Any]:

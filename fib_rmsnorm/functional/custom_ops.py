@@ -211,14 +211,9 @@ def _run_norm_backward(
     return (norm_backward if is_known else differentiate)(dy, dnew_residual, x, weight, has_bias, eps, form)
 
 
-def _fake_add_norm(x: Tensor, residual: Tensor | None, *_others: Any) -> Any:
-    """Tensors without values, of the shapes, dtypes and strides of the outputs."""
-    return x.new_empty(x.shape) if residual is None else (x.new_empty(x.shape), x.new_empty(x.shape))
-
-
 for _name, _run, _fake, _backward, _setup in (
-    ("norm", lambda x, *of: _run_add_norm(x, None, *of), lambda x, *_: _fake_add_norm(x, None), _differentiate, _keep),
-    ("add_norm", _run_add_norm, _fake_add_norm, _differentiate, _keep),
+    ("norm", lambda x, *of: _run_add_norm(x, None, *of), lambda x, *_: x.new_empty(x.shape), _differentiate, _keep),
+    ("add_norm", _run_add_norm, lambda x, *_: (x.new_empty(x.shape), x.new_empty(x.shape)), _differentiate, _keep),
     ("norm_backward", _run_norm_backward, differentiate, _refuse, None),
 ):
     _library.impl(_name, _run, "CompositeExplicitAutograd")

@@ -81,10 +81,7 @@ def _find_loops(text: str) -> list[tuple[int, int]]:
 
 
 def _access(kind: str | None, line: str) -> tuple[Direction, int] | None:
-    does: dict[str | None, Direction] = {
-        "global loads": "load",
-        "asynchronous copies": "load",
-        "global stores": "store",
-    }
     match = _WIDTH.match(line)
-    return (does[kind], _BYTES[match[1]] * int(match[2] or 1)) if match and kind in does else None
+    if match is None or kind not in ("global loads", "asynchronous copies", "global stores"):
+        return None
+    return "store" if kind == "global stores" else "load", _BYTES[match[1]] * int(match[2] or 1)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from fib_rmsnorm.machine.gpu_models import find_architecture, occupancy
+from fib_rmsnorm.machine.gpu_models import capability_of, find_architecture, occupancy
 
 _CUDA = 2  # DLPack's number of the device type
 _ADDRESS = 1 << 20
@@ -43,7 +43,7 @@ def main() -> None:
         launch = {"grid": sizes[:3], "block": sizes[3:6], "dynamic_shared_bytes": sizes[6], "arguments": given}
         launches.append({"kernel": name.decode(), **launch})
 
-    figures = (*known.capability, known.model.multiprocessors, known.max_threads, known.max_blocks)
+    figures = (*capability_of(known.name), known.model.multiprocessors, known.max_threads, known.max_blocks)
     memory = (known.registers, known.shared_bytes, known.max_shared_bytes, known.model.l2_bytes)
     counter, noter = _COUNTER(count_blocks), _NOTER(note_launch)  # which live as long as the calls
     fake.fake_start((ctypes.c_int * 9)(*figures, *memory), counter, noter)

@@ -102,10 +102,8 @@ def _read(text: str) -> Code:
 
 def _kind(address: int, opcode: str, operands: str, target: int | None) -> str | None:
     name, *modifiers = opcode.split(".")
-    if name in ("NOP", "EXIT"):
+    if name in ("NOP", "EXIT") or target == address:  # the latter is the guard behind the end of a kernel
         return None
-    if target == address:
-        return None  # the guard behind the end of a kernel
     if name == "HADD2" and "F32" in modifiers:
         return "conversions"  # how a half becomes a float
     if name == "HFMA2" and "RZ, RZ" in operands:

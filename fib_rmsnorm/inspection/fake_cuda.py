@@ -51,14 +51,13 @@ class AotSession(ABC):
         """Call the entry point, its tensors turned into fake ones on the GPU, and return what it launches."""
         self.launches = []
         with self.compiling(), _pretend(self.arch), fake_tensor.FakeTensorMode(allow_non_fake_inputs=True):
-            entry(
-                *(
-                    torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="cuda")
-                    if isinstance(each, torch.Tensor)
-                    else each
-                    for each in arguments
-                )
-            )
+            given = [
+                torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="cuda")
+                if isinstance(each, torch.Tensor)
+                else each
+                for each in arguments
+            ]
+            entry(*given)
         return self.launches
 
 

@@ -25,9 +25,7 @@ class TileLangSession(AotSession):
     A kernel that the entry point holds already, from before this session, is not seen.
     """
 
-    def __init__(self, arch: str) -> None:
-        super().__init__(arch)
-        self._one_at_a_time = threading.Lock()  # so that a binary belongs to the kernel being compiled
+    _one_at_a_time = threading.Lock()  # so that a binary belongs to the kernel being compiled
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:

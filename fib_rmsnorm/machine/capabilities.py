@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shlex import join
-from typing import get_args
 
 from packaging.requirements import InvalidRequirement, Requirement
 
 from fib_rmsnorm.building.native import find_cc, find_cuda_home, find_cxx, find_ninja
-from fib_rmsnorm.languages import LANGUAGES, NEEDS_GPU, Ability, Language, Tool
+from fib_rmsnorm.languages import ABILITIES, LANGUAGES, NEEDS_GPU, Ability, Language, Tool
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.machine.gpu_models import DEFAULT_ARCH, vendor_of
 from fib_rmsnorm.schema import Solution
 
-_RANKS: tuple[Ability, ...] = get_args(Ability)
+_RANKS = list(ABILITIES)
 # Upstream's datasets name these as well, but no Python package provides them.
 _NO_PACKAGES = ("cublas", "cudnn", "cutlass", "cuda")
 _OF_NVIDIA = (*_NO_PACKAGES, "nvidia", "flashinfer", "quack")
@@ -80,9 +79,8 @@ def readiness(solution: Solution, device: Device, file: Path | None = None) -> C
         return found
     if not _targets(solution, device):
         targets = ", ".join(solution.spec.target_hardware)
-        return Capability(
-            "no", f"targets {targets}, not {'AMD' if device.is_amd else device.kind} (target_hardware of its spec)"
-        )
+        own = "AMD" if device.is_amd else device.kind
+        return Capability("no", f"targets {targets}, not {own} (target_hardware of its spec)")
     if device.is_amd and any(each.lower().startswith(_OF_NVIDIA) for each in solution.spec.dependencies):
         return Capability("no", NEEDS_GPU)
     missing = missing_dependency(solution)

@@ -148,11 +148,6 @@ class Architecture:
         return vendor_of(self.name)
 
     @property
-    def capability(self) -> tuple[int, int]:
-        """The major and minor version, as torch gives them."""
-        return capability_of(self.name)
-
-    @property
     def model(self) -> GpuModel:
         """The GPU model that represents the architecture; it adds the L2 size and the number of multiprocessors."""
         return next(model for model in GPU_MODELS if model.arch == self.name)
@@ -227,13 +222,13 @@ def find_architecture(arch: str) -> Architecture:
     Enough to compile and to answer a kernel that asks; `is_known` tells whether the limits are the architecture's own.
     """
     known = [each for each in _ARCHITECTURES if each.vendor == vendor_of(arch)]
-    older = [each for each in known if each.capability <= capability_of(arch)]
+    older = [each for each in known if capability_of(each.name) <= capability_of(arch)]
     return older[-1] if older else known[0]
 
 
 def is_known(arch: str) -> bool:
     """Whether the table has the limits of an architecture such as `sm_90`."""
-    return find_architecture(arch).capability == capability_of(arch)
+    return capability_of(find_architecture(arch).name) == capability_of(arch)
 
 
 @dataclass(frozen=True)

@@ -137,10 +137,9 @@ class _DropIn:
 
     def find_original(self: Any) -> nn.Module:
         """The original, with the parameters and the mode that the model has now."""
-        (original,) = self.original
+        original: nn.Module = self.original[0]
         original._parameters.update(self._parameters)
-        found: nn.Module = original.train(self.training)
-        return found
+        return original.train(self.training)
 
     def takes(self: Any, x: Tensor) -> bool:
         """Whether the original computes its formula for x."""

@@ -180,10 +180,7 @@ def list_candidates(definition: Definition) -> list[list[Recognition]]:
     """
     literals = _list_literals(definition.reference)[:_MOST_LITERALS]
     return [
-        [
-            _recognise(definition, operator, parts, constants)
-            for constants in operator.suggest_constants(parts, literals)
-        ]
+        [_recognise(definition, operator, parts, each) for each in operator.suggest_constants(parts, literals)]
         for operator in list_operators()
         for parts in operator.list_parts(definition)
     ]

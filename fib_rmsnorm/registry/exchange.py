@@ -125,9 +125,8 @@ class Merger:
         for trace in self._new["trace"].values():
             solution = self._all["solution"].get(trace.solution)
             author = solution.author if solution else _NO_AUTHOR
-            lines[layout.trace_file(author, op_types[trace.definition], trace.definition)].append(
-                trace.model_dump_json()
-            )
+            path = layout.trace_file(author, op_types[trace.definition], trace.definition)
+            lines[path].append(trace.model_dump_json())
         for path, records in lines.items():
             append_lines(path, records, root)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fib_rmsnorm.building.native import find_cuda_home
-from fib_rmsnorm.machine.gpu_models import find_architecture, is_known, occupancy
+from fib_rmsnorm.machine.gpu_models import capability_of, find_architecture, is_known, occupancy
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 THREADS = (32, 64, 96, 128, 160, 256, 512, 768, 1024)
@@ -28,8 +28,8 @@ def test_blocks_agree_with_nvidias_header(tmp_path):
     cases = list(itertools.product(map(find_architecture, ARCHS), THREADS, REGISTER_COUNTS, SHARED))
     cases = [case for case in cases if case[3] <= case[0].max_shared_bytes]
     lines = [
-        " ".join(map(str, (*arch.capability, arch.max_threads, arch.shared_bytes, arch.max_shared_bytes, *rest)))
-        for arch, *rest in cases
+        " ".join(map(str, (*capability_of(gpu.name), gpu.max_threads, gpu.shared_bytes, gpu.max_shared_bytes, *rest)))
+        for gpu, *rest in cases
     ]
     run = subprocess.run([tmp_path / "calculator"], input="\n".join(lines), capture_output=True, text=True, check=True)
     theirs = [int(line) for line in run.stdout.split()]

@@ -84,15 +84,13 @@ def compute_by_blocks(inputs: Inputs, compute: Callable[[Inputs], Mapping[str, E
     tensors = {part: value for part, value in inputs.items() if hasattr(value, "dim")}
     given = {**inputs, **{part: value.double() for part, value in tensors.items() if value.dim() < x.dim()}}
 
-    def make_rows(like: torch.Tensor | None) -> torch.Tensor | None:
-        return None if like is None else like.new_empty((len(x), *like.shape[1:]))
-
     for rows in list_blocks(x):
         cut = {part: value[rows].double() for part, value in tensors.items() if value.dim() == x.dim()}
         for part, each in compute({**given, **cut}).items():
             if part not in found:
-                made = {name: make_rows(getattr(each, name)) for name in _BY_ELEMENT}
-                found[part] = replace(each, **made)  # type: ignore[arg-type]
+                some = {name: like for name in _BY_ELEMENT if (like := getattr(each, name)) is not None}
+                made = {name: like.new_empty((len(x), *like.shape[1:])) for name, like in some.items()}
+                found[part] = replace(each, **made)
             for name in _BY_ELEMENT:
                 if (whole := getattr(found[part], name)) is not None:
                     whole[rows] = getattr(each, name)

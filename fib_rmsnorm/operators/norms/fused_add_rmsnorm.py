@@ -110,10 +110,10 @@ class FusedAddRmsNorm(RmsNorm):
     near_eps = _SUMMED
     steps = ("add the residual", *RmsNorm.steps)
 
-    def list_parts(self, definition: Definition) -> list[Parts]:
+    def list_parts(self, definition: Definition, outputs: Iterable[str] | None = None) -> list[Parts]:
         """The outputs in all orders, those named for the residual first; x and the residual can be exchanged."""
         found: dict[tuple[str, ...], Parts] = {}
-        for parts in self._match(definition, self.outputs[: len(definition.outputs)]):
+        for parts in super().list_parts(definition, self.outputs[: len(definition.outputs)]):
             others = (name for part, name in parts.tensors.items() if part not in _SUMMED)
             found.setdefault(tuple(others), parts)
         return list(found.values())

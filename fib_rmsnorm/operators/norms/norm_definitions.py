@@ -139,17 +139,13 @@ _ALSO = {NUMBER_OR_ONE: NUMBER, PER_GROUP: PER_ELEMENT}
 """Other shapes that a tensor may have."""
 
 
-def _is_per_group(shape: Sequence[str], row_axes: Sequence[str], axes: Mapping[str, str]) -> bool:
-    """Whether a tensor has the first of several axes of rows, perhaps axes of one element, and the hidden size."""
-    *before, hidden = [axis for axis in shape if axes.get(axis) != NUMBER_OR_ONE[0]] or [""]
-    return axes.get(hidden) == "hidden" and 0 < len(before) < len(row_axes) and before == [*row_axes[: len(before)]]
-
-
 def _list_shapes(specs: Mapping[str, TensorSpec], row_axes: Sequence[str], axes: Mapping[str, str]) -> dict[str, Shape]:
     """The shape of each tensor; an axis that plays no part is called by its own name in quotes."""
 
     def name_parts(shape: Sequence[str]) -> Shape:
-        if _is_per_group(shape, row_axes, axes):
+        # The first of several axes of rows, perhaps axes of one element, and the hidden size.
+        *before, hidden = [axis for axis in shape if axes.get(axis) != NUMBER_OR_ONE[0]] or [""]
+        if axes.get(hidden) == "hidden" and 0 < len(before) < len(row_axes) and before == [*row_axes[: len(before)]]:
             return PER_GROUP
         is_of_rows = [*shape[: len(row_axes)]] == [*row_axes]
         others = shape[len(row_axes) :] if is_of_rows else shape

@@ -144,31 +144,26 @@ class NormOperator(Operator):
 
     def define_by_name(self, name: str) -> Definition | None:
         """Make the Definition to which `define` gives this name; None if there is none."""
-        found = re.fullmatch(self.name + _OPTIONS_IN_NAMES, name)
-        if found is None:
-            return None
-        hidden, dtype, others = found.groups()
-        told = re.sub(r"_([a-z]+)_([a-z]+\d+)", r",\1=\2", others)
-        with suppress(InputError):  # of an option's value
-            made = self.define(int(hidden), f"{dtype[1:] or 'fp16'}{told}")
-            return made if made.name == name else None
+        if found := re.fullmatch(self.name + _OPTIONS_IN_NAMES, name):
+            hidden, dtype, others = found.groups()
+            told = re.sub(r"_([a-z]+)_([a-z]+\d+)", r",\1=\2", others)
+            with suppress(InputError):  # of an option's value
+                made = self.define(int(hidden), f"{dtype[1:] or 'fp16'}{told}")
+                return made if made.name == name else None
         return None
 
-    def list_parts(self, definition: Definition) -> list[Parts]:
+    def list_parts(self, definition: Definition, outputs: Iterable[str] | None = None) -> list[Parts]:
         """Match the tensors by shapes and dtypes, those of one shape in all orders; eps may be missing.
 
-        First those whose names say so, then in the Definition's order.
+        First those whose names say so, then in the Definition's order. `outputs` are those that it has, if not all.
         """
-        return self._match(definition, self.outputs)
-
-    def _match(self, definition: Definition, outputs: Iterable[str]) -> list[Parts]:
-        """The matches of Definitions that have these outputs."""
 
         def count_unnamed(parts: Parts) -> int:
             names = ((name, parts.tensors.get(part, "").lower()) for part, name in self.called.items())
             return sum(re.search(pattern, name) is None for pattern, name in names)
 
-        inputs, given = ({part: self.tensors[part].shape for part in parts} for parts in (self.arguments, outputs))
+        sides = self.arguments, self.outputs if outputs is None else outputs
+        inputs, given = ({part: self.tensors[part].shape for part in parts} for parts in sides)
         specs = {**definition.inputs, **definition.outputs}
         found = (
             parts

@@ -112,7 +112,6 @@ class RmsNormRelu(RmsNorm):
         return scaled.clamp(min=0)
 
 
-_LARGE_GATE = "gate scaled by 3000, x by 1e-6"
 _SMALLEST_SILU = 3e-37
 """More than the magnitude of silu where the exp of float32 overflows, at -88.73."""
 
@@ -137,7 +136,7 @@ class RmsNormSiluGate(RmsNorm):
     expression = "x * rstd * weight * silu(gate)"
     kinds: ClassVar[hard_rows.Kinds] = {
         **hard_rows.of("x", hard_rows.HARD_ROWS),
-        _LARGE_GATE: lambda rows: {"x": rows["x"] * 1e-6, "gate": rows["gate"] * 3000},
+        "gate scaled by 3000, x by 1e-6": lambda rows: {"x": rows["x"] * 1e-6, "gate": rows["gate"] * 3000},
         **hard_rows.of(
             "gate",
             {

@@ -166,9 +166,6 @@ def _is_adapted(folder: Path) -> bool:
     return (folder / MANIFEST).is_file() and read_text(folder / MANIFEST).startswith(_MARK)
 
 
-_UNFIT = "only compiled kernels that tvm-ffi binds, and that write to their outputs, can be adapted"
-
-
 def _write_adapter(
     own: Definition, definition: Definition, recognition: Recognition, spec: BuildSpec, about: str
 ) -> tuple[BuildSpec, str, str]:
@@ -187,7 +184,7 @@ def _write_adapter(
     file, _, entry = spec.entry_point.partition("::")
     if is_compiled:
         if spec.binding is SupportedBindings.TORCH or not is_destination:
-            raise InputError(_UNFIT)
+            raise InputError("only compiled kernels that tvm-ffi binds and that write to their outputs can be adapted")
         kinds = {identifier(name): "double" if each.shape is None else "TensorView" for name, each in passed.items()}
         headers = ["container/tensor.h", *(["extra/c_env_api.h"] if "FromEnvAlloc" in arguments else []), "function.h"]
         includes = "\n".join(f"#include <tvm/ffi/{header}>" for header in headers)

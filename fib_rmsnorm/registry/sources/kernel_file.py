@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fib_rmsnorm.errors import InputError, KernelError, blaming_kernel
+from fib_rmsnorm.errors import InputError, blaming_kernel
 from fib_rmsnorm.languages import KERNEL_LANGUAGES, check_language
 from fib_rmsnorm.registry.files.regular_files import read_text
 from fib_rmsnorm.registry.registry import Registry
@@ -76,8 +76,7 @@ def text_as_file(text: str, language: str, kernel: KernelFile = KernelFile(Path(
         try:
             yield replace(kernel, file=file)
         except InputError as error:
-            kind = KernelError if isinstance(error, KernelError) else InputError
-            raise kind(str(error).replace(f"{folder}/", ""), error.paste) from None
+            raise type(error)(str(error).replace(f"{folder}/", ""), error.paste) from None
 
 
 def choose_definition(registry: Registry, kernel: KernelFile) -> Definition:

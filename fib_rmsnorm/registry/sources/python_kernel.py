@@ -124,9 +124,8 @@ class PythonKernel:
             return None
         nodes = (node for name in self._reach(call) if (node := self.module.functions.get(name)))
         functions = {each.func for node in nodes for each in ast.walk(node) if isinstance(each, ast.Call)}
-        torchs = re.compile(
-            "|".join(name for name, origin in self.module.imported.items() if origin == "torch") + r"\b"
-        )
+        names = (name for name, origin in self.module.imported.items() if origin == "torch")
+        torchs = re.compile("|".join(names) + r"\b")
         called = sorted({text for each in functions if torchs.match(text := ast.unparse(each))})
         runs = f"it runs {', '.join(called)}" if called else "it runs operators of torch"
         return f"{call.text} launches no {self.language.title} kernel, so its language is Python: {runs}"
@@ -140,9 +139,7 @@ class PythonKernel:
         call = self._add_axes(call, definition)
         if may_overwrite(function):
             placed = overwrite_inputs(call, definition)
-            is_void = (
-                function is not None and isinstance(function.returns, ast.Constant) and not call.writes(definition)
-            )
+            is_void = function is not None and isinstance(function.returns, ast.Constant)
             return placed if placed and is_void else [call, *placed]
         if function is None or len(definition.outputs) == 1 or call.writes(definition):
             return [call]

@@ -98,10 +98,8 @@ def _check_workloads(dataset: Dataset) -> Iterator[Finding]:
         if not record.model.is_workload_trace():
             yield record.error("a Workload has neither solution nor evaluation; Traces belong in traces/")
         key = (record.model.definition, record.model.workload.uuid)
-        if key in seen:
-            first = seen[key]
+        if (first := seen.setdefault(key, record)) is not record:
             yield record.error(f"uuid {key[1]!r} is already used: {first.place}:{first.line}")
-        seen.setdefault(key, record)
         name = record.model.definition
         definition = dataset.definition_of.get(name)
         if definition is not None:
