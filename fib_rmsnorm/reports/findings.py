@@ -121,11 +121,7 @@ def _describe_peak(section: SectionFindings) -> Iterator[Part]:
             " what the device reaches when it does nothing else."
         )
     device = section.device
-    if device is None:
-        if section.peak is not None:
-            yield "The size of this device's L2 is unknown; for Workloads that fit in it, % of peak means nothing."
-        return
-    if any(each.fits_l2 for each in section.workloads):
+    if device and any(each.fits_l2 for each in section.workloads):
         yield (
             f"% of peak means nothing where the tensors fit in L2 ({format_bytes(device.l2_bytes)} on the"
             f" {device.name}): what is written may stay in the cache when the kernel ends, so the memory's peak does"
