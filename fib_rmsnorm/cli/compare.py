@@ -92,10 +92,8 @@ def command(
         sizes = options.split_sizes(batch_sizes)
         before, after, computed = _measure_in_turn(old, new, both, definition, root, sizes, device, rounds)
     else:
-        if call:
-            raise InputError("--call says what to call in a kernel's file, which only --measure does: add --measure")
-        if definition:
-            raise InputError("--definition says what two kernels' files compute, for --measure; Traces: --definitions")
+        if call or definition:
+            raise InputError("--call and --definition are for --measure: add --measure; for Traces: --definitions")
         for side in (old, new):
             if side.endswith(options.KERNEL_SUFFIXES):
                 raise InputError(f"{side} is a kernel, not a file of Traces; to time two kernels, add --measure")
