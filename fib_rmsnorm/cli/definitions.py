@@ -36,17 +36,13 @@ def _as_parameter(option: Option) -> inspect.Parameter:
 
 def _with_options(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of all operators, in place of `**chosen`."""
-    parameters = [
-        each
-        for each in inspect.signature(function, eval_str=True).parameters.values()
-        if each.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
 
     @wraps(function)
     def command(**given: Any) -> None:
         function(**given)
 
-    first, *others = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters)
+    first, *others, _ = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters)
     # By their names: operators that share an option say the same of it.
     options = {option.name: option for operator in list_operators() for option in operator.options}
     ordered = [first, *map(_as_parameter, options.values()), *others]
