@@ -41,8 +41,7 @@ def _describe_intensity(section: SectionFindings) -> Iterator[Part]:
     """Operations a byte, and how they are counted."""
     largest = section.workloads[-1]
     if largest.cost is None or largest.intensity is None:
-        missing = "bytes of this Workload are" if largest.cost else "operations of this Definition are"
-        yield f"Unknown: the {missing} not counted."
+        yield "Unknown: its operations or its bytes are not counted."
         return
     yield (
         f"{largest.intensity:.2f} FLOP per byte at {largest.results.title}. Counted: {largest.cost.how}, and the"
@@ -74,10 +73,8 @@ def _describe_bounds(section: SectionFindings) -> Iterator[Part]:
             " is not in the datasheet table, so its ridge point is unknown."
         )
     else:
-        clock_mhz, whose = (
-            section.clock_mhz or device.boost_mhz,
-            "measured" if section.clock_mhz else "datasheet's boost",
-        )
+        clock_mhz = section.clock_mhz or device.boost_mhz
+        whose = "measured" if section.clock_mhz else "datasheet's boost"
         intensity, verdict = section.workloads[-1].intensity, ""
         if intensity is not None:
             kind = "compute-bound" if intensity > ridge else "memory-bound"
