@@ -30,7 +30,8 @@ class Match:
     @property
     def verdict(self) -> Verdict | None:
         """Whether the fastest Solution is faster than all peers; None if a side has no latency."""
-        return self.times_as_fast.inverse.verdict if self.times_as_fast else None
+        times_as_long = relate(self.peers.fastest, self.own.fastest)
+        return times_as_long.verdict if times_as_long else None
 
 
 def summarize(sections: Iterable[SectionResults]) -> dict[str, list[Match]]:
