@@ -9,7 +9,7 @@ from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, choose_fitting
 from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved
-from fib_rmsnorm.registry.selection import BASELINE_AUTHOR, find_baseline
+from fib_rmsnorm.registry.selection import BASELINE_AUTHOR, NamedWorkload, find_baseline
 from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, Workload, list_cases
@@ -68,9 +68,7 @@ def plan_try(
         )
     left_out = "interpreted, so not timed" if interpreted else ""
     if len(kept) < len(workloads):
-        sizes = ", ".join(
-            dict.fromkeys(" ".join(f"{axis}={size}" for axis, size in each.axes.items()) for each in kept)
-        )
+        sizes = ", ".join(dict.fromkeys(NamedWorkload.of(each).title() for each in kept))
         left_out = f"interpreted, so only {sizes}; an interpreter is slow above {MAX_INTERPRETED_BYTES >> 20} MiB"
     return TryPlan(definition, drafts, tuple(kept), interpreted, left_out)
 
