@@ -91,10 +91,6 @@ class Service(AbstractContextManager["Service"]):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:  # such as Ctrl-C: nothing is waited for
             self._forks.stop()
-        self.close()
-
-    def close(self) -> None:
-        """Cancel all requests, and end all processes."""
         with self._changed:
             self._is_closing = True
             for job in list(self._jobs.values()):
