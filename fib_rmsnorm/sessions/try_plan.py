@@ -73,9 +73,7 @@ def plan_try(
     return TryPlan(definition, drafts, tuple(kept), interpreted, left_out)
 
 
-def choose_rivals(
-    registry: Registry, definition: Definition, device: Device, besides: str = ""
-) -> tuple[Solution, ...]:
+def choose_rivals(registry: Registry, definition: Definition, device: Device, besides: str = "") -> list[Solution]:
     """The plainest Python baseline, and the Solution that is the fastest by the Traces of this device.
 
     Not the one with the name `besides`: a registered Solution that is tried has no rival in itself.
@@ -96,7 +94,7 @@ def choose_rivals(
         if trace.solution in others and trace.performance and trace.hardware == device.hardware
     ]
     best = others[max(ranked)[1]] if ranked else next(iter(others.values()), None)
-    return tuple(filter(None, (find_baseline(runnable), best)))
+    return list(filter(None, (find_baseline(runnable), best)))
 
 
 def measure_distance(check: Check) -> tuple[int, int]:
