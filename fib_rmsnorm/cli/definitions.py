@@ -114,13 +114,12 @@ def _next_command(registry: Registry, definition: Definition, root: Path | None)
 
 def _check_options(operator: Operator, options: dict[str, Any]) -> dict[str, Any]:
     """Keep the options that were given. Raises InputError for one that the operator does not have."""
-    known = [option.name for option in operator.options]
+    defaults = {option.name: option.default for option in operator.options}
     given = {name: value for name, value in options.items() if value is not None}
-    for name in given:
-        if name not in known:
-            has = ", ".join(f"--{each}" for each in known)
-            raise InputError(f"--{name}: {operator.name} has no such option (available: {has})")
-    return {**{option.name: option.default for option in operator.options}, **given}
+    if unknown := [name for name in given if name not in defaults]:
+        has = ", ".join(f"--{each}" for each in defaults)
+        raise InputError(f"--{unknown[0]}: {operator.name} has no such option (available: {has})")
+    return {**defaults, **given}
 
 
 def workload(
