@@ -65,9 +65,7 @@ def register(
     from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 
     if kernel.is_dir():
-        raise InputError(
-            f"{kernel} is a folder; copy it into solutions/<author>/<op_type>/<definition>/, and run solve"
-        )
+        raise InputError(f"{kernel} is a folder; copy it into solutions/<author>/<op_type>/<definition>/ and run solve")
     registry = Registry.find(root)
     file = KernelFile.locate(kernel, call, definition=definition, strided=strided)
     wanted, draft = draft_kernel(registry, file)
