@@ -116,8 +116,7 @@ class Service(AbstractContextManager["Service"]):
         argument.
         """
         job = Job(client, on_change, timed=timed)
-        kernel = source if isinstance(source, KernelFile) else KernelFile(Path(source))
-        self.read(job, kernel, batch_sizes)
+        self.read(job, source if isinstance(source, KernelFile) else KernelFile(Path(source)), batch_sizes)
         return self.put(job)
 
     def read(self, job: Job, kernel: KernelFile, batch_sizes: Sequence[int]) -> None:
