@@ -45,11 +45,6 @@ class Estimate:
         return self.low > 0 and math.isfinite(self.high)
 
     @property
-    def inverse(self) -> "Estimate":
-        """One over it."""
-        return Estimate(1 / self.value, 1 / self.high, 1 / self.low if self.low else math.inf)
-
-    @property
     def verdict(self) -> Verdict:
         """The verdict on a new latency over an old one: a tie where its interval holds 1."""
         if self.low > 1:

@@ -4,7 +4,6 @@ A summary shows many Definitions at a glance: on each Workload, the fastest Solu
 Solution by the author `baseline`.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -31,13 +30,8 @@ class Match:
     @property
     def verdict(self) -> Verdict | None:
         """Whether the fastest Solution is faster than all peers; None if a side has no latency."""
-        return self.times_as_fast.inverse.verdict if self.times_as_fast else None
-
-
-def count_verdicts(matches: Iterable[Match]) -> tuple[int, int, int, int]:
-    """The number of Workloads on which the fastest is faster than all peers, ties, is slower, and may be any."""
-    verdicts = Counter(match.verdict for match in matches)
-    return verdicts["faster"], verdicts["tie"], verdicts["slower"], verdicts[None]
+        times_as_long = relate(self.peers.fastest, self.own.fastest)
+        return times_as_long.verdict if times_as_long else None
 
 
 def summarize(sections: Iterable[SectionResults]) -> dict[str, list[Match]]:

@@ -1,6 +1,6 @@
 """Analyse a section: what bounds each Workload (launch, memory or arithmetic)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,9 +56,7 @@ class SectionFindings:
         return self.flops_per_s / self.peak.gb_per_s / 1e9 if self.flops_per_s and self.peak else None
 
 
-def analyze_sections(
-    sections: Sequence[SectionResults], definitions: Mapping[str, Definition]
-) -> list[SectionFindings]:
+def analyze_sections(sections: Sequence[SectionResults], definitions: dict[str, Definition]) -> list[SectionFindings]:
     """Analyze each section; a Definition that is missing leaves some questions open."""
     return [analyze_section(section, definitions.get(section.definition)) for section in sections]
 

@@ -178,9 +178,7 @@ def _evaluated(trace: TraceRecord) -> tuple[str, ...]:
     return (trace.workload, trace.solution, trace.solution_sha256 or "")
 
 
-def _homes_of_failure(
-    trace: TraceRecord, newest: Mapping[Home, Mapping[tuple[str, ...], TraceRecord]]
-) -> Sequence[Home]:
+def _homes_of_failure(trace: TraceRecord, newest: Mapping[Home, Collection[tuple[str, ...]]]) -> Sequence[Home]:
     """A failure has no timer or clock: it joins what was measured with the same settings on the same hardware.
 
     That is every section that has an older success of the same evaluation, which it replaces, or else the first one.

@@ -92,10 +92,8 @@ def command(
         sizes = options.split_sizes(batch_sizes)
         before, after, computed = _measure_in_turn(old, new, both, definition, root, sizes, device, rounds)
     else:
-        if call:
-            raise InputError("--call says what to call in a kernel's file, which only --measure does: add --measure")
-        if definition:
-            raise InputError("--definition says what two kernels' files compute, for --measure; Traces: --definitions")
+        if call or definition:
+            raise InputError("--call and --definition are for --measure: add --measure; for Traces: --definitions")
         for side in (old, new):
             if side.endswith(options.KERNEL_SUFFIXES):
                 raise InputError(f"{side} is a kernel, not a file of Traces; to time two kernels, add --measure")
@@ -166,13 +164,11 @@ def _measure_in_turn(
 
 def _require_judged(found: Comparisons, faults: list[str], *, accepts_missing: bool) -> None:
     """Raise InputError if results are missing, or if the gate could judge nothing: neither must look like a pass."""
-    lacking: list[str] = []
-    if found.missing:
-        lacking.append(f"NEW lacks {found.missing} of OLD's results, or measured them differently")
-    if faults:
-        lacking.append("a file could not be read completely")
+    lacking = "a file could not be read completely" if faults else ""
+    if found.missing and not faults:
+        lacking = f"NEW lacks {found.missing} of OLD's results, or measured them differently"
     if lacking and not accepts_missing:
-        raise InputError(f"the gate failed: {', and '.join(lacking)}; to accept that, add --allow missing")
+        raise InputError(f"the gate failed: {lacking}; to accept that, add --allow missing")
     if len(found.unjudged) == len(found.comparisons):
         raise InputError(
             "the gate judged nothing: every interval is wider than the limit; bench each side more often, or raise"

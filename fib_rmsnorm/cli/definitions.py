@@ -36,17 +36,13 @@ def _as_parameter(option: Option) -> inspect.Parameter:
 
 def _with_options(function: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of all operators, in place of `**chosen`."""
-    parameters = [
-        each
-        for each in inspect.signature(function, eval_str=True).parameters.values()
-        if each.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
 
     @wraps(function)
     def command(**given: Any) -> None:
         function(**given)
 
-    first, *others = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters)
+    first, *others, _ = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters)
     # By their names: operators that share an option say the same of it.
     options = {option.name: option for operator in list_operators() for option in operator.options}
     ordered = [first, *map(_as_parameter, options.values()), *others]
@@ -118,13 +114,12 @@ def _next_command(registry: Registry, definition: Definition, root: Path | None)
 
 def _check_options(operator: Operator, options: dict[str, Any]) -> dict[str, Any]:
     """Keep the options that were given. Raises InputError for one that the operator does not have."""
-    known = [option.name for option in operator.options]
+    defaults = {option.name: option.default for option in operator.options}
     given = {name: value for name, value in options.items() if value is not None}
-    for name in given:
-        if name not in known:
-            has = ", ".join(f"--{each}" for each in known)
-            raise InputError(f"--{name}: {operator.name} has no such option (available: {has})")
-    return {**{option.name: option.default for option in operator.options}, **given}
+    if unknown := [name for name in given if name not in defaults]:
+        has = ", ".join(f"--{each}" for each in defaults)
+        raise InputError(f"--{unknown[0]}: {operator.name} has no such option (available: {has})")
+    return {**defaults, **given}
 
 
 def workload(

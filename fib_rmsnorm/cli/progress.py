@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rich import progress
 from rich.console import Console, RenderableType
-from rich.text import Text
 
 from fib_rmsnorm.cli.program import tidying
 from fib_rmsnorm.reports.text.console import Folded, stderr, stdout
@@ -31,7 +30,8 @@ class ProgressBar:
             progress.BarColumn(),
             progress.MofNCompleteColumn(),
             progress.TimeElapsedColumn(),
-            _RemainingColumn(),
+            progress.TextColumn("ETA"),
+            progress.TimeRemainingColumn(),
             console=stderr(),
             transient=True,
             speed_estimate_period=600,  # the Solutions of a Workload are done together, so progress comes in jumps
@@ -100,10 +100,3 @@ def _has_room() -> bool:
     with suppress(OSError, ValueError):  # closed, or not a file
         is_pipe = stat.S_ISFIFO(os.fstat(stdout().file.fileno()).st_mode)
     return stderr().is_interactive and not is_pipe
-
-
-class _RemainingColumn(progress.TimeRemainingColumn):
-    """Shows nothing until the speed is known."""
-
-    def render(self, task: progress.Task) -> Text:
-        return Text() if task.time_remaining is None else Text("ETA ") + super().render(task)

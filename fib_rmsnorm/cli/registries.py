@@ -126,8 +126,7 @@ def exercise(
     from fib_rmsnorm.reports.text.console import Folded
 
     exercise = find_exercise(number)
-    here = Path()
-    target = folder or (here if exercise.is_set_up(here) else Path(f"exercise-{number}"))
+    target = folder or (Path() if exercise.is_set_up(Path()) else Path(f"exercise-{number}"))
     if not check:
         set_up(exercise, target)
         files, page = [str(file) for file in exercise.files], str(exercise.page)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,19 +10,15 @@ import typer
 from fib_rmsnorm.cli import options
 from fib_rmsnorm.cli.printing import answer, note
 from fib_rmsnorm.errors import InputError
-from fib_rmsnorm.languages import KERNEL_LANGUAGES, title_of
+from fib_rmsnorm.languages import KERNEL_LANGUAGES, check_language, title_of
 
 if TYPE_CHECKING:
     from fib_rmsnorm.registry import Registry
     from fib_rmsnorm.schema import Solution
 
-    StartingLanguage = Enum
-else:
-    StartingLanguage = Enum("StartingLanguage", {name.upper(): name for name in KERNEL_LANGUAGES}, type=str)
-
 
 def new(
-    language: Annotated[StartingLanguage, typer.Argument(metavar="LANGUAGE", help="Language of the kernel.")],
+    language: Annotated[str, typer.Argument(metavar="LANGUAGE", help=f"One of {', '.join(KERNEL_LANGUAGES)}.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to create: .py, .cu or .cpp, by language.")],
     definition: options.ChosenDefinition = None,
     root: options.Root = None,
@@ -39,12 +34,13 @@ def new(
     from fib_rmsnorm.registry.sources.kernel_file import definition_line
     from fib_rmsnorm.registry.sources.starting_kernel import check_suffix, make_starting_kernel, write_new
 
-    check_suffix(file, language.value)
+    language = check_language(language, KERNEL_LANGUAGES)
+    check_suffix(file, language)
     wanted = Registry.find_or_shipped(root).definition(definition)
-    kernel = make_starting_kernel(wanted, language.value)
+    kernel = make_starting_kernel(wanted, language)
     write_new(file, definition_line(file.suffix, wanted.name) + kernel.text)
     following = join(["fib-rmsnorm", "try", str(file), *options.there(root)])
-    record = {"file": str(file), "definition": wanted.name, "language": language.value, "kind": kernel.kind}
+    record = {"file": str(file), "definition": wanted.name, "language": language, "kind": kernel.kind}
     lines = [f"Wrote {file}: {kernel.description}", "Next:", f"  {following}"]
     answer({**record, "next": following}, lines, is_json=json)
 
@@ -69,9 +65,7 @@ def register(
     from fib_rmsnorm.registry.sources.kernel_file import KernelFile
 
     if kernel.is_dir():
-        raise InputError(
-            f"{kernel} is a folder; copy it into solutions/<author>/<op_type>/<definition>/, and run solve"
-        )
+        raise InputError(f"{kernel} is a folder; copy it into solutions/<author>/<op_type>/<definition>/ and run solve")
     registry = Registry.find(root)
     file = KernelFile.locate(kernel, call, definition=definition, strided=strided)
     wanted, draft = draft_kernel(registry, file)

@@ -69,9 +69,7 @@ def command(
     folders: list[TunableFolder] = []
     swept: Sequence[Tunable]
     if path.is_file():
-        wanted = (
-            choose("Definition", [*registry.definitions().values()], lambda each: each.name, names) if names else []
-        )
+        wanted = choose("Definition", registry.definitions().values(), lambda each: each.name, names) if names else []
         swept = find_in_file(registry, path, wanted, call, chosen)
     else:
         refuse_call(solution, call)

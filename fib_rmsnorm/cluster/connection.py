@@ -16,8 +16,6 @@ from fib_rmsnorm.evaluation.bench import BenchOptions, LocalDevices
 
 LOCAL = "local"
 """The address that stands for a Ray of our own."""
-AUTO = "auto"
-"""The address that stands for the cluster that this machine is in."""
 _ANSWER_S = 10.0
 _LOOPBACK = "127.0.0.1"
 # Ray reads them when it is imported. The first keeps all of its ports on 127.0.0.1, on Linux too.
@@ -38,7 +36,7 @@ def connect(address: str) -> Iterator[None]:
     Raises InputError if Ray is missing or there is no such cluster.
     """
     require_ray()
-    if address not in (LOCAL, AUTO):
+    if address not in (LOCAL, "auto"):
         _require_answer(address)
     with tempfile.TemporaryDirectory(prefix="fib-ray-") as folder:
         options: dict[str, Any] = {}

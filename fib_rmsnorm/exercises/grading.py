@@ -13,7 +13,7 @@ from fib_rmsnorm.errors import InputError
 from fib_rmsnorm.evaluation import ROLES
 from fib_rmsnorm.evaluation.run_config import RunConfig
 from fib_rmsnorm.exercises.course import TRACES, Exercise, KernelTask, find_definition
-from fib_rmsnorm.languages import LANGUAGES
+from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.machine.devices import choose_devices
 from fib_rmsnorm.registry import Registry
 from fib_rmsnorm.registry.files.regular_files import read_text
@@ -69,13 +69,11 @@ def _grade_kernels(registry: Registry, kernels: Sequence[KernelTask]) -> list[Ta
 
 def _draft(registry: Registry, kernel: KernelTask, definition: Definition) -> Solution:
     """The Solution that the file makes. Raises InputError if it makes none."""
-    kernel_file = KernelFile(registry.root / kernel.file, call="run")
-    draft = draft_solution(registry, kernel_file, definition)
+    draft = draft_solution(registry, KernelFile(registry.root / kernel.file, call="run"), definition)
     if draft.description:
         raise InputError(f"{kernel.file}: run does not take the Definition's inputs in order")
     if draft.spec.language is not SupportedLanguages(kernel.language):
-        is_in = f"{LANGUAGES[kernel.language].title}, but in {draft.spec.language.value}"
-        raise InputError(f"{kernel.file} is not in {is_in}")
+        raise InputError(f"{kernel.file} is not in {title_of(kernel.language)}, but in {draft.spec.language.value}")
     entry = "call_module" if kernel.caller else "run"
     spec = draft.spec.model_copy(update={"entry_point": f"{kernel.file}::{entry}"})
     (source,) = draft.sources

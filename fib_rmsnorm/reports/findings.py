@@ -41,8 +41,7 @@ def _describe_intensity(section: SectionFindings) -> Iterator[Part]:
     """Operations a byte, and how they are counted."""
     largest = section.workloads[-1]
     if largest.cost is None or largest.intensity is None:
-        missing = "bytes of this Workload are" if largest.cost else "operations of this Definition are"
-        yield f"Unknown: the {missing} not counted."
+        yield "Unknown: its operations or its bytes are not counted."
         return
     yield (
         f"{largest.intensity:.2f} FLOP per byte at {largest.results.title}. Counted: {largest.cost.how}, and the"
@@ -74,10 +73,8 @@ def _describe_bounds(section: SectionFindings) -> Iterator[Part]:
             " is not in the datasheet table, so its ridge point is unknown."
         )
     else:
-        clock_mhz, whose = (
-            section.clock_mhz or device.boost_mhz,
-            "measured" if section.clock_mhz else "datasheet's boost",
-        )
+        clock_mhz = section.clock_mhz or device.boost_mhz
+        whose = "measured" if section.clock_mhz else "datasheet's boost"
         intensity, verdict = section.workloads[-1].intensity, ""
         if intensity is not None:
             kind = "compute-bound" if intensity > ridge else "memory-bound"
@@ -121,11 +118,7 @@ def _describe_peak(section: SectionFindings) -> Iterator[Part]:
             " what the device reaches when it does nothing else."
         )
     device = section.device
-    if device is None:
-        if section.peak is not None:
-            yield "The size of this device's L2 is unknown; for Workloads that fit in it, % of peak means nothing."
-        return
-    if any(each.fits_l2 for each in section.workloads):
+    if device and any(each.fits_l2 for each in section.workloads):
         yield (
             f"% of peak means nothing where the tensors fit in L2 ({format_bytes(device.l2_bytes)} on the"
             f" {device.name}): what is written may stay in the cache when the kernel ends, so the memory's peak does"

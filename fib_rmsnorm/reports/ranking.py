@@ -1,11 +1,12 @@
 """Winners and leaderboards as tables: of each Workload, and of all Definitions."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict
 
-from fib_rmsnorm.analysis.ranking import Match, count_verdicts
+from fib_rmsnorm.analysis.ranking import Match
 from fib_rmsnorm.analysis.results import SectionResults, WorkloadResults
 from fib_rmsnorm.languages import title_of
 from fib_rmsnorm.registry.selection import show_name
@@ -124,9 +125,9 @@ def describe_summaries(summaries: Mapping[str, Sequence[Match]]) -> Iterator[Par
     """How often the fastest Solution beats all peers, and a row for each Workload: a table for each device."""
     for hardware, matches in summaries.items():
         yield Heading(f"{count(len({each.definition for each in matches}), 'Definition')} on {hardware}")
-        faster, ties, slower, unknown = count_verdicts(matches)
-        told = f"Faster than all peers on {faster} of {count(len(matches), 'Workload')}, a tie on {ties}"
-        yield f"{told}, slower on {slower}{f', not known on {unknown}' if unknown else ''}."
+        on = Counter(match.verdict for match in matches)
+        told = f"Faster than all peers on {on['faster']} of {count(len(matches), 'Workload')}, a tie on {on['tie']}"
+        yield f"{told}, slower on {on['slower']}{f', not known on {on[None]}' if on[None] else ''}."
         yield Grid(_SUMMARY_COLUMNS, map(_match_row, matches), is_grouped=True)
         conditions = dict.fromkeys(match.conditions.removeprefix(f"{hardware}, ") for match in matches)
         yield f"Measured with {'; '.join(conditions)}."

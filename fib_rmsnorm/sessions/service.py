@@ -91,14 +91,10 @@ class Service(AbstractContextManager["Service"]):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:  # such as Ctrl-C: nothing is waited for
             self._forks.stop()
-        self.close()
-
-    def close(self) -> None:
-        """Cancel all requests, and end all processes."""
         with self._changed:
             self._is_closing = True
             for job in list(self._jobs.values()):
-                self._cancel(job)
+                self.cancel(job)
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
@@ -120,8 +116,7 @@ class Service(AbstractContextManager["Service"]):
         argument.
         """
         job = Job(client, on_change, timed=timed)
-        kernel = source if isinstance(source, KernelFile) else KernelFile(Path(source))
-        self.read(job, kernel, batch_sizes)
+        self.read(job, source if isinstance(source, KernelFile) else KernelFile(Path(source)), batch_sizes)
         return self.put(job)
 
     def read(self, job: Job, kernel: KernelFile, batch_sizes: Sequence[int]) -> None:
@@ -168,24 +163,21 @@ class Service(AbstractContextManager["Service"]):
     def cancel(self, job: Job) -> None:
         """End a request, even if its kernel hangs; a finished one stays as it is."""
         with self._changed:
-            self._cancel(job)
+            if job.state == "done":
+                return
+            job.cancelled = True
+            if job in self._waiting:
+                self._waiting.remove(job)
+                self._finish(job)
+            elif job in self._running:
+                self._running[job].abandon()
+                job.stop()
 
     def leave(self, client: str) -> None:
         """Cancel all requests of a client that has gone."""
         with self._changed:
             for job in [job for job in self._jobs.values() if job.client == client]:
-                self._cancel(job)
-
-    def _cancel(self, job: Job) -> None:
-        if job.state == "done":
-            return
-        job.cancelled = True
-        if job in self._waiting:
-            self._waiting.remove(job)
-            self._finish(job)
-        elif job in self._running:
-            self._running[job].abandon()
-            job.stop()
+                self.cancel(job)
 
     def _serve(self, evaluator: Evaluator) -> None:
         while (job := self._take(evaluator)) is not None:

@@ -9,7 +9,7 @@ from fib_rmsnorm.evaluation.plan import MAX_INTERPRETED_BYTES, choose_fitting
 from fib_rmsnorm.machine.capabilities import is_interpreted, reason_to_skip
 from fib_rmsnorm.machine.devices import Device
 from fib_rmsnorm.registry import Registry, bytes_moved
-from fib_rmsnorm.registry.selection import BASELINE_AUTHOR, find_baseline
+from fib_rmsnorm.registry.selection import BASELINE_AUTHOR, NamedWorkload, find_baseline
 from fib_rmsnorm.registry.sources.callees import KernelCall
 from fib_rmsnorm.registry.sources.packing import read_current
 from fib_rmsnorm.schema import Check, Definition, EvaluationStatus, Solution, Workload, list_cases
@@ -68,16 +68,12 @@ def plan_try(
         )
     left_out = "interpreted, so not timed" if interpreted else ""
     if len(kept) < len(workloads):
-        sizes = ", ".join(
-            dict.fromkeys(" ".join(f"{axis}={size}" for axis, size in each.axes.items()) for each in kept)
-        )
+        sizes = ", ".join(dict.fromkeys(NamedWorkload.of(each).title() for each in kept))
         left_out = f"interpreted, so only {sizes}; an interpreter is slow above {MAX_INTERPRETED_BYTES >> 20} MiB"
     return TryPlan(definition, drafts, tuple(kept), interpreted, left_out)
 
 
-def choose_rivals(
-    registry: Registry, definition: Definition, device: Device, besides: str = ""
-) -> tuple[Solution, ...]:
+def choose_rivals(registry: Registry, definition: Definition, device: Device, besides: str = "") -> list[Solution]:
     """The plainest Python baseline, and the Solution that is the fastest by the Traces of this device.
 
     Not the one with the name `besides`: a registered Solution that is tried has no rival in itself.
@@ -98,7 +94,7 @@ def choose_rivals(
         if trace.solution in others and trace.performance and trace.hardware == device.hardware
     ]
     best = others[max(ranked)[1]] if ranked else next(iter(others.values()), None)
-    return tuple(filter(None, (find_baseline(runnable), best)))
+    return list(filter(None, (find_baseline(runnable), best)))
 
 
 def measure_distance(check: Check) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 
 from fib_rmsnorm.errors import InputError
@@ -57,11 +58,7 @@ def run_sweep(tunable: Tunable, device: Device, config: RunConfig, workloads: li
     """
     workloads = _choose_fitting(tunable, device, workloads)
     combinations = tunable.combinations()
-
-    def run_trials(some: Sequence[Parameters], *, is_final: bool = False) -> Generator[SweepEvent]:
-        yield TrialsStarted(len(some), len(combinations), tuple(workloads), is_final)
-        yield from _run_trials(tunable, device, config, some, workloads)
-
+    run_trials = partial(_run_trials, tunable, device, config, workloads)
     size = ceil(len(combinations) / ceil(len(combinations) / _MOST_AT_ONCE))  # of groups that are about equal
     groups = [combinations[start : start + size] for start in range(0, len(combinations), size)]
     traces: list[Trace] = []
@@ -102,9 +99,12 @@ def _run_trials(
     tunable: Tunable,
     device: Device,
     config: RunConfig,
-    combinations: Sequence[Parameters],
     workloads: Sequence[Workload],
+    combinations: Sequence[Parameters],
+    *,
+    is_final: bool = False,
 ) -> Generator[SweepEvent]:
+    yield TrialsStarted(len(combinations), len(tunable.combinations()), tuple(workloads), is_final)
     solutions = tuple(map(tunable.make_variant, combinations))
     parameters = {solution.name: dict(each) for solution, each in zip(solutions, combinations, strict=True)}
     multiprocessors = count_multiprocessors(device)

@@ -48,12 +48,8 @@ def render_table(
     lines = [f"// How {solution} launches, by shape. Made by `fib-rmsnorm tune`: do not edit."]
     lines += [f"// {line}" for line in (*measured, _row(columns))]
     for choice in choices:
-        numbers = {
-            **choice.shape,
-            "multiprocessors": multiprocessors,
-            "min_batch": choice.min_batch,
-            **choice.parameters,
-        }
+        served = {**choice.shape, "multiprocessors": multiprocessors, "min_batch": choice.min_batch}
+        numbers = {**served, **choice.parameters}
         lines += [f"// {choice.evidence}"] if choice.evidence else []
         lines += [f"{_row(numbers[column] for column in columns)},"]
     return "\n".join(lines) + "\n"
@@ -84,10 +80,9 @@ class Tunable(ABC):
 
         Raises InputError for an unknown parameter, or if no combination is left.
         """
-        for name in chosen:
-            if name not in self.values:
-                known = ", ".join(self.values)
-                raise InputError(f"--set {name}: {self.name} has no such parameter (available: {known})")
+        if unknown := [name for name in chosen if name not in self.values]:
+            known = ", ".join(self.values)
+            raise InputError(f"--set {unknown[0]}: {self.name} has no such parameter (available: {known})")
         found = replace(self, values={**self.values, **chosen})
         if not found.combinations():
             raise InputError(f"{self.name}: no combination of its parameters is within the limits of its {MANIFEST}")

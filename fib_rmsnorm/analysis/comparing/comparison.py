@@ -250,9 +250,7 @@ def _refuse(differing: Mapping[str, tuple[str, str]]) -> str:
     return f"they differ in {told}; to compare anyway: --allow {','.join(differing)}"
 
 
-def judge(
-    old: Sequence[TraceRecord], new: Sequence[TraceRecord], drift: Drift, confidence: float
-) -> SolutionComparison:
+def judge(old: _Runs, new: _Runs, drift: Drift, confidence: float) -> SolutionComparison:
     """Compare runs of a Workload under the same conditions."""
     if not new[-1].passed:
         return SolutionComparison(tuple(old), tuple(new), None, "now fails")

@@ -16,7 +16,7 @@ from fib_rmsnorm.reports.differences import largest_text, list_buckets
 from fib_rmsnorm.reports.records.record import describe_definition, describe_solution, fields, heading, inputs_text
 from fib_rmsnorm.reports.text.control_characters import harmless, marked
 from fib_rmsnorm.reports.text.document import Grid
-from fib_rmsnorm.reports.text.units import assignments, format_ratio
+from fib_rmsnorm.reports.text.units import assignments, format_range, format_ratio
 from fib_rmsnorm.schema import (
     AGAINST,
     REFERENCE,
@@ -162,9 +162,8 @@ def describe_performance(performance: Performance) -> Iterator[RenderableType]:
         yield ""
     facts = performance.model_dump(mode="json", exclude={"noisy", "interpreted", "speedup_factor"})
     if speedup := find_speedup(performance):
-        facts["speedup"] = (
-            f"{format_ratio(speedup.value)} ({format_ratio(speedup.low)} to {format_ratio(speedup.high)})"
-        )
+        interval = format_range((speedup.low, speedup.high), format_ratio)
+        facts["speedup"] = f"{format_ratio(speedup.value)} ({interval})"
     yield from fields(dict(_name_facts("", facts)))
 
 
