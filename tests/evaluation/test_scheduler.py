@@ -225,14 +225,10 @@ def test_devices_end_at_about_the_same_time(devices):
     assert end <= max(*work, 1.25 * sum(work) / devices)
 
 
-def test_a_device_stays_with_a_definition_until_it_is_done():
+def test_a_device_stays_with_its_definitions_and_knows_which_comes_next():
     """It holds workers for the Definition's Solutions, which another device would have to build again."""
     _, taken = run_groups([*make_groups(128), *make_groups(256), *make_groups(512)], 3)
     assert [len({group.definition.name for group in each}) for each in taken] == [1, 1, 1]
-
-
-def test_devices_know_which_definitions_each_takes_up_next():
-    """So they build ahead, and none for another."""
     queue = WorkQueue([group for hidden in (128, 256, 512, 1024) for group in make_groups(hidden, (1, 8))], 2)
     first, second = ([queue.take(number), *queue.find_next(number)] for number in (0, 1))
     assert [len({group.definition.name for group in each}) for each in (first, second)] == [2, 2]

@@ -45,19 +45,13 @@ def test_a_worker_reads_the_tensors_of_workloads_alone(tmp_path):
     assert "PermissionError" in found["reads_v1"].log
 
 
-CONNECTIONS = """
-import os
-
-print(os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "as many as there are"))
-"""
-
-
 @pytest.mark.parametrize(("code", "told"), [("", "2\n"), ("# torch.cuda.Stream()", "as many as there are\n")])
 def test_a_worker_of_what_makes_no_streams_opens_a_gpu_sooner(fork_server, registry, monkeypatch, code, told):
     """Kernels on several streams would wait for each other in it."""
     monkeypatch.delenv("CUDA_DEVICE_MAX_CONNECTIONS", raising=False)
     (definition,) = registry.definitions().values()
-    solution = add_kernel(registry, "tells_v1", CONNECTIONS + RIGHT + code)
+    tells = "print(__import__('os').environ.get('CUDA_DEVICE_MAX_CONNECTIONS', 'as many as there are'))\n"
+    solution = add_kernel(registry, "tells_v1", tells + RIGHT + code)
     pool = WorkerPool(fork_server, choose_devices("cpu")[0], RunConfig(QUICK, 60))
     assert pool.find(definition, solution).process.take_log() == told
     pool.close()
