@@ -120,7 +120,7 @@ class DeviceRunner:
             return ""
         raises = verdict.status in (EvaluationStatus.COMPILE_ERROR, EvaluationStatus.RUNTIME_ERROR)
         if raises and (lacking := _NO_PACKAGE.search(str(verdict))):
-            return f"needs {lacking[1]}, which is not installed here"
+            return f"needs {lacking[1]}, which is not installed here; install it first"
         found = _NO_GPU.search(str(verdict)) if raises and self.device.kind == "cpu" else None
         if not found:
             return ""

@@ -108,6 +108,7 @@ class WorkQueue:
             return self._follow(device)
 
     def _follow(self, device: int) -> list[Group]:
+        """The groups of a device's share, which it claims the first time; else those with which it helps."""
         if device not in self._shares:
             self._shares[device] = self._unclaimed.pop(0) if self._unclaimed else []
         names = dict.fromkeys(group.definition.name for group in self._left)

@@ -36,7 +36,7 @@ from fib_rmsnorm.schema import Definition, Solution, Workload, digest, list_stri
 MAX_WORKERS = 24
 _CORES_OF_TIMING = 2
 """For the process that is timed and the one that asks it: builds beside them keep to the other cores."""
-_COMPILES = re.compile(r"compile|jit|autotun|cutlass|cpp_extension|nvrtc", re.IGNORECASE)
+_COMPILES = re.compile(r"compile|jit|autotun|cutlass|cpp_extension|nvrtc", re.IGNORECASE)  # when it is called
 _MAKES_STREAMS = re.compile(r"\bStream\(|StreamCreate|StreamFromPool|CUDAGraph|cudaGraph|cuda\.graph")
 
 

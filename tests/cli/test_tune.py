@@ -148,7 +148,7 @@ def test_numbers_of_a_file_are_tried_and_the_file_stays(fib, registry):
 
 
 def test_registered_workloads_are_those_to_try(fib, registry):
-    """Of a Definition whose scalar has no default there are no others."""
+    """A Definition whose scalar has no default gets no others."""
     registry.write_definition(SCALED)
     Path("norm.py").write_text(f"N = 1\n{SCALED.reference}")
     tune = ("tune", "norm.py", "--set", "N=2", "--definitions", "scaled", "--device", "cpu")

@@ -45,15 +45,19 @@ def test_a_worker_reads_the_tensors_of_workloads_alone(tmp_path):
     assert "PermissionError" in found["reads_v1"].log
 
 
-@pytest.mark.parametrize(("code", "told"), [("", "2\n"), ("# torch.cuda.Stream()", "as many as there are\n")])
-def test_a_worker_of_what_makes_no_streams_opens_a_gpu_sooner(fork_server, registry, monkeypatch, code, told):
-    """Kernels on several streams would wait for each other in it."""
+@pytest.mark.parametrize(
+    ("code", "told", "compiles"),
+    [("", "2\n", False), ("# torch.compile, on a torch.cuda.Stream()", "as many as there are\n", True)],
+)
+def test_a_source_tells_what_its_worker_needs(fork_server, registry, monkeypatch, code, told, compiles):
+    """Kernels on several streams would wait for each other with two queues, and a call that compiles takes long."""
     monkeypatch.delenv("CUDA_DEVICE_MAX_CONNECTIONS", raising=False)
     (definition,) = registry.definitions().values()
     tells = "print(__import__('os').environ.get('CUDA_DEVICE_MAX_CONNECTIONS', 'as many as there are'))\n"
     solution = add_kernel(registry, "tells_v1", tells + RIGHT + code)
     pool = WorkerPool(fork_server, choose_devices("cpu")[0], RunConfig(QUICK, 60))
-    assert pool.find(definition, solution).process.take_log() == told
+    worker = pool.find(definition, solution)
+    assert (worker.process.take_log(), worker.compiles_when_called) == (told, compiles)
     pool.close()
 
 

@@ -1,4 +1,6 @@
 # 0 Called as functional_call(FusedRMSNorm((hidden,), eps), {'weight': weight}, (x,))
+import numbers
+
 import torch
 from torch.nn import init
 from torch.nn.parameter import Parameter
@@ -7,6 +9,8 @@ from torch.nn.parameter import Parameter
 class FusedRMSNorm(torch.nn.Module):
     def __init__(self, normalized_shape, eps=1e-5, elementwise_affine=True, memory_efficient=False):
         super().__init__()
+        if isinstance(normalized_shape, numbers.Integral):
+            normalized_shape = (normalized_shape,)
         self.normalized_shape = torch.Size(normalized_shape)
         self.eps = eps
         self.weight = Parameter(torch.empty(*normalized_shape))

@@ -14,3 +14,7 @@ class LigerRMSNormFunction(torch.autograd.Function):
         Y, rstd = rms_norm_forward(X, W, eps, offset, casting_mode)
         ctx.save_for_backward(X, W, rstd)
         return Y
+
+    @staticmethod
+    def backward(ctx, dY):
+        return None, None, None, None, None, None

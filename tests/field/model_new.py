@@ -16,3 +16,7 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         return torch.nn.functional.rms_norm(x, self.scale.shape, self.scale, self.eps)
+
+
+def get_init_inputs():
+    return [4096]

@@ -32,7 +32,7 @@ MARKED = [
 CALLED = {file: said.removeprefix("Called as ") for file, (_, said) in HEADERS.items() if said.startswith("Called as")}
 
 LACKING = {
-    "import sgl_kernel": "needs sgl_kernel, which is not installed here",
+    "import sgl_kernel": "needs sgl_kernel, which is not installed here; install it first",
     "assert torch.ones(1).is_cuda": "needs an NVIDIA GPU to run (assert torch.ones(1).is_cuda)",
 }
 

@@ -14,3 +14,7 @@ layer_norm = LayerNorm.apply
 
 def test_layer_norm(M, N, dtype, eps=1e-5, device="cuda"):
     return layer_norm(torch.randn(M, N, dtype=dtype), (N,), torch.ones(N), torch.zeros(N), eps)
+
+
+def bench_layer_norm(M, N, dtype, provider, mode="backward", eps=1e-5, device="cuda"):
+    return layer_norm
